@@ -1,7 +1,7 @@
 //! A client of the authentication agent (RFC 9987).
 //!
-//! The agent is asked over a blocking unix socket: whoever asks has nothing else to do meanwhile, and an agent that waits for a
-//! touch or a confirmation may take minutes, so there is no timeout.
+//! Requests block on the agent's unix socket. The caller has nothing else to do meanwhile, and an agent that
+//! waits for a touch or a confirmation may take minutes, so there is no timeout.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,22 +13,22 @@ use lh_agent::{
 };
 use lh_wire::Reader;
 
-/// A key the agent holds.
+/// A key that the agent holds.
 pub use lh_agent::IdentityEntry as AgentKey;
 
-/// Why the agent did not do what it was asked.
+/// Why an agent request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The socket could not be reached or broke.
+    /// The socket could not be reached, or the connection broke.
     #[error("communication with agent failed")]
     Io(#[from] std::io::Error),
-    /// The agent said no.
+    /// The agent refused the request.
     #[error("agent refused operation")]
     Refused,
-    /// The agent's answer is not one.
+    /// The agent's reply is malformed.
     #[error("invalid agent reply: {0}")]
     Malformed(#[from] ProtocolError),
-    /// The agent answered something else than was asked.
+    /// The agent's reply is of the wrong type for the request.
     #[error("invalid agent reply")]
     Unexpected,
 }
@@ -59,8 +59,8 @@ impl Agent {
         }
     }
 
-    /// Lets the agent sign `data` with the key `blob`; returns the signature blob. `algorithm` chooses the hash
-    /// of RSA keys and is implied by the key for all others.
+    /// Makes the agent sign `data` with the key `blob`; returns the signature blob. `algorithm` selects the
+    /// hash of RSA keys; every other key has only one algorithm.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -71,7 +71,7 @@ impl Agent {
         }
     }
 
-    /// Gives the agent a key.
+    /// Adds a key to the agent.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -79,7 +79,7 @@ impl Agent {
         self.done(&Request::Add { key: Box::new(key), comment: comment.to_owned(), constraints })
     }
 
-    /// Asks for anything that is answered with yes or no.
+    /// Sends a request whose reply is success or failure.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -90,18 +90,19 @@ impl Agent {
         }
     }
 
-    /// Binds this connection to an SSH session, as agents want it before keys with destination constraints are used.
+    /// Binds this connection to an SSH session. Agents require it before they use keys with destination
+    /// constraints.
     ///
     /// # Errors
-    /// [`AgentError::Refused`] also from agents that do not know the extension.
+    /// [`AgentError::Refused`] also from agents that do not support the extension.
     pub fn bind(&mut self, bind: SessionBind<'_>) -> Result<(), AgentError> {
         self.done(&Request::Extension(Extension::SessionBind(bind)))
     }
 
-    /// The names of the extensions the agent knows.
+    /// The names of the extensions that the agent supports.
     ///
     /// # Errors
-    /// [`AgentError::Refused`] also from agents that do not know the question.
+    /// [`AgentError::Refused`] also from agents that do not support the query.
     pub fn extensions(&mut self) -> Result<Vec<String>, AgentError> {
         let Reply::Extension { name, body } = self.ask(&Request::Extension(Extension::Query))? else {
             return Err(AgentError::Refused);
@@ -138,7 +139,7 @@ fn refusal(reply: &Reply) -> AgentError {
     }
 }
 
-/// An agent that answers from a list and remembers what it was asked.
+/// An agent with prepared replies; the thread returns the requests that it received.
 #[cfg(test)]
 pub(crate) fn scripted(path: &Path, replies: Vec<Reply>) -> std::thread::JoinHandle<Vec<Vec<u8>>> {
     let listener = std::os::unix::net::UnixListener::bind(path).expect("agent socket");
@@ -166,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_signature_request_carries_the_rsa_hash_and_refusals_are_recognised() {
-        let folder = tempfile::tempdir().expect("folder");
-        let path = folder.path().join("agent");
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("agent");
         let peer = scripted(&path, vec![Reply::Signature(b"signature".to_vec()), Reply::Failure]);
         let mut agent = Agent::connect(&path).expect("connected");
         assert_eq!(agent.sign(b"key", "rsa-sha2-512", b"data").expect("signed"), b"signature");
@@ -181,8 +182,8 @@ mod tests {
 
     #[test]
     fn an_answer_to_something_else_is_refused() {
-        let folder = tempfile::tempdir().expect("folder");
-        let path = folder.path().join("agent");
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("agent");
         let peer = scripted(&path, vec![Reply::Success, Reply::Identities(Vec::new())]);
         let mut agent = Agent::connect(&path).expect("connected");
         assert!(matches!(agent.identities(), Err(AgentError::Unexpected)));

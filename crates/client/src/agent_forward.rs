@@ -1,8 +1,9 @@
 //! Agent forwarding, the client's side: programs at the server ask the agent here.
 //!
-//! Each connection that the server passes on gets one of its own to the agent, which is told first through which host it
-//! comes (`session-bind@openssh.com`), so that the agent can refuse keys that are not meant to be used from there. Its
-//! answer is taken off the stream again; nothing of this waits, so an agent that thinks about it stops nobody else.
+//! Each forwarded connection gets its own connection to the agent. First the agent is told through which host
+//! it comes (`session-bind@openssh.com`), so that it can refuse keys that are not meant to be used from
+//! there. The agent's reply to that is removed from the stream. Nothing here blocks, so a slow agent delays
+//! no other channel.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,7 @@ use crate::ui::LogLevel;
 
 /// The agent that programs at the server may use.
 pub struct AgentForward {
-    /// `None`: nothing is forwarded, and a server that tries it all the same is told off.
+    /// `None`: nothing is forwarded, and a server that opens an agent channel is refused with a warning.
     agent: Option<Agent>,
     voice: Voice,
 }
@@ -32,10 +33,10 @@ struct Agent {
 }
 
 impl AgentForward {
-    /// What `ForwardAgent` asks for. Without an agent to forward, nothing is.
+    /// Evaluates `ForwardAgent`. If no agent is running, nothing is forwarded.
     ///
     /// # Errors
-    /// The socket's path has tokens or variables that mean nothing.
+    /// The socket's path has unknown tokens or unset variables.
     pub(crate) fn new(
         options: &Options,
         session: Option<SessionProof>,
@@ -47,7 +48,7 @@ impl AgentForward {
             ForwardAgent::Yes => options.agent_socket()?,
             ForwardAgent::Path(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                 Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
-                // The loader has expanded it.
+                // The configuration loader has expanded it.
                 None => Some(PathBuf::from(text)),
             },
         };
@@ -66,12 +67,12 @@ impl AgentForward {
         Ok(Self { agent: socket.map(|socket| Agent { socket, request, session }), voice })
     }
 
-    /// The channel request that asks the server for it.
+    /// The channel request for agent forwarding; `None` if nothing is forwarded.
     pub fn request(&self) -> Option<&'static str> {
         self.agent.as_ref().map(|agent| agent.request)
     }
 
-    /// Takes the event if it is about the agent, and gives others back.
+    /// Handles the event if it concerns the agent; returns all others.
     pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
         let ControlEvent::OpenRequested { id, kind, fields } = event else { return Some(event) };
         if !matches!(kind.as_str(), names::AUTH_AGENT | names::AGENT_CONNECT) {
@@ -105,7 +106,7 @@ impl Agent {
         let mut answers = 0;
         if let Some(SessionProof { host_key, session_id, signature }) = &self.session {
             let bind = SessionBind { host_key, session_id, signature, forwarding: true };
-            // A few hundred bytes: an empty socket takes them at once.
+            // A few hundred bytes: they fit into the empty buffer of a new socket.
             socket.write_all(&frame(&Request::Extension(Extension::SessionBind(bind)).encode()))?;
             answers = 1;
         }
@@ -114,23 +115,25 @@ impl Agent {
     }
 }
 
-/// Takes the first message off what the agent says. Agents that know nothing of sessions answer with a failure and go on.
+/// Removes the first message from the agent's output. Agents without session binding reply with a failure and
+/// continue.
 #[derive(Default)]
 struct SkipAnswer {
     length: Vec<u8>,
-    /// Bytes of the message that have not come yet; `None` before its length is known.
+    /// Bytes of the message still to come; `None` before its length is known.
     left: Option<usize>,
 }
 
 impl SkipAnswer {
-    /// What of `input` the peer shall have.
+    /// The part of `input` that belongs to the peer.
     fn rest<'a>(&mut self, mut input: &'a [u8]) -> &'a [u8] {
         while self.left.is_none() {
             let Some((first, behind)) = input.split_first() else { return input };
             self.length.push(*first);
             input = behind;
             if let Ok(length) = <[u8; 4]>::try_from(self.length.as_slice()) {
-                // A length no agent sends ends the connection at the other side, which will not make sense of what follows.
+                // A length over the limit comes from no agent. The program at the other end then gets the
+                // rest of the message, cannot parse it, and ends the connection.
                 self.left = Some((u32::from_be_bytes(length) as usize).min(MAX_MESSAGE));
             }
         }

@@ -1,4 +1,4 @@
-//! What is offered to the server, from the configuration's lists.
+//! The algorithms that are offered to the server, from the configuration's lists.
 
 use lh_config::algorithms::{AlgorithmKind, AlgorithmList};
 use lh_config::client_table::ClientSettings;
@@ -7,11 +7,11 @@ use lh_transport::Algorithms;
 
 use crate::error::ClientError;
 
-/// The lists for KEXINIT. `known_types` are the types of the keys known_hosts has for the host: where the
-/// configuration leaves the order to us, their algorithms come first, so that the server shows a key that can be checked.
+/// The lists for KEXINIT. `known_types` are the types of the host's keys in known_hosts. Unless the user
+/// fixed the order, their algorithms come first, so that the server presents a key that can be checked.
 ///
 /// # Errors
-/// [`ClientError::Config`] when a list names nothing that exists here.
+/// [`ClientError::Config`] when no name in a list is supported.
 pub(crate) fn offered(
     settings: &ClientSettings,
     known_types: &[String],
@@ -24,7 +24,8 @@ pub(crate) fn offered(
     let mut host_key =
         list("HostKeyAlgorithms", &settings.host_key_algorithms, &key_algorithms::DEFAULT, &known_key)?;
     if !ordered_by_user(settings) {
-        // A certificate is of use where an authority is known, and as good as its plain key where that is.
+        // A certificate helps only where a certificate authority is known; there it ranks with the known
+        // plain keys.
         host_key.sort_by_key(|name| {
             let certified = known_authority && key_algorithms::is_certificate(name);
             !certified && !known_types.iter().any(|known| *known == key_type_of(name))
@@ -37,8 +38,8 @@ pub(crate) fn offered(
         list("MACs", &settings.macs, &default.mac_c2s, &|name| lh_crypto::Mac::by_name(name).is_some())?;
     let mut compression = default.compression_c2s;
     if *settings.compression {
-        // Wanted first, but a server without it is still good enough. Old equipment only knows the form that begins
-        // before anybody has logged in.
+        // Preferred, but a server without compression is still accepted. Old equipment only knows `zlib`,
+        // which begins before authentication.
         compression.push("zlib".to_owned());
         compression.sort_by_key(|name| name == "none");
     }
@@ -54,15 +55,15 @@ pub(crate) fn offered(
     })
 }
 
-/// Whether the user wrote down an order of host key algorithms, which is kept; `+` and `-` only edit ours.
+/// Whether the user fixed the order of host key algorithms, which is kept; `+` and `-` only edit the default.
 pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
     settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']))
 }
 
-/// Signature algorithms that users' keys may make.
+/// Signature algorithms accepted for users' keys.
 ///
 /// # Errors
-/// [`ClientError::Config`] when the list names nothing that exists here.
+/// [`ClientError::Config`] when no name in the list is supported.
 pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
     list(
         "PubkeyAcceptedAlgorithms",
@@ -72,10 +73,10 @@ pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, Client
     )
 }
 
-/// Signature algorithms that this host's keys may make.
+/// Signature algorithms accepted for this host's own keys.
 ///
 /// # Errors
-/// [`ClientError::Config`] when the list names nothing that exists here.
+/// [`ClientError::Config`] when no name in the list is supported.
 pub(crate) fn host_based(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
     list(
         "HostbasedAcceptedAlgorithms",
@@ -90,15 +91,16 @@ pub(crate) fn known_key(name: &str) -> bool {
     key_algorithms::ALL.contains(&name)
 }
 
-/// Signature algorithms of certificate authorities that count.
+/// Signature algorithms accepted from certificate authorities.
 ///
 /// # Errors
-/// [`ClientError::Config`] when the list names nothing that exists here.
+/// [`ClientError::Config`] when no name in the list is supported.
 pub(crate) fn authorities(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
     list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &key_algorithms::PLAIN, &known_key)
 }
 
-/// The key type behind a signature algorithm, as known_hosts lists it: of a certificate, that of its key.
+/// The key type of a signature algorithm, as known_hosts spells it; for a certificate, the type of its plain
+/// key.
 pub(crate) fn key_type_of(algorithm: &str) -> String {
     let plain = key_algorithms::plain(algorithm);
     if plain.starts_with("rsa-sha2-") { "ssh-rsa".to_owned() } else { plain.into_owned() }
@@ -120,12 +122,12 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
     }
 }
 
-/// Names of OpenSSH's that this build lacks. They may stand in a configuration, which is often one for both, and
-/// are left out of what is offered.
+/// OpenSSH algorithm names that this build lacks. A configuration file shared with OpenSSH may contain them;
+/// they are left out of what is offered.
 const FOREIGN: &[(AlgorithmKind, &[&str])] =
     &[(AlgorithmKind::Kex, &["mlkem768nistp256-sha256"]), (AlgorithmKind::Key, &key_algorithms::FOREIGN)];
 
-/// The names of everything that can be used.
+/// The names of all supported algorithms.
 fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
     match kind {
         AlgorithmKind::Cipher => lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
@@ -135,13 +137,13 @@ fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
     }
 }
 
-/// Those of them that a pattern stands for.
+/// The supported algorithms that match a pattern.
 pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
     let fits = |name: &&str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
     usable(kind).into_iter().filter(fits).collect()
 }
 
-/// Whether a configuration may name this algorithm (or, with `pattern`, whether the pattern fits one).
+/// Whether a configuration may name this algorithm (with `pattern`: whether the pattern matches one).
 pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
     let foreign =
         FOREIGN.iter().filter(|(each, _)| *each == kind).flat_map(|(_, names)| names.iter().copied());
@@ -150,8 +152,8 @@ pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
     })
 }
 
-/// Applies a configured list to its default. Names that OpenSSH knows and this build does not are left out
-/// quietly: a configuration made for both must work with both.
+/// Applies a configured list to its default. Names that OpenSSH knows and this build lacks are left out
+/// silently: a configuration file for both programs must work with both.
 fn list<S: AsRef<str>>(
     keyword: &str,
     configured: &AlgorithmList,
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_for_both_names_what_only_openssh_has() {
+    fn algorithms_only_openssh_has_are_accepted_but_not_offered() {
         assert!(exists(AlgorithmKind::Key, "webauthn-sk-ecdsa-sha2-nistp256@openssh.com", false));
         assert!(exists(AlgorithmKind::Mac, "hmac-md5-etm@openssh.com", false));
         assert!(exists(AlgorithmKind::Cipher, "aes*-cbc", true));
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_old_equipment_needs_is_in_no_default_list() {
+    fn legacy_algorithms_are_in_no_default_list() {
         use lh_crypto::{Cipher, KexAlgorithm, Mac};
         for all in [Algorithms::client_default(), Algorithms::server_default()] {
             let ciphers =

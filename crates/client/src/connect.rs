@@ -1,4 +1,4 @@
-//! [`connect`]: everything between a configuration and a session.
+//! [`connect`]: everything between a resolved configuration and a session.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, UserInterface};
 use crate::update_host_keys::HostKeyUpdate;
 
-/// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
+/// Longest chain of jump hosts; it ends a configuration that refers to itself.
 const MAX_HOPS: usize = 8;
 
 /// An authenticated connection.
@@ -48,12 +48,12 @@ pub struct Client {
     address: Option<SocketAddr>,
     untrusted_host: bool,
     update: Option<HostKeyUpdate>,
-    /// `Metrics`.
+    /// Connection metrics (`Metrics`).
     metrics: Option<Metrics>,
-    /// How to log in, until that is done.
+    /// The login that is still to be done; `None` afterwards.
     pending: Option<Box<Pending>>,
     relayed: bool,
-    /// Ends with the connection.
+    /// Kept so that the command ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
 
@@ -67,8 +67,9 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     Ok(client)
 }
 
-/// Reaches the host and checks its key. What is opened before [`Client::log_in`] costs no round trip of its own where the server is one of
-/// ours and a key logs in: it goes out with the login.
+/// Reaches the host and checks its key, without logging in. Channels that are opened before
+/// [`Client::log_in`] cost no round trip of their own if the server is an lhsshd and a key logs in: their
+/// messages are sent with the login.
 ///
 /// # Errors
 /// As [`connect`].
@@ -100,7 +101,7 @@ pub fn arrive(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, C
 }
 
 impl Client {
-    /// A connection that another process has reached and logged in on.
+    /// A connection that another process has opened and authenticated (a mux master's).
     pub(crate) fn of_another(driver: Driver, options: &Options) -> Self {
         Self {
             driver,
@@ -116,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Logs in, where that is not done: with [`arrive`], or on another's connection.
+    /// Logs in, unless that is done already or the connection belongs to a mux master.
     ///
     /// # Errors
     /// As [`connect`].
@@ -129,17 +130,18 @@ impl Client {
         Ok(())
     }
 
-    /// The connection is another process's, who answers what the server opens for the agent and X11.
+    /// True if the connection belongs to a mux master, which then handles agent and X11 channels that the
+    /// server opens.
     pub const fn is_relayed(&self) -> bool {
         self.relayed
     }
 
-    /// The loop, to open channels, add sources and run.
+    /// The event loop, to open channels, add sources and run.
     pub const fn driver(&mut self) -> &mut Driver {
         &mut self.driver
     }
 
-    /// Opens a session channel. `handler` gets its data; what becomes of the program reaches the control as
+    /// Opens a session channel. `handler` gets its data; the control gets the program's fate as
     /// [`SessionNote`](crate::SessionNote)s.
     ///
     /// # Errors
@@ -157,9 +159,10 @@ impl Client {
             .map_err(|error| ClientError::Local(error.to_string()))
     }
 
-    /// Promises the server that no further session will be opened on this connection, so that whoever takes this process over
-    /// cannot run anything else there (`no-more-sessions@openssh.com`). False where the server knows nothing of that, or the
-    /// connection is a master's, who may open some for others.
+    /// Promises the server that no further session will be opened on this connection, so that an attacker who
+    /// takes this process over cannot run anything there (`no-more-sessions@openssh.com`). Returns false if
+    /// the server does not support it, or if the connection belongs to a mux master, which may open sessions
+    /// for other clients.
     pub fn forgo_sessions(&mut self) -> bool {
         let known = self.driver.link().transport_ref().peer().limits().knows_no_more_sessions;
         let asked = known && !self.relayed;
@@ -169,7 +172,7 @@ impl Client {
         asked
     }
 
-    /// Runs until the control or a handler stops the loop, and returns what they said.
+    /// Runs the loop until the control or a handler stops it, and returns the exit status that they gave.
     ///
     /// # Errors
     /// The connection ended: [`ClientError::Lost`] with OpenSSH's words.
@@ -181,7 +184,7 @@ impl Client {
         result.map_err(|error| self.ended(&error))
     }
 
-    /// The words for a connection that ended while channels were open.
+    /// The error message for a connection that ended while channels were open.
     pub fn ended(&self, error: &DriverError) -> ClientError {
         let (host, at) = (&self.host, self.peer.text());
         let text = match error {
@@ -210,7 +213,7 @@ impl Client {
         &self.host
     }
 
-    /// What `ForwardAgent` asks for, for the sessions of this connection.
+    /// Evaluates `ForwardAgent` for the sessions of this connection.
     ///
     /// # Errors
     /// [`ClientError::Config`].
@@ -226,19 +229,19 @@ impl Client {
         self.address
     }
 
-    /// The host key was accepted only because checking is off: send nothing that must not reach a man in the
-    /// middle.
+    /// True if the host key was accepted only because checking is off: send nothing that must not reach a man
+    /// in the middle.
     pub const fn host_is_untrusted(&self) -> bool {
         self.untrusted_host
     }
 
-    /// What is to become of further host keys the server announces (`UpdateHostKeys`): whoever runs the session shows it the
-    /// control's events. `None` when nothing is to be learned on this connection.
+    /// The handler for further host keys that the server announces (`UpdateHostKeys`); the caller passes it
+    /// the control's events. `None` when this connection must not learn any.
     pub const fn take_host_key_update(&mut self) -> Option<HostKeyUpdate> {
         self.update.take()
     }
 
-    /// Says goodbye and writes what is queued, briefly.
+    /// Sends DISCONNECT and writes what is queued, for at most a short time.
     pub fn close(&mut self) {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
@@ -247,7 +250,7 @@ impl Client {
     }
 }
 
-/// What the configuration says about the windows of channels.
+/// The configuration's settings for channel windows.
 pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
     let bulk_window = if *settings.hpn_disabled {
         WindowPolicy::configured(false, None)
@@ -265,12 +268,12 @@ struct Arrived {
     pending: Pending,
 }
 
-/// A stream towards the host, and what is known about the other end.
+/// A stream to the host, and the peer's address.
 struct Reached {
     stream: Stream,
     proxy: Option<ProxyCommand>,
     address: Option<SocketAddr>,
-    /// `FallbackPort`, where that is where we are.
+    /// The port from `FallbackPort`, if the connection uses it.
     fallen_back: Option<u16>,
 }
 
@@ -282,12 +285,12 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
     say_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
-    // What addresses that did not answer have cost is not this one's fault.
+    // Addresses that did not answer must not count against this one's round-trip time.
     let started = if reached.address.is_some() { Instant::now() } else { started };
     let fallen_back;
     let options = match reached.fallen_back {
         None => options,
-        // From here on it is a host with that port: for known_hosts, and for tokens.
+        // From here on the host has this port, for known_hosts and for tokens.
         Some(port) => {
             let mut other = options.clone();
             other.config.settings.port.force(Port(port));
@@ -334,12 +337,12 @@ fn version_addendum(options: &Options) -> Result<Option<String>, ClientError> {
     expanded.map(Some).map_err(|why| ClientError::Config(format!("VersionAddendum: {why}")))
 }
 
-/// The types of key behind the signature algorithms that are offered.
+/// The key types behind the offered signature algorithms.
 fn host_key_types(algorithms: &lh_transport::Algorithms) -> Vec<String> {
     algorithms.host_key.iter().map(|name| algorithms::key_type_of(name).to_owned()).collect()
 }
 
-/// `UpdateHostKeys`, where the key in use is one the user's own files vouch for.
+/// `UpdateHostKeys`, if the user's own known_hosts files contain the key in use.
 fn host_key_update(
     options: &Options,
     policy: Policy,
@@ -351,14 +354,14 @@ fn host_key_update(
     let ask = match *config.update_host_keys {
         YesNoAsk::No => return None,
         YesNoAsk::Yes => false,
-        // Nobody can be asked.
+        // There is no way to ask the user.
         YesNoAsk::Ask if *config.batch_mode || *config.fork_after_authentication => return None,
         YesNoAsk::Ask => true,
     };
     (vouched_for && !policy.user_files.is_empty()).then(|| HostKeyUpdate::new(policy, ask, types))
 }
 
-/// What an agent is shown to prove that it is used for this session.
+/// What an agent checks to know that it is used for this session.
 pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
     let transport = link.transport_ref();
     let (host_key, signature) = transport.session_proof()?;
@@ -369,14 +372,14 @@ pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
     })
 }
 
-/// Says what the configuration asks for and does not get.
+/// Logs the parts of the configuration that have no effect.
 fn say_notes(options: &Options, log: &mut Log<'_>) {
     for note in &options.config.notes {
         log.say(if note.loud { LogLevel::Info } else { LogLevel::Debug1 }, &note.text);
     }
 }
 
-/// Gets a stream to the host: through a command, through jump hosts, or directly.
+/// Opens a stream to the host: through a command, through jump hosts, or directly.
 fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, ClientError> {
     let config = &options.config;
     if let Some(command) = config.proxy_command.command() {
@@ -430,11 +433,11 @@ fn through_hop(
     Ok(Reached { stream, proxy: None, address: None, fallen_back: None })
 }
 
-/// Connects by TCP; where the port cannot be reached, to `FallbackPort` if that is asked for.
+/// Connects by TCP; if the port cannot be reached, tries `FallbackPort` where that is enabled.
 fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
     let config = &options.config;
     let (port, other) = (config.port(), config.fallback_port.value.0);
-    // Their defaults are HPN-SSH's, whose usual port is another than everybody's.
+    // The defaults come from HPN-SSH, whose usual port is not 22.
     let asked_for = config.fallback.is_set() || config.fallback_port.is_set();
     match dial_port(options, port, log) {
         Err(ClientError::Unreachable(text)) if asked_for && *config.fallback && other != port => {
@@ -503,7 +506,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
     Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None })
 }
 
-/// `HappyDelay`, where HPN-SSH takes 0 for its default.
+/// `HappyDelay`. HPN-SSH uses its default for 0.
 fn happy_delay(settings: &ClientSettings) -> Duration {
     let millis = *settings.happy_delay;
     Duration::from_millis(if millis == 0 { 250 } else { millis.into() })
@@ -521,7 +524,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
     let config = &options.config;
     let port = config.port();
     let name = match config.host_key_alias.as_deref() {
-        // An alias is taken as it is: it may stand for many ports.
+        // An alias is used as it is: it may stand for many ports.
         Some(alias) => alias.to_owned(),
         None => known_name(&config.host.to_ascii_lowercase(), port),
     };
@@ -545,7 +548,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
         user_files: config.user_known_hosts_files(),
         global_files: config.global_known_hosts_files(),
-        // The loader has expanded them.
+        // The configuration loader has expanded them.
         revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
         hash: *config.hash_known_hosts,
         fingerprint: fingerprint_hash(options),
@@ -554,7 +557,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
     })
 }
 
-/// Where to look for a host's key besides the files.
+/// The sources besides the files that are checked for a host's key.
 fn checks(options: &Options) -> Checks {
     use lh_config::enums::YesNoAsk;
     let config = &options.config;
@@ -578,8 +581,8 @@ fn checks(options: &Options) -> Checks {
     }
 }
 
-/// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Nothing is connected to but the
-/// agent.
+/// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Contacts
+/// only the agent.
 ///
 /// # Errors
 /// The configuration is wrong.
@@ -594,11 +597,11 @@ pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<
     Ok(identities.list.iter().filter_map(line).collect())
 }
 
-/// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
+/// Methods in OpenSSH's default order, for an unset `PreferredAuthentications`.
 const METHODS: [&str; 5] =
     [lh_auth::gss::GSS_METHOD, "hostbased", "publickey", "keyboard-interactive", "password"];
 
-/// `CertificateFile`s with their tokens expanded.
+/// `CertificateFile` paths with their tokens expanded.
 fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
     let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
     texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
@@ -620,7 +623,7 @@ pub(crate) fn login_config(
         GSS_METHOD => lh_sys::gssapi::SUPPORTED && *config.gssapi_authentication,
         "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
         "hostbased" => *config.hostbased_authentication,
-        // A secret typed here would reach whoever answers in the host's place.
+        // A secret typed here would reach an impostor in the host's place.
         "password" => *config.password_authentication && !untrusted && !*config.batch_mode,
         "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
         _ => false,
@@ -665,8 +668,8 @@ pub(crate) fn login_config(
     })
 }
 
-/// The library that talks to security keys: as configured (`$NAME`: what the environment says under that name), else what other
-/// programs take from the environment, else none but what is built in.
+/// The library for security keys: the configured one (`$NAME` is read from the environment), else the one
+/// that OpenSSH's programs read from the environment, else only what is built in.
 fn security_key_provider(configured: Option<&str>) -> String {
     let of = |name: &str| std::env::var(name).ok();
     match configured {

@@ -11,7 +11,7 @@ pub struct Destination {
     pub port: Option<u16>,
 }
 
-/// Why a text is no destination. The text is for the user.
+/// Why a destination is invalid. `Display` is for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DestinationError {
     /// No host, an empty user, a bad port or a URI with a path.
@@ -29,8 +29,8 @@ impl Destination {
     /// Parses either form. The last `@` separates user and host, since user names may hold one.
     ///
     /// # Errors
-    /// See [`DestinationError`]. User and host are checked, because `ProxyCommand` and `Match exec` hand them to
-    /// a shell.
+    /// See [`DestinationError`]. User and host are checked, because `ProxyCommand` and `Match exec` pass them
+    /// to a shell.
     pub fn parse(text: &str) -> Result<Self, DestinationError> {
         let destination = match text.strip_prefix("ssh://") {
             Some(rest) => Self::parse_uri(rest)?,
@@ -49,7 +49,7 @@ impl Destination {
         Ok(destination)
     }
 
-    /// What follows `ssh://`. A jump host's `user@host:port` has the same shape.
+    /// Parses what follows `ssh://`. A jump host's `user@host:port` has an equal form.
     pub(crate) fn parse_uri(rest: &str) -> Result<Self, DestinationError> {
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains('/') {
@@ -87,8 +87,9 @@ impl Destination {
     }
 }
 
-/// What follows `scp://` and `sftp://`: `[user@]host[:port][/path]`. The path is percent-decoded and relative to the login
-/// directory; two slashes make it absolute. Whether host and user are safe is not checked.
+/// Parses what follows `scp://` and `sftp://`: `[user@]host[:port][/path]`. The path is percent-decoded and
+/// relative to the login directory; two slashes make it absolute. Does not check whether host and user are
+/// safe.
 ///
 /// # Errors
 /// [`DestinationError::Malformed`].
@@ -134,7 +135,7 @@ fn split_user(text: &str) -> Result<(Option<&str>, &str), DestinationError> {
     }
 }
 
-/// `[::1]` means `::1`.
+/// Removes the brackets of `[::1]`.
 fn unbracket(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }

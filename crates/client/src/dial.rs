@@ -37,28 +37,28 @@ impl Family {
 /// How to reach a host by TCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dial {
-    /// Local address to come from.
+    /// Local address to bind to.
     pub(crate) bind: Option<String>,
-    /// Local interface to come from; an address has precedence.
+    /// Local interface to bind to; `bind` has precedence.
     pub(crate) interface: Option<String>,
-    /// Per address; `None` leaves it to the kernel.
+    /// Time limit per address; `None` leaves it to the kernel.
     pub(crate) timeout: Option<Duration>,
     /// Rounds through all addresses, one second apart; at least 1.
     pub(crate) attempts: u32,
     /// SO_KEEPALIVE.
     pub(crate) keepalive: bool,
-    /// Addresses side by side, each with this head start over the next.
+    /// Tries the addresses in parallel, each with this head start over the next.
     pub(crate) head_start: Option<Duration>,
-    /// Multipath TCP where the kernel has it.
+    /// Multipath TCP, if the kernel supports it.
     pub(crate) multipath: bool,
-    /// What else is set before connecting.
+    /// Further socket options, set before connecting.
     pub(crate) tuning: Tuning,
 }
 
-/// What the kernel did not do for a connection that stands all the same.
+/// Requested socket features that the kernel refused for an established connection.
 #[derive(Debug, Default)]
 pub(crate) struct Shortfall {
-    /// Why it is plain TCP although multipath TCP was asked for.
+    /// Why the socket is plain TCP although multipath TCP was requested.
     pub(crate) multipath: Option<io::Error>,
     pub(crate) tuning: Vec<Refused>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Shortfall {
 /// # Errors
 /// The resolver's words, such as "Name or service not known".
 pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, String> {
-    // Literal addresses need no resolver, which would read several files first.
+    // Literal addresses skip the resolver, which would read several files first.
     if let Ok(address) = host.parse::<IpAddr>() {
         if family.allows(&address) {
             return Ok(vec![SocketAddr::new(address, port)]);
@@ -85,7 +85,7 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<Socke
     if addresses.is_empty() { Err("No address associated with hostname".to_owned()) } else { Ok(addresses) }
 }
 
-/// The standard library puts its own words before those of `gai_strerror`.
+/// The resolver's message, without the standard library's words before those of `gai_strerror`.
 fn resolver_words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once("lookup address information: ") {
@@ -107,7 +107,7 @@ pub(crate) fn errno_text(error: &io::Error) -> String {
 }
 
 impl Dial {
-    /// Tries each address in turn, or side by side; `tried` hears of each attempt (`None`) and each failure.
+    /// Tries the addresses in turn or in parallel; calls `tried` for each attempt (`None`) and each failure.
     ///
     /// # Errors
     /// The error of the last attempt.
@@ -155,7 +155,7 @@ impl Dial {
         }
     }
 
-    /// A socket of the kind that is wanted, or of plain TCP with the reason why.
+    /// A socket of the requested kind; if multipath TCP is refused, plain TCP and the reason.
     fn socket(&self, family: AddressFamily, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if self.multipath {
@@ -178,10 +178,10 @@ impl Dial {
         if self.keepalive {
             sockopt::set_socket_keepalive(&socket, true)?;
         }
-        // Keystrokes and credits must not wait for an acknowledgement.
+        // Keystrokes and window updates must not wait for an acknowledgement.
         sockopt::set_tcp_nodelay(&socket, true)?;
         lh_sys::tuning::unpaced_within_machine(&socket, address);
-        // The last attempt's word counts: they are the same for every socket of this machine.
+        // The last attempt's result is kept: it is equal for every socket of this machine.
         shortfall.tuning = self.tuning.apply(&socket);
         match rustix::net::connect(&socket, address) {
             Ok(()) => Ok(Begun::Connected(socket)),
@@ -191,7 +191,7 @@ impl Dial {
     }
 }
 
-/// Resolves `BindAddress` to an address of the same family as the one to reach.
+/// Resolves `BindAddress` to an address of the target's family.
 fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -203,8 +203,8 @@ fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// An address of the interface `BindInterface` names, of the same family as the one to reach; one that works beyond this machine
-/// and wire where there is one.
+/// An address of the interface `BindInterface`, of the target's family. Prefers addresses that work beyond
+/// this machine and its link.
 fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     let mut all = lh_sys::interfaces::addresses()?;
     all.retain(|each| each.up && each.name == interface && each.address.is_ipv4() == target.is_ipv4());
@@ -212,7 +212,7 @@ fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketA
     best.map(|each| each.address).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Waits until `fd` is writable; `None` waits for ever.
+/// Waits until `fd` is writable; `None` waits without limit.
 fn wait_writable(fd: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
     let deadline = timeout.map(|t| Instant::now() + t);
     loop {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusing_address_is_reported_and_the_next_one_tried() {
+    fn refused_address_is_reported_and_the_next_is_tried() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
         let good = listener.local_addr().expect("address");
         let closed = {
@@ -265,7 +265,7 @@ mod tests {
 
     /// Covers: ssh -B; ssh_config BindInterface
     #[test]
-    fn the_address_of_an_interface_is_used() {
+    fn bind_interface_address_is_used() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
         let target = listener.local_addr().expect("address");
         let dial = |interface: &str| {

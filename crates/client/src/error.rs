@@ -1,25 +1,25 @@
-//! Why there is no connection.
+//! Errors of a failed connection.
 
 /// A failed [`connect`](crate::connect()). `Display` is the whole line (or lines) OpenSSH would print, without the
 /// final newline; every variant means exit status 255.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The network did not let us through, or the name has no address.
+    /// The host could not be reached, or its name has no address.
     #[error("{0}")]
     Unreachable(String),
     /// The connection ended, or the peer broke the protocol, before the session ran.
     #[error("{0}")]
     Lost(String),
-    /// The host key was refused, by the user or by policy. What led to it has been shown already.
+    /// The host key was refused, by the user or by policy. The warnings before this line were shown already.
     #[error("{0}")]
     HostKey(String),
     /// No method of authentication was accepted.
     #[error("{0}")]
     Denied(String),
-    /// The configuration asks for something impossible.
+    /// The configuration is invalid or asks for something unsupported.
     #[error("{0}")]
     Config(String),
-    /// The operating system refused something local.
+    /// A local operation failed.
     #[error("{0}")]
     Local(String),
 }

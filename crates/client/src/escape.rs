@@ -1,36 +1,36 @@
 //! Escape sequences typed at the start of a line in a terminal session (ssh(1), "ESCAPE CHARACTERS").
 //!
-//! A machine of its own without any terminal: bytes in, bytes for the channel and actions out, so that the
-//! line-start rules can be tested key by key.
+//! A state machine without a terminal: keyboard bytes in, channel bytes and actions out. So the line-start
+//! rules can be tested key by key.
 
 /// What an escape sequence asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// `~.`: end the connection.
     Disconnect,
-    /// `~^Z`: suspend ourselves.
+    /// `~^Z`: suspend this process.
     Suspend,
-    /// `~&`: end input and go on in the background until the channels are closed.
+    /// `~&`: end input and continue in the background until the channels are closed.
     Background,
     /// `~#`: list the channels.
     ListChannels,
-    /// `~?`: explain.
+    /// `~?`: show the list of escapes.
     Help,
     /// `~B`: send a BREAK.
     Break,
-    /// `~R`: exchange keys again.
+    /// `~R`: rekey.
     Rekey,
-    /// `~V`: say less.
+    /// `~V`: lower the log level.
     LessVerbose,
-    /// `~v`: say more.
+    /// `~v`: raise the log level.
     MoreVerbose,
-    /// `~I`: show the connection.
+    /// `~I`: show information about the connection.
     ConnectionInformation,
     /// `~C`: a command line for forwards.
     CommandLine,
 }
 
-/// Finds escape sequences in what a user types.
+/// Finds escape sequences in the user's input.
 #[derive(Debug, Clone)]
 pub struct EscapeFilter {
     /// The escape character; `None` lets everything through.
@@ -45,8 +45,8 @@ impl EscapeFilter {
         Self { escape, at_line_start: true, pending: false }
     }
 
-    /// Takes bytes from the front of `input`, appends what belongs to the channel to `out`, and stops behind
-    /// the first action or at the end of the input.
+    /// Takes bytes from the front of `input` and appends those for the channel to `out`. Stops after the
+    /// first action or at the end of the input.
     pub fn process(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Option<Action> {
         let Some(escape) = self.escape else {
             out.extend_from_slice(input);
@@ -75,7 +75,8 @@ impl EscapeFilter {
                     // The line is still at its start: another escape may follow at once.
                     return action;
                 }
-                // Doubled, the character stands for itself; otherwise both were meant as typed.
+                // A doubled escape character stands for itself; before any other character it is sent as
+                // typed.
                 if *byte != escape {
                     out.push(escape);
                 }
@@ -89,7 +90,7 @@ impl EscapeFilter {
         None
     }
 
-    /// The escape character as it is shown: `~`, `^]`; empty when there is none.
+    /// The escape character as it is shown: `~`, `^]`; empty when escapes are off.
     pub fn shown(&self) -> String {
         match self.escape {
             None => String::new(),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_and_unknown_escapes_are_typed_text() {
+    fn doubled_and_unknown_escapes_are_sent_as_typed() {
         assert_eq!(run(Some(b'~'), &[b"~~."]), (b"~.".to_vec(), vec![]));
         assert_eq!(run(Some(b'~'), &[b"~x"]), (b"~x".to_vec(), vec![]));
         // After `~\r` the next character starts a line again.
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_keeps_the_line_start() {
+    fn escape_may_follow_an_action_directly() {
         assert_eq!(
             run(Some(b'~'), &[b"~R~B~."]),
             (vec![], vec![Action::Rekey, Action::Break, Action::Disconnect])
@@ -172,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunking_changes_nothing(text in proptest::collection::vec(prop_oneof![Just(b'~'), Just(b'\r'), Just(b'.'), Just(b'x')], 0..40), cut in 0usize..40) {
+        fn chunk_borders_do_not_change_the_result(text in proptest::collection::vec(prop_oneof![Just(b'~'), Just(b'\r'), Just(b'.'), Just(b'x')], 0..40), cut in 0usize..40) {
             let cut = cut.min(text.len());
             let whole = run(Some(b'~'), &[&text]);
             let halves = run(Some(b'~'), &[&text[..cut], &text[cut..]]);

@@ -1,4 +1,4 @@
-//! The lines people and scripts know for a connection that ended before the session ran.
+//! Error messages for a connection that ended before the session ran, in the words that scripts match.
 
 use lh_driver::{LinkError, Stage};
 use lh_transport::TransportError;
@@ -6,16 +6,16 @@ use lh_transport::TransportError;
 use crate::error::ClientError;
 use crate::log::sanitise;
 
-/// How messages name the other end.
+/// The peer's name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerName {
-    /// Address and port of the socket; OpenSSH's placeholders behind a proxy.
+    /// The socket's address; behind a proxy, OpenSSH's placeholders.
     pub(crate) address: String,
     pub(crate) port: u16,
 }
 
 impl PeerName {
-    /// Behind a proxy command nobody knows the address.
+    /// OpenSSH's placeholders, for a peer behind a proxy command.
     pub(crate) fn unknown() -> Self {
         Self { address: "UNKNOWN".to_owned(), port: 65535 }
     }
@@ -30,7 +30,7 @@ impl PeerName {
     }
 }
 
-/// What to print for a link that failed during handshake or authentication.
+/// The message for a link that failed during handshake or authentication.
 pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
     let at = peer.text();
     ClientError::Lost(match error {
@@ -42,7 +42,8 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
         LinkError::Closed { .. } => format!("Connection closed by {at}"),
         LinkError::Io { stage, source } => {
             let reset = source.kind() == std::io::ErrorKind::ConnectionReset;
-            // A proxy that goes away with our greeting unread resets its pipe; what counts is that it went away.
+            // A proxy that exits with our identification line unread resets its pipe. The message is the one
+            // for a close.
             if reset && *stage == Stage::Identification && peer.is_unknown() {
                 return link_failed(&LinkError::Closed { stage: *stage }, peer);
             }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_told_in_the_words_scripts_match_on() {
+    fn failures_use_the_words_that_scripts_match() {
         let text = |error| link_failed(&error, &peer()).to_string();
         assert_eq!(
             text(LinkError::Closed { stage: Stage::Identification }),

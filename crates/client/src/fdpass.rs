@@ -1,4 +1,4 @@
-//! `ProxyUseFdpass`: the proxy command connects, hands us the socket over its standard output, and ends.
+//! `ProxyUseFdpass`: the proxy command connects, passes the socket back over its standard output, and exits.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use crate::options::user_shell;
 /// Runs `command` in the user's shell and returns the connected socket it passes.
 ///
 /// # Errors
-/// The command cannot be run, passes nothing, or ends with a failure.
+/// The command cannot be started, passes no descriptor, or fails.
 pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs);
@@ -32,7 +32,7 @@ pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// The descriptor that comes with the next byte; `None` when the other side closes without one.
+/// The descriptor that comes with the next byte; `None` if the peer closes without one.
 fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -54,14 +54,14 @@ mod tests {
 
     /// Covers: ssh_config ProxyUseFdpass
     #[test]
-    fn a_passed_socket_is_used_and_its_absence_an_error() {
+    fn passed_socket_is_used_and_a_missing_one_is_an_error() {
         let script = "import socket, array, sys\n\
             a, b = socket.socketpair()\n\
             b.sendall(b'hello')\n\
             out = socket.socket(fileno=1)\n\
             out.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [a.fileno()]))])\n";
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("dialer.py");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("dialer.py");
         std::fs::write(&file, script).expect("written");
         if !std::process::Command::new("python3").arg("-V").output().is_ok_and(|out| out.status.success()) {
             eprintln!("SKIPPED: no python3 here to pass a descriptor");

@@ -20,19 +20,19 @@ use crate::login::Packets;
 use crate::sshfp::{self, DnsVerdict};
 use crate::ui::LogLevel;
 
-/// What came of looking at the host key.
+/// Result of the host key check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Verified {
-    /// The key was accepted although it is not to be trusted.
+    /// The key was accepted although it is not trusted.
     pub(crate) untrusted: bool,
-    /// The user's files vouch for the key, so that it may vouch for others of the host.
+    /// The user's known_hosts files contain the key, so it may vouch for other keys of the host.
     pub(crate) vouched_for: bool,
 }
 
-/// Exchanges keys and checks the host's.
+/// Exchanges keys and checks the host's key.
 ///
 /// # Errors
-/// The line or lines to show; the peer has been told.
+/// The line or lines to show; the peer has received its DISCONNECT.
 pub(crate) fn shake_hands(
     link: &mut Link,
     policy: &Policy,
@@ -50,7 +50,7 @@ pub(crate) fn shake_hands(
                 log.debug(|| format!("kex_exchange_identification: banner line: {}", lossy(&line)));
             }
             Event::PeerIdentification(line) => {
-                // The user may take any time over the host key; the time for connecting is over here.
+                // The user may take any time over the host key question; the connect time limit ends here.
                 deadline = None;
                 log.debug(|| {
                     let software = line.splitn(3, '-').nth(2).unwrap_or("");
@@ -88,13 +88,13 @@ pub(crate) fn shake_hands(
     }
 }
 
-/// How long a goodbye may take.
+/// Time limit for sending the final DISCONNECT.
 pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// How the domain name system is asked about a host and its key.
+/// Function that asks DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
 
-/// Looks the key up, lets the user decide where that is theirs to do, and remembers a new key.
+/// Looks the key up, asks the user where the policy says so, and stores a new key.
 fn verify(
     blob: &[u8],
     policy: &Policy,
@@ -122,7 +122,7 @@ fn verify(
     check_not_revoked(policy, &key, log)?;
     let verdict = known.judge(policy, &key, log)?;
     let at_address = known.judge_address(policy, &key, log)?;
-    // A revoked key stays revoked, whatever the domain name system vouches for.
+    // A revoked key stays revoked, even if DNS vouches for it.
     for each in [Some(&verdict), at_address.as_ref()].into_iter().flatten() {
         if matches!(each, Verdict::Revoked(_)) {
             hostkey::decide(each, &key, policy, log)?;
@@ -149,14 +149,14 @@ fn verify(
     }
     let vouched_for = match &verdict {
         Verdict::Known(place) => policy.user_files.contains(&place.file),
-        // Somebody has looked at it.
+        // True if the user has confirmed the key.
         Verdict::New { .. } => policy.strict == Strict::Ask,
         Verdict::Changed(_) | Verdict::Revoked(_) => false,
     };
     Ok(Verified { untrusted: accepted.untrusted, vouched_for: vouched_for && !policy.skip_localhost })
 }
 
-/// `VerifyHostKeyDNS`. True when a secure answer has the key's fingerprint and that is to be enough.
+/// `VerifyHostKeyDNS`. True if a secure answer contains the key's fingerprint and that is sufficient.
 fn ask_dns(policy: &mut Policy, key: &PublicKey, dns: DnsLookup, log: &mut Log<'_>) -> bool {
     let Some(name) = policy.checks.dns_name.as_deref().filter(|_| policy.checks.dns != Dns::No) else {
         return false;
@@ -178,7 +178,7 @@ fn ask_dns(policy: &mut Policy, key: &PublicKey, dns: DnsLookup, log: &mut Log<'
     false
 }
 
-/// `WarnWeakCrypto`: says that who records the connection now may read it when there are quantum computers.
+/// `WarnWeakCrypto`: warns that a quantum computer may later decrypt a recording of this connection.
 fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
     let family = lh_crypto::KexAlgorithm::by_name(&names.kex).map(lh_crypto::KexAlgorithm::family);
     if family != Some(lh_crypto::KexFamily::Hybrid) {
@@ -188,7 +188,7 @@ fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
     }
 }
 
-/// What is said at debug level at the end of every key exchange. Scripts count these lines.
+/// Logged at debug level at the end of every key exchange. Scripts count these lines.
 pub const NEWKEYS: &str = "SSH2_MSG_NEWKEYS sent";
 
 pub(crate) fn show_names(names: &Negotiated, log: &mut Log<'_>) {
@@ -205,7 +205,7 @@ pub(crate) fn show_names(names: &Negotiated, log: &mut Log<'_>) {
     log.debug(|| NEWKEYS.to_owned());
 }
 
-/// What may come at any time and needs no answer.
+/// Handles events that may come at any time and need no reply.
 fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), ClientError> {
     match event {
         Event::ExtInfo(extensions) => {
@@ -231,15 +231,15 @@ fn lossy(bytes: &[u8]) -> String {
     sanitise(&String::from_utf8_lossy(bytes))
 }
 
-/// The link as the login conversation sees it.
+/// The link, as the login code uses it.
 pub(crate) struct LinkPackets<'l> {
     pub(crate) link: &'l mut Link,
     pub(crate) peer: &'l PeerName,
-    /// Signatures may name the host key.
+    /// Signatures may include the host key.
     pub(crate) host_bound: bool,
-    /// What the server has promised about those that do not wait.
+    /// The server's `first-flight@longhaul` promise, if any: it accepts requests sent without waiting.
     pub(crate) flight: Option<FirstFlight>,
-    /// What came before it was asked for.
+    /// Packets that arrived before the login asked for them.
     pub(crate) early: std::collections::VecDeque<Bytes>,
 }
 
@@ -255,7 +255,7 @@ impl Packets for LinkPackets<'_> {
         loop {
             match self.link.next_event(None).map_err(|error| link_failed(&error, self.peer))? {
                 Event::Packet(payload) => return Ok(payload),
-                // A rekey during login: the transport asks only when the key is another one.
+                // A rekey during login: the transport reports the key only if it differs.
                 Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
                 event => side_event(event, self.peer, log)?,
             }
@@ -277,7 +277,7 @@ impl Packets for LinkPackets<'_> {
         if !self.link.transport_ref().peer().limits().takes_several_auth_requests {
             return Ok(false);
         }
-        // What it says of signatures comes right behind its new keys, mostly in the same piece.
+        // Its extension information follows directly behind NEWKEYS, mostly in the same segment.
         loop {
             let event = self.link.transport().poll(std::time::Instant::now());
             match event.map_err(|error| link_failed(&LinkError::Transport(error), self.peer))? {
@@ -311,7 +311,7 @@ impl Packets for LinkPackets<'_> {
     }
 }
 
-/// A host that shows another key in the middle of a connection is refused whatever known_hosts says.
+/// Message for a host that presents another key during a rekey. It is refused whatever known_hosts contains.
 pub(crate) const KEY_CHANGED_AT_REKEY: &str =
     "Host key changed during rekeying.\nHost key verification failed.";
 
@@ -325,7 +325,7 @@ mod tests {
         DnsVerdict::Match { secure: true }
     }
 
-    /// Verifies the test key with a DNS that vouches for it and these lines as the system's known_hosts.
+    /// Verifies the test key with a DNS that vouches for it and with these lines as the system's known_hosts.
     fn verified(lines: &str, address: Option<&str>) -> (Result<Verified, ClientError>, Vec<String>) {
         let directory = tempfile::tempdir().expect("directory");
         let mut policy = policy(directory.path(), false);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_key_is_refused_though_dns_vouches_for_it() {
+    fn revoked_key_is_refused_even_if_dns_vouches_for_it() {
         let line = key().to_openssh_line("");
         assert!(verified("", None).0.is_ok(), "DNS alone is enough");
         for (names, address) in [("*", None), ("h.example", None), ("192.0.2.1", Some("192.0.2.1"))] {

@@ -1,7 +1,8 @@
-//! Host certificates: whether an authority that known_hosts trusts (`@cert-authority`) vouches for the host.
+//! Host certificates: whether an authority that known_hosts trusts (`@cert-authority`) has certified the
+//! host.
 //!
-//! A certificate nobody here trusts, or one that does not apply, is no reason to refuse the host: its plain key
-//! decides then, as it would without the certificate.
+//! A certificate that is untrusted or does not apply is no reason to refuse the host: its plain key decides
+//! then, as without a certificate.
 
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
 use lh_sys::time::now_unix;
@@ -11,7 +12,7 @@ use crate::hostkey::{self, Policy, Verdict};
 use crate::known::{KnownFiles, check_not_revoked};
 use crate::log::{Log, sanitise};
 
-/// True when the certificate is to be trusted for the policy's host.
+/// True if the certificate is trusted for the policy's host.
 ///
 /// # Errors
 /// The key, or the authority's, is revoked; everything but the last line has been shown.
@@ -64,7 +65,8 @@ pub(crate) fn is_trusted(
     }
 }
 
-/// Whether the authority signed with an algorithm that counts, and the certificate is for this host and time.
+/// Checks that the authority's signature algorithm is accepted, and that the certificate is for this host and
+/// time.
 fn check(certificate: &Certificate, policy: &Policy) -> Result<(), String> {
     let allowed: Vec<&str> = policy.ca_algorithms.iter().map(String::as_str).collect();
     certificate.verify(&allowed).map_err(|error| match error {

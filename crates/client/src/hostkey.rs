@@ -1,4 +1,4 @@
-//! Whether a host is who it says it is: what is known about it, the question on first use, the refusals.
+//! Host key verification: what is known about a host, the question on first use, the refusals.
 //!
 //! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and talks to the user, so
 //! every path through it is tested without a file or a connection.
@@ -23,25 +23,25 @@ pub(crate) enum Strict {
     Ask,
     /// `accept-new`: unknown keys are accepted and remembered, changed ones refused.
     AcceptNew,
-    /// `no` or `off`: as `accept-new`, and a changed key only costs the methods that would give a secret away.
+    /// `no` or `off`: as `accept-new`; a changed key only disables the methods that would reveal a secret.
     Off,
 }
 
-/// Where the known keys are and how strictly they are meant.
+/// Where the known keys are stored, and how strictly they are enforced.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) strict: Strict,
-    /// The host as it stands in known_hosts: lower case, `[host]:port` when the port is not 22, or `HostKeyAlias`.
+    /// The host's name in known_hosts: lower case, `[host]:port` when the port is not 22, or `HostKeyAlias`.
     pub(crate) name: String,
-    /// The same without the port, where it has one that may be left out: entries for the host on all ports.
+    /// The name without its port, if that is optional: for entries that cover all ports of the host.
     pub(crate) portless: Option<String>,
-    /// The host as certificates name it: without port, or `HostKeyAlias`.
+    /// The host's name in certificates: without port, or `HostKeyAlias`.
     pub(crate) principal: String,
     /// `CASignatureAlgorithms`.
     pub(crate) ca_algorithms: Vec<String>,
-    /// The address as it would stand there; `None` behind a proxy.
+    /// The address in the form of known_hosts; `None` behind a proxy.
     pub(crate) address: Option<String>,
-    /// The address is this machine's own and `NoHostAuthenticationForLocalhost` is set.
+    /// The address belongs to this machine and `NoHostAuthenticationForLocalhost` is set.
     pub(crate) skip_localhost: bool,
     /// `UserKnownHostsFile`; new keys go to the first.
     pub(crate) user_files: Vec<PathBuf>,
@@ -54,26 +54,27 @@ pub(crate) struct Policy {
     pub(crate) fingerprint: FingerprintHash,
     /// `VisualHostKey`.
     pub(crate) visual: bool,
-    /// Where else to look.
+    /// Further sources to check.
     pub(crate) checks: Checks,
 }
 
-/// Sources of knowledge about a host besides the files, all off by default.
+/// Checks besides the known_hosts files, all off by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checks {
-    /// `CheckHostIP`: the address must fit too.
+    /// `CheckHostIP`: the key must fit the address too.
     pub(crate) ip: bool,
     /// `VerifyHostKeyDNS`.
     pub(crate) dns: Dns,
-    /// The name to ask the domain name system about; `None` for addresses.
+    /// The name for the DNS query; `None` for addresses.
     pub(crate) dns_name: Option<String>,
-    /// What it said, once it has been asked: whether the fingerprint is there.
+    /// Result of the DNS query: whether the fingerprint was found; `None` before it.
     pub(crate) dns_found: Option<bool>,
-    /// `RequiredRSASize`: a shorter RSA key proves nothing.
+    /// `RequiredRSASize`, bits: a shorter RSA key is refused.
     pub(crate) least_rsa_bits: u32,
     /// `KnownHostsCommand`.
     pub(crate) command: Option<KnownHostsCommand>,
-    /// The order of host key algorithms is ours to choose, so the command is asked which types are known.
+    /// The order of host key algorithms is not fixed by the user, so the command is asked for the known
+    /// types.
     pub(crate) order: bool,
 }
 
@@ -83,9 +84,9 @@ pub(crate) enum Dns {
     /// Do not ask.
     #[default]
     No,
-    /// Tell the user what was found.
+    /// Tell the user the result.
     Ask,
-    /// A fingerprint from a secure answer is enough.
+    /// A fingerprint from a secure answer is sufficient.
     Yes,
 }
 
@@ -94,13 +95,13 @@ pub(crate) enum Dns {
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
     pub(crate) line: usize,
-    /// The type of the key in it.
+    /// The type of its key.
     pub(crate) key_type: String,
     /// The hosts field as written.
     pub(crate) hosts: String,
 }
 
-/// What the known_hosts files say about a key.
+/// What the known_hosts files contain about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The key is known for this host.
@@ -110,29 +111,29 @@ pub(crate) enum Verdict {
         /// Lines that know this key for other hosts.
         other_names: Vec<Place>,
     },
-    /// Another key is known for the host. Of whatever type: whoever answers in a host's place could choose one that is
-    /// not known, so OpenSSH treats a change of type no differently.
+    /// Another key is known for the host, of any type. An impostor could choose a type that is not known, so
+    /// OpenSSH also refuses a change of type.
     Changed(Place),
     /// The key is marked `@revoked`.
     Revoked(Place),
 }
 
-/// What follows from a decision to go on.
+/// Consequences of accepting a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// Remember the key.
+    /// Store the key.
     pub(crate) add: bool,
-    /// The key is not to be trusted: nothing that a man in the middle could use may be sent.
+    /// The key is not trusted: send nothing that a man in the middle could use.
     pub(crate) untrusted: bool,
 }
 
 /// The last line of every refusal.
 pub(crate) const FAILED: &str = "Host key verification failed.";
 
-/// Decides about a key the server has proved to own.
+/// Decides about a key whose possession the server has proved.
 ///
 /// # Errors
-/// [`ClientError::HostKey`] when the connection must not go on; everything but its last line has been shown.
+/// [`ClientError::HostKey`] if the connection must end; everything but its last line was shown.
 pub(crate) fn decide(
     verdict: &Verdict,
     key: &PublicKey,
@@ -188,7 +189,7 @@ pub(crate) fn decide(
             Ok(Accepted { add: false, untrusted: true })
         }
         Verdict::Revoked(place) => {
-            // Also with checking off: someone wrote down that this very key must never be accepted.
+            // Refused even with checking off: an explicit line forbids this very key.
             log.error(&revoked(&kind, place, policy));
             log.error(&format!(
                 "{kind} host key for {name} was revoked and you have requested strict checking."
@@ -198,7 +199,7 @@ pub(crate) fn decide(
     }
 }
 
-/// `ED25519`, `RSA`, …: how messages name the key.
+/// `ED25519`, `RSA`, …: the key type in messages.
 pub(crate) fn kind_of(key: &PublicKey) -> String {
     short_type(key.key_type())
 }
@@ -209,7 +210,7 @@ fn forbid_secrets(log: &mut Log<'_>) {
     }
 }
 
-/// Asks until the answer means something. An answer equal to the fingerprint is a yes by someone who compared it.
+/// Asks until the answer is valid. The fingerprint as answer means yes from a user who compared it.
 fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
     let mut prompt = question;
     loop {
@@ -238,7 +239,7 @@ fn first_use(key: &PublicKey, policy: &Policy, other_names: &[Place]) -> String 
         text.push_str("This key is not known by any other names.\n");
     } else {
         text.push_str("This host key is known by the following other names/addresses:\n");
-        // OpenSSH stops at 20 too: a wide-open file must not push the question off the screen.
+        // OpenSSH's limit of 20: a long list must not push the question off the screen.
         for place in other_names.iter().take(20) {
             text.push_str(&format!("    {}:{}: {}\n", place.file.display(), place.line, place.hosts));
         }
@@ -274,7 +275,7 @@ fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Policy) -> Str
     text
 }
 
-/// What is said about a key that is not the expected one, whoever expected another.
+/// The warning about a key that differs from the one in known_hosts or DNS.
 pub(crate) fn warning(kind: &str, fingerprint: &str) -> String {
     format!(
         "{RULE}\n\
@@ -289,7 +290,8 @@ pub(crate) fn warning(kind: &str, fingerprint: &str) -> String {
     )
 }
 
-/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). True: the address is to be remembered too.
+/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). True if the address is
+/// to be stored too.
 ///
 /// # Errors
 /// As [`decide`].
@@ -340,7 +342,8 @@ pub(crate) fn decide_address(
     }
 }
 
-/// What to say first about a changed key when the address is watched too and tells another story.
+/// The warning to show before that of a changed key if the address's entry does not show the change too
+/// (`CheckHostIP`).
 pub(crate) fn spoofing(key: &PublicKey, at_address: &Verdict, policy: &Policy) -> Option<String> {
     let (story, place) = match at_address {
         Verdict::Changed(_) | Verdict::Revoked(_) => return None,
@@ -382,12 +385,12 @@ fn revoked(kind: &str, place: &Place, policy: &Policy) -> String {
     )
 }
 
-/// The name of `host` in known_hosts: the port is part of it unless it is 22.
+/// The name of `host` in known_hosts: includes the port unless that is 22.
 pub(crate) fn known_name(host: &str, port: u16) -> String {
     if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
 }
 
-/// True for the addresses that never leave this machine.
+/// True for loopback addresses.
 pub(crate) fn is_loopback(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_loopback(),
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn only_yes_or_the_fingerprint_lets_an_unknown_key_in() {
+    fn only_yes_or_the_fingerprint_accepts_an_unknown_key() {
         let fingerprint = key().fingerprint(FingerprintHash::Sha256);
         assert!(run(&new_host(), Strict::Ask, &[&fingerprint]).0.is_ok());
         assert!(run(&new_host(), Strict::Ask, &["y", "sure", "YES"]).0.is_ok());
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn strictness_about_unknown_keys() {
+    fn strict_checking_decides_about_unknown_keys() {
         let (result, ui) = run(&new_host(), Strict::Yes, &["yes"]);
         assert_eq!(result, Err(FAILED.to_owned()));
         assert!(ui.asked.is_empty());
@@ -508,7 +511,7 @@ mod tests {
 
     /// Covers: ssh_config CheckHostIP
     #[test]
-    fn an_address_with_another_key_is_a_question_or_the_end() {
+    fn address_with_another_key_asks_or_refuses() {
         let at_address = |verdict: &Verdict, strict, answers: &[&str]| {
             let mut ui = FakeUi::answering(answers);
             let mut log = Log::new(&mut ui, LogLevel::Info, false);
@@ -543,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_part_of_the_name_unless_it_is_the_usual_one() {
+    fn port_is_part_of_the_name_unless_it_is_22() {
         assert_eq!(known_name("h", 22), "h");
         assert_eq!(known_name("h", 2200), "[h]:2200");
     }

@@ -1,4 +1,4 @@
-//! Key files on disk: read with the checks OpenSSH makes, public halves found where it finds them.
+//! Key files on disk: reads them with OpenSSH's checks, and finds public halves where OpenSSH does.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 use lh_crypto::{PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
-/// Longest key file that is read, bytes: OpenSSH's limit.
+/// Largest key file that is read, bytes: OpenSSH's limit.
 const MAX_KEY_FILE: u64 = 1024 * 1024;
 
-/// Why a key file cannot be used.
+/// Why a key file is unusable.
 #[derive(Debug)]
 pub enum ReadFailure {
-    /// It cannot be read.
+    /// The file cannot be read.
     Open(io::Error),
-    /// It is private and others may read it: the file's mode.
+    /// The file is private and other users may read it; its mode.
     TooOpen(u32),
 }
 
-/// Reads a file that may hold a private key. One of the user's own that others can read is refused, unless it holds none.
+/// Reads a file that may contain a private key. A private key is refused if the file belongs to the user and
+/// other users can read it.
 ///
 /// # Errors
 /// See [`ReadFailure`].
@@ -30,8 +31,8 @@ pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ReadFailure> {
     if meta.is_dir() {
         return Err(ReadFailure::Open(io::Error::from(io::ErrorKind::IsADirectory)));
     }
-    // A public key may be seen by all; so only what claims to be private is judged, as OpenSSH judges
-    // files of the user's own only.
+    // Public keys may be readable by all, so only files with a private key are checked. Like OpenSSH, this
+    // checks only files of the user's own.
     let bytes = read_limited(&file, meta.len()).map_err(ReadFailure::Open)?;
     let marker = b"PRIVATE KEY-----";
     let private = bytes.windows(marker.len()).any(|window| window == marker);
@@ -41,20 +42,20 @@ pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ReadFailure> {
     Ok(bytes)
 }
 
-/// Reads up to the limit of key files, from a descriptor or standard input.
+/// Reads up to [`MAX_KEY_FILE`] bytes, from a descriptor or standard input.
 ///
 /// # Errors
-/// The system's.
+/// I/O errors.
 pub fn read_limited(input: impl Read, expected: u64) -> io::Result<Zeroizing<Vec<u8>>> {
-    // Sized beforehand: a growing buffer would leave copies of a secret behind.
+    // Allocated at full size: a growing buffer would leave copies of a secret in memory.
     let size = usize::try_from(expected.min(MAX_KEY_FILE)).unwrap_or(0);
     let mut bytes = Zeroizing::new(Vec::with_capacity(size + 1));
     input.take(MAX_KEY_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The public key in a file and its comment: in its first line that is one, or the public half of a private key that shows it
-/// without a passphrase.
+/// The public key in a file and its comment: the first line that is a key, or the public half of a private
+/// key that reveals it without a passphrase.
 pub fn public_in(path: &Path) -> Option<(PublicKey, String)> {
     let file = File::open(path).ok()?;
     let size = file.metadata().ok().filter(|meta| meta.is_file())?.len();
@@ -62,19 +63,19 @@ pub fn public_in(path: &Path) -> Option<(PublicKey, String)> {
     public_line(&bytes).or_else(|| PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new())))
 }
 
-/// The first line of a `.pub` file that is a key.
+/// The first key line of a `.pub` file.
 pub fn public_line(bytes: &[u8]) -> Option<(PublicKey, String)> {
     let text = std::str::from_utf8(bytes).ok()?;
     text.lines().find_map(|line| PublicKey::from_openssh_line(line.trim()))
 }
 
-/// The public key that belongs to `path`: in the file itself, or in the `.pub` file beside it.
+/// The public key of `path`: from the file itself, or from the `.pub` file beside it.
 ///
 /// # Errors
-/// The system's for `path`; [`io::ErrorKind::InvalidData`] when neither file holds a key.
+/// I/O errors for `path`; [`io::ErrorKind::InvalidData`] if neither file contains a key.
 pub fn load_public(path: &Path) -> io::Result<(PublicKey, String)> {
     let beside = with_suffix(path, ".pub");
-    // The comment is in the `.pub` file; a private key shows it only when it is opened.
+    // The comment is in the `.pub` file; a private key reveals it only after decryption.
     let found = public_in(path);
     if let Some((key, comment)) = &found
         && comment.is_empty()
@@ -88,14 +89,14 @@ pub fn load_public(path: &Path) -> io::Result<(PublicKey, String)> {
     }
 }
 
-/// `path` with something behind its name.
+/// `path` with `suffix` appended to its name.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// The warning about a private key that others can read.
+/// The warning about a private key that other users can read.
 pub fn unprotected(name: &str, mode: u32) -> String {
     format!(
         "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\

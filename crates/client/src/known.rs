@@ -1,4 +1,4 @@
-//! What the known_hosts files say, in the terms of [`hostkey`](crate::hostkey).
+//! Look-up in the known_hosts files, with results as [`hostkey`](crate::hostkey) types.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ pub(crate) struct KnownFiles {
 }
 
 impl KnownFiles {
-    /// Reads all files; one that cannot be read is as good as empty.
+    /// Reads all files; an unreadable one counts as empty.
     ///
     /// # Errors
-    /// `KnownHostsCommand` failed; it is asked which types of key are known.
+    /// `KnownHostsCommand` failed (it runs here to list the known key types).
     pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Result<Self, ClientError> {
         let mut files = Vec::new();
         for path in policy.user_files.iter().chain(&policy.global_files) {
@@ -39,7 +39,7 @@ impl KnownFiles {
         Ok(known)
     }
 
-    /// Adds what `KnownHostsCommand` says, in place of what it said before.
+    /// Replaces the lines of `KnownHostsCommand` with those of a new run.
     fn ask_command(
         &mut self,
         policy: &Policy,
@@ -56,7 +56,7 @@ impl KnownFiles {
         Ok(())
     }
 
-    /// What files and command together say about the key of the policy's host.
+    /// Verdict of the files and the command about the key of the policy's host.
     ///
     /// # Errors
     /// `KnownHostsCommand` failed.
@@ -70,7 +70,7 @@ impl KnownFiles {
         Ok(self.look_up(policy, key))
     }
 
-    /// The same about its address, where `CheckHostIP` asks for that and there is one.
+    /// Verdict about the host's address, if `CheckHostIP` is set and the address is known.
     ///
     /// # Errors
     /// `KnownHostsCommand` failed.
@@ -96,7 +96,7 @@ impl KnownFiles {
         self.files.iter().flat_map(|(_, known)| known.key_types(&policy.name)).collect()
     }
 
-    /// True when an authority is known that may sign certificates for the policy's host.
+    /// True if an authority is known that may certify the policy's host.
     pub(crate) fn has_authority(&self, policy: &Policy) -> bool {
         let names = [Some(&policy.name), policy.portless.as_ref()];
         names
@@ -122,8 +122,8 @@ impl KnownFiles {
         })
     }
 
-    /// What the files together say about the key: revoked in one is revoked, known in one is known. A host that is new on its
-    /// port may be known on all ports.
+    /// Verdict of all files together: one revocation is enough, and so is one match. If the host is new on
+    /// its port, entries without a port count.
     pub(crate) fn look_up(&self, policy: &Policy, key: &PublicKey) -> Verdict {
         let verdict = self.look_up_as(&policy.name, key);
         if let (Verdict::New { .. }, Some(name)) = (&verdict, &policy.portless)
@@ -151,7 +151,7 @@ impl KnownFiles {
         verdict.unwrap_or_else(|| Verdict::New { other_names: self.other_names(key) })
     }
 
-    /// Lines that know this key under another name.
+    /// Lines that contain this key under another name.
     fn other_names(&self, key: &PublicKey) -> Vec<Place> {
         let mut names = Vec::new();
         for (path, known) in &self.files {
@@ -162,8 +162,8 @@ impl KnownFiles {
     }
 }
 
-/// Looks for the key in the files of `RevokedHostKeys`. A file that cannot be read or understood refuses every key: nobody
-/// knows which ones it means.
+/// Checks the key against the files of `RevokedHostKeys`. A file that cannot be read or parsed refuses every
+/// key, because its revocations are unknown.
 pub(crate) fn check_not_revoked(
     policy: &Policy,
     key: &PublicKey,
@@ -185,10 +185,11 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
-/// Whether a revocation file, lines or a list as `ssh-keygen -k` makes it, has the key or the authority that certified it.
+/// Whether a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the authority that
+/// certified it.
 ///
 /// # Errors
-/// A malformed list, or the number of the first line that is no key: nobody can tell which key it was to revoke.
+/// A malformed KRL, or the number of the first invalid line: it may have been meant to revoke this key.
 fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
     if Krl::is_binary(bytes) {
         return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
@@ -208,13 +209,13 @@ fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
         }
     }
     match broken {
-        // A key that is named is revoked, whatever else the file has.
+        // A key that is listed is revoked, even if other lines are invalid.
         Some(number) if !found => Err(format!("line {number}: invalid format")),
         _ => Ok(found),
     }
 }
 
-/// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
+/// Appends the key to the user's first file and logs it. A failure is logged and has no other effect.
 pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
     let address = policy.address.as_deref().filter(|address| policy.checks.ip && *address != policy.name);
     let names: Vec<&str> = std::iter::once(policy.name.as_str()).chain(address).collect();
@@ -224,7 +225,7 @@ pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
     add(policy, &names, key, &said, log);
 }
 
-/// Adds the address of a known host to the user's first file.
+/// Appends the address of a known host to the user's first file.
 pub(crate) fn remember_address(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
     let Some(address) = policy.address.as_deref() else { return };
     let kind = short_type(key.key_type());
@@ -236,7 +237,7 @@ pub(crate) fn remember_address(policy: &Policy, key: &PublicKey, log: &mut Log<'
 
 fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut Log<'_>) {
     let Some(file) = policy.user_files.first() else { return };
-    // What is to be forgotten needs no line.
+    // Nothing is stored in `/dev/null`.
     if file.as_os_str() == "/dev/null" {
         return log.info(said);
     }
@@ -267,8 +268,9 @@ pub(crate) mod testing {
     use crate::hostkey::Strict;
     use lh_crypto::FingerprintHash;
 
-    /// What is known about `h.example`, port 2222, in the files `ssh/known_hosts`, `global` and `revoked` of a directory.
-    pub(crate) fn policy(folder: &std::path::Path, hash: bool) -> Policy {
+    /// A policy for `h.example`, port 2222, with the files `ssh/known_hosts`, `global` and `revoked` of a
+    /// directory.
+    pub(crate) fn policy(directory: &std::path::Path, hash: bool) -> Policy {
         Policy {
             strict: Strict::AcceptNew,
             name: "[h.example]:2222".to_owned(),
@@ -277,9 +279,9 @@ pub(crate) mod testing {
             ca_algorithms: vec!["ssh-ed25519".to_owned()],
             address: None,
             skip_localhost: false,
-            user_files: vec![folder.join("ssh/known_hosts")],
-            global_files: vec![folder.join("global")],
-            revoked_files: vec![folder.join("revoked")],
+            user_files: vec![directory.join("ssh/known_hosts")],
+            global_files: vec![directory.join("global")],
+            revoked_files: vec![directory.join("revoked")],
             hash,
             fingerprint: FingerprintHash::Sha256,
             visual: false,
@@ -303,10 +305,10 @@ mod tests {
     }
 
     #[test]
-    fn a_remembered_key_is_known_the_next_time() {
+    fn stored_key_is_known_the_next_time() {
         for hash in [false, true] {
-            let folder = tempfile::tempdir().expect("folder");
-            let policy = policy(folder.path(), hash);
+            let directory = tempfile::tempdir().expect("directory");
+            let policy = policy(directory.path(), hash);
             let mut ui = FakeUi::default();
             let mut log = Log::new(&mut ui, LogLevel::Info, false);
             let before = KnownFiles::read(&policy, &mut log).expect("read");
@@ -325,12 +327,15 @@ mod tests {
 
     #[test]
     fn a_host_known_without_its_port_is_known() {
-        let folder = tempfile::tempdir().expect("folder");
-        let policy = policy(folder.path(), false);
+        let directory = tempfile::tempdir().expect("directory");
+        let policy = policy(directory.path(), false);
         let mut ui = FakeUi::default();
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
-        std::fs::write(folder.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
-            .expect("global file");
+        std::fs::write(
+            directory.path().join("global"),
+            format!("h.example {}\n", key(1).to_openssh_line("")),
+        )
+        .expect("global file");
         let known = KnownFiles::read(&policy, &mut log).expect("read");
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
         // Another key says nothing about this port.
@@ -339,25 +344,25 @@ mod tests {
 
     #[test]
     fn a_key_revoked_in_one_file_is_revoked() {
-        let folder = tempfile::tempdir().expect("folder");
-        let policy = policy(folder.path(), false);
+        let directory = tempfile::tempdir().expect("directory");
+        let policy = policy(directory.path(), false);
         let mut ui = FakeUi::default();
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         remember(&policy, &key(1), &mut log);
         let line = format!("@revoked * {}", key(1).to_openssh_line(""));
-        std::fs::write(folder.path().join("global"), line).expect("global file");
+        std::fs::write(directory.path().join("global"), line).expect("global file");
         let known = KnownFiles::read(&policy, &mut log).expect("read");
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Revoked(_)));
     }
 
     #[test]
-    fn keys_in_a_revocation_file_are_refused_and_so_is_everything_when_it_cannot_be_read() {
-        let folder = tempfile::tempdir().expect("folder");
-        let policy = policy(folder.path(), false);
+    fn revocation_file_refuses_its_keys_or_all_if_unreadable() {
+        let directory = tempfile::tempdir().expect("directory");
+        let policy = policy(directory.path(), false);
         let mut ui = FakeUi::default();
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         assert!(check_not_revoked(&policy, &key(2), &mut log).is_err(), "the file is missing");
-        let file = folder.path().join("revoked");
+        let file = directory.path().join("revoked");
         std::fs::write(&file, format!("# old\n{}\n", key(1).to_openssh_line("x"))).expect("file");
         assert!(check_not_revoked(&policy, &key(2), &mut log).is_ok());
         assert!(check_not_revoked(&policy, &key(1), &mut log).is_err());
@@ -382,9 +387,9 @@ mod tests {
             ("ssh-ed25519\n".to_owned(), Some(1)),
             (format!("\n  # note\n\t{unknown_type}\n"), None),
         ] {
-            let folder = tempfile::tempdir().expect("folder");
-            let policy = policy(folder.path(), false);
-            let file = folder.path().join("revoked");
+            let directory = tempfile::tempdir().expect("directory");
+            let policy = policy(directory.path(), false);
+            let file = directory.path().join("revoked");
             std::fs::write(&file, &text).expect("file");
             let mut ui = FakeUi::default();
             let mut log = Log::new(&mut ui, LogLevel::Info, false);
@@ -398,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_looked_up_and_remembered_where_asked_for() {
-        let folder = tempfile::tempdir().expect("folder");
-        let mut policy = policy(folder.path(), false);
+    fn check_host_ip_looks_up_and_stores_the_address() {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut policy = policy(directory.path(), false);
         policy.address = Some("192.0.2.1".to_owned());
         let mut ui = FakeUi::default();
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
@@ -418,9 +423,9 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_under_another_name_is_pointed_out() {
-        let folder = tempfile::tempdir().expect("folder");
-        let mut policy = policy(folder.path(), false);
+    fn key_under_another_name_is_reported() {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut policy = policy(directory.path(), false);
         let mut ui = FakeUi::default();
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         remember(&policy, &key(1), &mut log);

@@ -1,4 +1,4 @@
-//! `KnownHostsCommand`: a program that says which host keys are known, line by line as known_hosts has them.
+//! `KnownHostsCommand`: a program that prints known host keys as known_hosts lines.
 
 use std::io::Read as _;
 
@@ -13,20 +13,20 @@ use crate::error::ClientError;
 use crate::known_hosts::KnownHosts;
 use crate::log::Log;
 
-/// The most that is taken from the command, in bytes.
+/// Limit of the command's output, bytes.
 const MAX_OUTPUT: u64 = 16 << 20;
 
-/// How the command is named in messages about its lines.
+/// Name of the command in messages about its lines.
 pub(crate) const NAME: &str = "KnownHostsCommand-";
 
-/// Why the command is asked (`%I`).
+/// Why the command runs (`%I`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Which types of key are known, before there is one.
+    /// To list the known key types, before the server has presented a key.
     Order,
-    /// Is this key known for the name?
+    /// To check whether this key is known for the name.
     HostName,
-    /// Is this key known for the address?
+    /// To check whether this key is known for the address.
     Address,
 }
 
@@ -40,21 +40,22 @@ impl Reason {
     }
 }
 
-/// The command as it is configured.
+/// The configured command.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownHostsCommand {
-    /// As written; split into words before tokens are expanded, so that no value of a token makes two words.
+    /// As configured. It is split into words before tokens are expanded, so that no token's value becomes two
+    /// words.
     pub(crate) text: String,
-    /// The tokens that every command knows.
+    /// The tokens that every command has.
     pub(crate) tokens: Tokens,
     pub(crate) fingerprint: FingerprintHash,
 }
 
 impl KnownHostsCommand {
-    /// Runs the command and reads what it prints. `name` is what is looked up (`%H`), `key` what the server shows.
+    /// Runs the command and parses its output. `name` is the name to look up (`%H`), `key` the server's key.
     ///
     /// # Errors
-    /// The command cannot be run, or fails: then nobody knows which keys are good.
+    /// The command cannot be run, or fails: then no key counts as known.
     pub(crate) fn run(
         &self,
         reason: Reason,
@@ -99,7 +100,8 @@ impl KnownHostsCommand {
     }
 }
 
-/// What the program printed, and how it ended when that was not well. No shell, no standard input.
+/// The program's output, and a text about its end if it failed. Runs without a shell and without standard
+/// input.
 fn execute(path: &str, arguments: &[String]) -> std::io::Result<(Vec<u8>, Option<String>)> {
     let (mut reader, writer) = std::io::pipe()?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
@@ -110,7 +112,7 @@ fn execute(path: &str, arguments: &[String]) -> std::io::Result<(Vec<u8>, Option
     let mut child = program.spawn()?;
     let mut bytes = Vec::new();
     let read = (&mut reader).take(MAX_OUTPUT + 1).read_to_end(&mut bytes);
-    // A program that goes on printing hears that nobody listens.
+    // A program that continues to print gets SIGPIPE.
     drop(reader);
     let status = child.wait()?;
     read?;
@@ -142,7 +144,7 @@ mod tests {
 
     /// Covers: ssh_config KnownHostsCommand; token %f; token %H; token %I; token %K; token %t
     #[test]
-    fn the_key_and_the_reason_are_handed_over_and_the_lines_read() {
+    fn key_and_reason_are_passed_and_output_lines_are_read() {
         let key = key();
         let (lines, _) = run("/bin/echo %H,%I,%h %t %K", Reason::HostName, Some(&key));
         assert_eq!(lines, Ok(vec!["name,HOSTNAME,real".to_owned()]));
@@ -152,12 +154,12 @@ mod tests {
         assert_eq!(lines, Ok(vec!["ok".to_owned()]));
         let script = "/bin/sh -c 'test \"$*\" = \"NONE NONE NONE ORDER\"' sh %f %K %t %I";
         assert_eq!(run(script, Reason::Order, None).0, Ok(vec![]));
-        // A value is one word, whatever is in it.
+        // A token's value is one word, whatever characters it has.
         assert_eq!(run("/usr/bin/test %n = 'a b'", Reason::Order, None).0, Ok(vec![]));
     }
 
     #[test]
-    fn a_command_that_fails_or_cannot_be_run_ends_the_connection() {
+    fn failed_command_ends_the_connection() {
         for (text, said) in [
             ("/bin/false", "KnownHostsCommand /bin/false failed, exit status: 1"),
             ("false", "KnownHostsCommand path is not absolute"),

@@ -1,13 +1,13 @@
-//! `ssh` as a library: what `lhssh` and `lhscp` share from the command line down to a running channel.
+//! `ssh` as a library: what `lhssh` and `lhscp` share, from the command line to a running channel.
 //!
-//! [`connect()`] takes a resolved configuration and a [`UserInterface`] and comes back with a [`Client`]: the host is
-//! reached (directly, through a command or through jump hosts), its key is verified and the user is logged
-//! in. Everything a person sees on the way (questions, warnings, the final "Permission denied") is made here, with
-//! the words OpenSSH uses, because scripts match on them; where the words go is the caller's business.
+//! [`connect()`] takes a resolved configuration and a [`UserInterface`] and returns a [`Client`]. It reaches
+//! the host (directly, through a command or through jump hosts), verifies its key and logs the user in. All
+//! messages on the way (questions, warnings, the final "Permission denied") are made here, in OpenSSH's
+//! words, because scripts match them; the caller decides where they are shown.
 //!
-//! One decision shaped the crate: the calling thread does it all. Handshake and authentication run as blocking
-//! steps over the sans-IO machines, since there is nothing else to do meanwhile; the session then runs in the
-//! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
+//! The calling thread does everything. Handshake and authentication are blocking steps over the sans-IO state
+//! machines, since nothing else can happen meanwhile; then the session runs in the driver's event loop. Only
+//! a jump host needs a thread or process of its own, because two connections run at once.
 
 pub mod agent;
 mod agent_forward;

@@ -1,4 +1,4 @@
-//! Levels and the filter in front of the user interface.
+//! Log levels, and the filter in front of the user interface.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use lh_config::special::LogVerbose;
-/// Text from a peer or a file as a terminal may show it.
+/// Makes text from a peer or a file safe for a terminal.
 pub use lh_wire::printable_lines as sanitise;
 
 use crate::options::Options;
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
-/// Where messages go.
+/// Destination of log messages.
 #[derive(Debug, Clone, Default)]
 pub enum LogTarget {
     /// Standard error.
     #[default]
     Stderr,
-    /// The end of a file (`-E`).
+    /// Appended to a file (`-E`).
     File(Arc<File>),
     /// The system's log (`-y`).
     Syslog(Arc<Syslog>),
 }
 
-/// Says things while the loop runs, when the user interface is somebody else's: on standard error or in a log. Clones share
-/// their level, which `~v` and `~V` change.
+/// The logger while the loop runs and the caller owns the user interface: writes to standard error, a file or
+/// syslog. Clones share their level, which `~v` and `~V` change.
 #[derive(Debug, Clone)]
 pub struct Voice {
     level: Arc<AtomicU8>,
@@ -42,34 +42,34 @@ impl Default for Voice {
 }
 
 impl Voice {
-    /// Says what is at most at `level`.
+    /// A logger for messages up to `level`.
     pub fn new(level: LogLevel, target: LogTarget) -> Self {
         Self { level: Arc::new(AtomicU8::new(level as u8)), target, places: LogVerbose::default() }
     }
 
-    /// Says also, whatever its level, what comes from these places in the source.
+    /// Also logs, at any level, messages from these places in the source (`LogVerbose`).
     #[must_use]
     pub fn with_places(mut self, places: &LogVerbose) -> Self {
         self.places = places.clone();
         self
     }
 
-    /// True when something at this level is said.
+    /// True if messages of this level are logged.
     pub fn shows(&self, level: LogLevel) -> bool {
         level as u8 <= self.level.load(Ordering::Relaxed)
     }
 
-    /// How much is said.
+    /// The current level.
     pub fn level(&self) -> LogLevel {
         LogLevel::ALL.into_iter().rev().find(|level| self.shows(*level)).unwrap_or(LogLevel::Quiet)
     }
 
-    /// Says more or less from now on.
+    /// Changes the level.
     pub fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Says `text`, line by line.
+    /// Logs `text`, line by line.
     #[track_caller]
     pub fn say(&self, level: LogLevel, text: &str) {
         match tag(&self.places) {
@@ -89,7 +89,7 @@ impl Voice {
         if let LogTarget::Syslog(syslog) = &self.target {
             return text.lines().for_each(|line| syslog.line(level, &format!("{prefix}{line}")));
         }
-        // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
+        // The terminal may be in raw mode, so lines end with CR LF, as OpenSSH's do.
         let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
         let mut out = String::new();
         for line in text.lines() {
@@ -97,14 +97,14 @@ impl Voice {
             out.push_str(line);
             out.push_str(end);
         }
-        // Nobody is left to be told when even this fails.
+        // There is no way to report that even this failed.
         let _ = match &self.target {
             LogTarget::File(file) => (&**file).write_all(out.as_bytes()),
             _ => io::stderr().write_all(out.as_bytes()),
         };
     }
 
-    /// Says what is only made when it may be shown.
+    /// Logs a debug message; `text` is called only if it will be shown.
     #[track_caller]
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if self.shows(LogLevel::Debug1) || !self.places.0.is_empty() {
@@ -113,7 +113,7 @@ impl Voice {
     }
 }
 
-/// The tag of the line of the source that called the method that called this, when it is among `places`.
+/// The source location of the caller's caller as a tag, if it matches `places`.
 #[track_caller]
 fn tag(places: &LogVerbose) -> Option<String> {
     if places.0.is_empty() {
@@ -123,7 +123,7 @@ fn tag(places: &LogVerbose) -> Option<String> {
     places.tag(place.file(), &module_of(place.file()), place.line())
 }
 
-/// The module that a file of the workspace holds: `crates/client/src/login/mod.rs` is `lh_client::login`.
+/// The module of a source file of the workspace: `crates/client/src/login/mod.rs` is `lh_client::login`.
 fn module_of(file: &str) -> String {
     let mut parts: Vec<&str> = file
         .trim_end_matches(".rs")
@@ -138,11 +138,11 @@ fn module_of(file: &str) -> String {
     parts.join("::")
 }
 
-/// The user interface behind the level of the configuration.
+/// The user interface, filtered by the configured log level.
 pub(crate) struct Log<'u> {
     ui: &'u mut dyn UserInterface,
     level: LogLevel,
-    /// Nobody is to be asked anything (`BatchMode`).
+    /// Ask no questions (`BatchMode`).
     batch: bool,
     places: LogVerbose,
 }
@@ -152,7 +152,7 @@ impl<'u> Log<'u> {
         Self { ui, level, batch, places: LogVerbose::default() }
     }
 
-    /// As the configuration has it.
+    /// A log with the settings of the configuration.
     pub(crate) fn configured(ui: &'u mut dyn UserInterface, options: &Options) -> Self {
         let config = &options.config;
         let log = Self::new(ui, options.log_level, *config.batch_mode);
@@ -178,7 +178,7 @@ impl<'u> Log<'u> {
         self.say(LogLevel::Verbose, text);
     }
 
-    /// `text` is made only when it may be shown: most runs are not debugged.
+    /// Logs a debug message; `text` is called only if it will be shown, since most runs are not debugged.
     #[track_caller]
     pub(crate) fn debug(&mut self, text: impl FnOnce() -> String) {
         if self.shows(LogLevel::Debug1) || !self.places.0.is_empty() {
@@ -202,12 +202,13 @@ impl<'u> Log<'u> {
         }
     }
 
-    /// What must not be missed: on standard error at any log level, and wherever the log goes.
+    /// Shows a warning on standard error, at any log level and wherever the log goes.
     pub(crate) fn warn(&mut self, text: &str) {
         self.ui.banner(&format!("{text}\n"));
     }
 
-    /// The login banner is part of the conversation, not of the log: only `-q` and less hide it.
+    /// Shows the login banner. It is part of the conversation, not of the log: only `-q` and lower levels
+    /// hide it.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.shows(LogLevel::Info) {
             self.ui.banner(text);
@@ -222,7 +223,7 @@ impl<'u> Log<'u> {
         if self.batch { None } else { self.ui.ask_secret(prompt) }
     }
 
-    /// Permission is given by people only.
+    /// Asks for permission, which only a person can give.
     pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
         !self.batch && self.ui.confirm(prompt)
     }
@@ -235,7 +236,7 @@ impl<'u> Log<'u> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn places_have_the_names_of_their_modules() {
+    fn source_files_map_to_their_modules() {
         for (file, module) in [
             ("crates/client/src/login/mod.rs", "lh_client::login"),
             ("/far/away/crates/sftp-shell/src/lib.rs", "lh_sftp_shell"),
@@ -249,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_of_a_peer_do_not_reach_the_terminal() {
+    fn peer_escape_sequences_do_not_reach_the_terminal() {
         assert_eq!(sanitise("hello\r\n\tworld"), "hello\n\tworld");
         assert_eq!(sanitise("\x1b[31mred"), "\\033[31mred");
         assert_eq!(sanitise("grüß \u{202e}x\u{9b}"), "grüß \\342\\200\\256x\\302\\233");

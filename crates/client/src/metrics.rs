@@ -1,7 +1,7 @@
-//! `Metrics`: figures of both ends of the connection, written to files while it lasts.
+//! `Metrics`: TCP and channel metrics of both ends, written to files during the connection.
 //!
-//! It stands between the loop and the program's own control ([`Metered`]), so that every program has it without knowing. What
-//! goes wrong here is said once and costs the figures, never the session.
+//! [`Metered`] sits between the loop and the program's own control, so every program has metrics without code
+//! for them. An error is logged once and ends the metrics, never the session.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,29 +15,31 @@ use crate::log::{LogTarget, Voice};
 use crate::options::Options;
 use crate::ui::LogLevel;
 
-/// HPN-SSH's.
+/// HPN-SSH's default.
 const DEFAULT_PATH: &str = "./ssh_stack_metrics";
 /// HPN-SSH's words.
 const LOCAL_ONLY: &str = "Remote does not support stack metric polling. Local data only.";
-/// How long the other end's last figures are waited for.
+/// Time limit for the peer's last sample.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
-/// Shortest time between samples that `MetricsInterval` does not fix: one costs some 50 microseconds and a kilobyte.
+/// Shortest interval between samples if `MetricsInterval` is unset: a sample costs about 50 microseconds and
+/// 1 KB.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Part of the run so far that passes between samples. So a copy of a second has ten, and one of an hour not 36,000.
+/// The interval is at least the run time so far divided by this: about 10 samples in a copy of a second, and
+/// not 36,000 in one of an hour.
 const SHARE_OF_RUN: u32 = 20;
 
-/// When samples are taken.
+/// Intervals between samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Schedule {
-    /// As often as `MetricsInterval` says.
+    /// The interval of `MetricsInterval`.
     Fixed(Duration),
-    /// Often at first, then more and more seldom down to this interval.
+    /// Often at first, then less and less, up to this interval.
     Adaptive(Duration),
 }
 
 impl Schedule {
-    /// Time until the next sample, `elapsed` after the beginning.
+    /// Time until the next sample, at `elapsed` since the start.
     fn interval(self, elapsed: Duration) -> Duration {
         match self {
             Self::Fixed(interval) => interval,
@@ -46,7 +48,7 @@ impl Schedule {
     }
 }
 
-/// What is written, and when next.
+/// The output files and the time of the next sample.
 pub(crate) struct Metrics {
     started: Instant,
     schedule: Schedule,
@@ -54,15 +56,15 @@ pub(crate) struct Metrics {
     due: Instant,
     local: Option<Recorder>,
     remote: Option<Recorder>,
-    /// A question to the other end is not answered yet: one at a time.
+    /// A request to the peer is unanswered: one at a time.
     asked: bool,
-    /// Nothing more is to be written.
+    /// Write nothing more.
     over: bool,
     voice: Voice,
 }
 
 impl Metrics {
-    /// Opens the files, where the configuration wants them.
+    /// Opens the files, if the configuration asks for them.
     pub(crate) fn start(options: &Options, link: &Link) -> Option<Self> {
         let config = &options.config;
         if !*config.metrics {
@@ -117,7 +119,7 @@ impl Metrics {
         })
     }
 
-    /// Takes a sample here and asks for one there.
+    /// Takes a local sample and requests one from the peer.
     fn sample(&mut self, cx: &mut ControlCx<'_>) {
         let sample = Sample::of(cx, self.rate_limit).0;
         record(&mut self.local, cx.now(), self.started, &sample, &self.voice);
@@ -143,7 +145,7 @@ impl Metrics {
         }
     }
 
-    /// The last figures of both ends, before the goodbye.
+    /// Writes the last samples of both ends, before the disconnect.
     pub(crate) fn finish(&mut self, driver: &mut Driver) {
         if std::mem::replace(&mut self.over, true) {
             return;
@@ -159,7 +161,7 @@ impl Metrics {
     }
 }
 
-/// Writes a sample. A file that cannot be written is given up.
+/// Writes a sample. A file that cannot be written is abandoned.
 fn record(to: &mut Option<Recorder>, now: Instant, started: Instant, sample: &Sample, voice: &Voice) {
     let Some(recorder) = to else { return };
     if let Err(error) = recorder.write(now.saturating_duration_since(started), sample) {
@@ -169,7 +171,7 @@ fn record(to: &mut Option<Recorder>, now: Instant, started: Instant, sample: &Sa
     }
 }
 
-/// Waits for one answer.
+/// A control that waits for one reply.
 struct Listening<'a>(&'a mut Metrics);
 
 impl Control for Listening<'_> {
@@ -183,7 +185,7 @@ impl Control for Listening<'_> {
     }
 }
 
-/// A control that takes samples beside what `inner` does.
+/// A control that takes samples besides running `inner`.
 pub(crate) struct Metered<'a> {
     pub(crate) inner: &'a mut dyn Control,
     pub(crate) metrics: &'a mut Metrics,
@@ -214,7 +216,7 @@ impl Control for Metered<'_> {
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
         if self.metrics.due <= now {
-            // From now on, not from when it was due: a machine that slept does not catch up.
+            // Counted from now, not from the due time: after a suspend no samples are made up for.
             let elapsed = now.saturating_duration_since(self.metrics.started);
             self.metrics.due = now + self.metrics.schedule.interval(elapsed);
             self.metrics.sample(cx);
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_runs_are_sampled_often_and_long_ones_seldom() {
+    fn sample_interval_grows_with_the_run() {
         let seconds = Duration::from_secs;
         let adaptive = Schedule::Adaptive(seconds(5));
         assert_eq!(adaptive.interval(Duration::ZERO), LEAST_INTERVAL);

@@ -1,4 +1,4 @@
-//! What to connect to and how: a finished configuration and where it came from.
+//! Connection options: a loaded configuration and its sources.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use crate::ui::LogLevel;
 /// What a connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Copies of files; nobody else shares it.
+    /// Copies of files, on a connection that is not shared.
     Copy,
     /// A command or a subsystem.
     Command,
@@ -21,26 +21,26 @@ pub enum Purpose {
     Shell,
     /// A session with a terminal.
     Terminal,
-    /// No session of its own: forwards, `-W`, or the way to another host.
+    /// No session of its own: forwards, `-W`, or a jump host's connection.
     Forwards,
 }
 
-/// Everything [`connect`](crate::connect()) needs to know.
+/// All inputs of [`connect`](crate::connect()).
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The configuration for the destination.
     pub config: ClientConfig,
-    /// The user's configuration file: jump hosts are looked up in the same one.
+    /// The user's configuration file, which jump hosts use too.
     pub user_file: UserFile,
     /// The system's configuration file.
     pub system_file: Option<PathBuf>,
-    /// Say at most this much, whatever the configuration of a jump host says.
+    /// Highest log level, whatever the configuration of a jump host says.
     pub log_level: LogLevel,
-    /// What the connection carries: some of it stays encrypted, whatever `NoneSwitch` says.
+    /// The connection's purpose: some of them stay encrypted, whatever `NoneSwitch` says.
     pub purpose: Purpose,
-    /// Join the session of this ticket instead of logging in.
+    /// Joins the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,
-    /// The rate that the program itself keeps to, bytes/s, for `Metrics` to record.
+    /// The program's own rate limit, bytes/s, recorded by `Metrics`.
     pub rate_limit: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Options {
     /// Reads the configuration for `request`.
     ///
     /// # Errors
-    /// The configuration is wrong; exit status 255.
+    /// The configuration is invalid; exit status 255.
     pub fn load(request: &Request) -> Result<Self, ConfigError> {
         let config = lh_config::client::load(request, &SystemEnvironment)?;
         let log_level = level(*config.log_level);
@@ -64,8 +64,8 @@ impl Options {
         })
     }
 
-    /// The options for the jump host `hop`, reached through `before`. As with `ssh -J`, only the configuration file,
-    /// the verbosity and the hops before it are handed on.
+    /// The options for the jump host `hop`, reached through `before`. As with `ssh -J`, it inherits only the
+    /// configuration file, the log level and the hops before it.
     pub(crate) fn for_hop(&self, hop: &JumpHost, before: &[JumpHost]) -> Result<Self, ConfigError> {
         let mut request = Request::new(&hop.host, self.config.account.clone());
         request.user_file = self.user_file.clone();
@@ -87,7 +87,7 @@ impl Options {
         Ok(options)
     }
 
-    /// `UNIX`-style name of the agent's socket: `IdentityAgent`, or what SSH_AUTH_SOCK names.
+    /// The path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
     pub(crate) fn agent_socket(&self) -> Result<Option<PathBuf>, String> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         match self.config.identity_agent.as_deref() {
@@ -95,7 +95,7 @@ impl Options {
             Some(text) if text.eq_ignore_ascii_case("none") => Ok(None),
             Some(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                 Some(name) => Ok(variable(name)),
-                // The loader has expanded it.
+                // The configuration loader has expanded it.
                 None => Ok(Some(PathBuf::from(text))),
             },
         }
@@ -116,7 +116,7 @@ const fn level(level: lh_config::enums::LogLevel) -> LogLevel {
     }
 }
 
-/// The world the configuration is read in: this process's environment, this machine's users.
+/// The environment for the configuration loader: this process's variables, this machine's users.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEnvironment;
 
@@ -173,7 +173,7 @@ impl Environment for SystemEnvironment {
     }
 }
 
-/// The shell commands of the configuration run in.
+/// The shell for the commands of the configuration.
 pub(crate) fn user_shell() -> PathBuf {
     std::env::var_os("SHELL")
         .filter(|shell| !shell.is_empty())
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_are_written_as_they_are_read() {
+    fn jump_hosts_are_printed_in_the_form_they_are_parsed() {
         for text in ["host", "me@host:2222", "me@[::1]:22"] {
             assert_eq!(JumpHost::parse(text).map(|hop| hop.to_string()).as_deref(), Some(text));
         }

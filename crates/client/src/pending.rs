@@ -1,4 +1,4 @@
-//! Logging in on a link whose host key has been checked.
+//! The login on a link whose host key has been checked.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -15,21 +15,21 @@ use crate::login::log_in;
 use crate::options::Options;
 use crate::unencrypted;
 
-/// What is known of the host by then, and what is wanted there.
+/// What is known about the host before the login, and the options for it.
 pub(crate) struct Pending {
-    /// With `FallbackPort`, where that is where we are.
+    /// Includes the port from `FallbackPort`, if the connection uses it.
     pub(crate) options: Options,
     pub(crate) peer: PeerName,
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
     pub(crate) address: Option<SocketAddr>,
-    /// The host key was accepted although it is not to be trusted.
+    /// The host key was accepted although it is not trusted.
     pub(crate) untrusted: bool,
-    /// What the server has promised about those that do not wait, where nothing stands against it.
+    /// The server's `first-flight@longhaul` promise, if it may be used.
     pub(crate) flight: Option<FirstFlight>,
 }
 
 impl Pending {
-    /// Logs in, and goes over to what `NoneSwitch` asks for.
+    /// Logs in, then switches to what `NoneSwitch` asks for.
     pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<(), ClientError> {
         let Self { options, peer, address, untrusted, flight } = self;
         let config = &options.config;
@@ -62,11 +62,12 @@ impl Pending {
     }
 }
 
-/// What the server has promised (`first-flight@longhaul`). Nothing that counts for a connection on which more is to happen before
-/// anything is said, nor for a host that may be another: what is asked for there is nobody's business before somebody is in.
+/// The server's promise about requests sent without waiting (`first-flight@longhaul`). `None` if other steps
+/// must come first on this connection, or if the host is untrusted: it must not learn the requests before the
+/// login.
 ///
 /// # Errors
-/// The connection is over.
+/// The connection has ended.
 pub(crate) fn first_flight(
     link: &mut Link,
     options: &Options,
@@ -76,7 +77,7 @@ pub(crate) fn first_flight(
     if untrusted || options.ticket.is_some() || *options.config.none_switch {
         return Ok(None);
     }
-    // It comes right behind the new keys, mostly in the same piece.
+    // It follows directly behind NEWKEYS, mostly in the same segment.
     let mut later = Vec::new();
     let transport = link.transport();
     while let Some(event) =

@@ -1,4 +1,4 @@
-//! Ways to a host that are no TCP connection of our own: a command, or another connection.
+//! Streams to a host other than a direct TCP connection: a command, or another connection.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use lh_wire::msg::open_failure;
 
 use crate::options::user_shell;
 
-/// A running `ProxyCommand`. Dropped, it is told to end, as when a terminal hangs up.
+/// A running `ProxyCommand`. Gets SIGHUP when dropped, as when a terminal hangs up.
 #[derive(Debug)]
 pub(crate) struct ProxyCommand {
     child: Child,
@@ -21,7 +21,7 @@ pub(crate) struct ProxyCommand {
 impl ProxyCommand {
     /// Starts `command` in the user's shell, with the connection on its standard input and output.
     pub(crate) fn start(command: &str) -> io::Result<(Self, Stream)> {
-        // `exec`, so that the shell does not stay around between us and the command.
+        // `exec`, so that no shell process remains between us and the command.
         let mut child = Command::new(user_shell())
             .arg("-c")
             .arg(format!("exec {command}"))
@@ -39,21 +39,21 @@ impl ProxyCommand {
 impl Drop for ProxyCommand {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // In a copy of the process that started it, asking is an error: it may well be running.
+        // In a forked copy, `try_wait` fails: the command is no child of it and may still run.
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
         }
     }
 }
 
-/// Lets the authenticated connection to a jump host carry a stream to `host`:`port`. The stream comes back at
-/// once; whether the jump host could connect shows when it is used.
+/// Opens a stream to `host`:`port` over the authenticated connection to a jump host. Returns at once; a
+/// failed connect shows when the stream is used.
 ///
-/// The jump host's connection runs in a process of its own: a copy of this one, made while there is one thread, so
-/// that the session itself may still go to the background (`-f`). Where there are threads already, it
-/// runs in another one.
+/// The jump host's connection runs in a forked copy of this process, made while it has one thread, so that
+/// the session may still go to the background (`-f`). If there are other threads, it runs in a thread
+/// instead.
 ///
-/// `proxy` is what leads to the jump host, which must live as long as the connection through it.
+/// `proxy` is the command that leads to the jump host; it must live as long as the connection through it.
 pub(crate) fn carry(
     link: Link,
     proxy: Option<ProxyCommand>,
@@ -65,18 +65,18 @@ pub(crate) fn carry(
     let mut ours = Some(Stream::socket(ours.into())?);
     let mut hop = Some((link, proxy, OwnedFd::from(theirs)));
     let forked = lh_sys::background::in_copy(|| {
-        // ^C at the terminal may be for a command of ours (`lhsftp`), not for the connection.
+        // ^C at the terminal may be for a local command (`lhsftp`), not for the connection.
         let _ = rustix::process::setsid();
-        // Held here too, it would never seem closed from the other side.
+        // With this end open in the copy, the parent's close would go unnoticed.
         ours = None;
-        // A reader of our output must not wait for the copy.
+        // A reader of our output must not wait for the copy to exit.
         drop(lh_sys::fd::take_stdin_stdout());
         hop.take().map_or(255, |hop| serve_hop(hop, channels, workers, target))
     });
     match (forked, hop.take()) {
         (Ok(()), Some((link, proxy, _))) => {
             drop(link);
-            // The command is the copy's now, to be told when its work is over.
+            // The command now belongs to the copy, which signals it at the end.
             std::mem::forget(proxy);
         }
         (Err(_), Some(hop)) => {
@@ -90,7 +90,7 @@ pub(crate) fn carry(
     ours.ok_or_else(|| io::Error::other("jump host connection lost"))
 }
 
-/// Runs the connection to a jump host until its one channel is closed.
+/// Runs the connection to a jump host until its one channel closes.
 fn serve_hop(
     hop: (Link, Option<ProxyCommand>, OwnedFd),
     channels: lh_connection::Config,
@@ -103,7 +103,7 @@ fn serve_hop(
     let mut fields = Vec::new();
     fields.put_string(host.as_bytes());
     fields.put_u32(port.into());
-    // Where the connection comes from: there is no such address, and OpenSSH says this too.
+    // There is no originator address; OpenSSH also sends this one.
     fields.put_string(b"127.0.0.1");
     fields.put_u32(65535);
     let Ok(local) = LocalFd::owned(local) else { return 255 };
@@ -116,7 +116,7 @@ fn serve_hop(
     code
 }
 
-/// The channel through a jump host: a pump that says why the far end could not be reached.
+/// The channel through a jump host: a pump that reports why the target could not be reached.
 struct Hop {
     pump: FdPump,
 }
@@ -163,7 +163,7 @@ impl ChannelHandler for Hop {
     }
 }
 
-/// `connect failed` and so on, as OpenSSH words the codes of RFC 4254 section 5.1.
+/// OpenSSH's words for the reason codes of RFC 4254 section 5.1, such as `connect failed`.
 pub(crate) const fn open_failure_words(reason: u32) -> &'static str {
     match reason {
         open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",
@@ -174,7 +174,7 @@ pub(crate) const fn open_failure_words(reason: u32) -> &'static str {
     }
 }
 
-/// Nothing may be opened towards us through a jump host, and the loop ends with its channel.
+/// Refuses all channels from a jump host, and stops the loop when its channel has closed.
 struct HopControl;
 
 impl Control for HopControl {

@@ -1,7 +1,8 @@
-//! Several addresses side by side (RFC 8305, "Happy Eyeballs"; HPN-SSH's `HappyEyes`).
+//! Parallel connection attempts (RFC 8305, "Happy Eyeballs"; HPN-SSH's `HappyEyes`).
 //!
-//! The families take turns (section 4), each attempt gets a head start over the next (section 5), a failure lets the next one
-//! start at once, and the first connection that stands wins. The resolver asks for both families by itself.
+//! Address families alternate (section 4), each attempt gets a head start over the next (section 5), and a
+//! failure starts the next one at once. The first established connection wins. The resolver queries both
+//! families by itself.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,18 +13,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-/// What a starter of attempts gives: a socket, connected or on its way.
+/// A started attempt: its socket.
 pub(crate) enum Begun {
-    /// It is there.
+    /// The connection is established.
     Connected(OwnedFd),
-    /// It is writable when it is there or has failed.
+    /// The socket becomes writable when the attempt succeeds or fails.
     UnderWay(OwnedFd),
 }
 
-/// How an attempt stands, for whoever wants to tell.
+/// Callback for each attempt (`None`) and each failure.
 pub(crate) type Tried<'t> = &'t mut dyn FnMut(&SocketAddr, Option<&io::Error>);
 
-/// The addresses with families in turn, the one that the resolver has put first beginning.
+/// The addresses with alternating families, in the resolver's order, starting with its first.
 pub(crate) fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let first_is_v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (first, second): (Vec<SocketAddr>, Vec<SocketAddr>) =
@@ -41,15 +42,15 @@ pub(crate) fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
 struct Attempt {
     socket: OwnedFd,
     address: SocketAddr,
-    /// When it has taken too long.
+    /// Time limit of this attempt.
     deadline: Option<Instant>,
 }
 
-/// Connects to whichever of `addresses` answers first. `begin` starts an attempt, `delay` is the head start of each over the next,
-/// `timeout` what each may take.
+/// Connects to the first of `addresses` that answers. `begin` starts an attempt, `delay` is its head start
+/// over the next, `timeout` the limit of each.
 ///
 /// # Errors
-/// That of the last attempt that failed.
+/// The error of the last attempt that failed.
 pub(crate) fn race(
     addresses: &[SocketAddr],
     delay: Duration,
@@ -63,7 +64,7 @@ pub(crate) fn race(
     let mut next_start = Instant::now();
     loop {
         let now = Instant::now();
-        // With nobody on his way there is nobody to wait for.
+        // Without a running attempt the next one starts at once.
         if (running.is_empty() || now >= next_start)
             && let Some(address) = waiting.next()
         {
@@ -109,7 +110,7 @@ pub(crate) fn race(
     }
 }
 
-/// Waits; gives the indices of attempts that have come to an end, in order.
+/// Waits for attempts to finish; returns their indices in order.
 fn ready(running: &[Attempt], until: Option<Instant>) -> io::Result<Vec<usize>> {
     let mut fds: Vec<PollFd<'_>> =
         running.iter().map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT)).collect();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn address_families_alternate() {
         let [a, b, c] = ["192.0.2.1:22", "192.0.2.2:22", "192.0.2.3:22"].map(address);
         let [x, y] = ["[2001:db8::1]:22", "[2001:db8::2]:22"].map(address);
         assert_eq!(interleaved(&[x, y, a, b, c]), [x, a, y, b, c]);
@@ -143,7 +144,7 @@ mod tests {
         assert!(interleaved(&[]).is_empty());
     }
 
-    /// A socket that is neither connected nor refused for as long as it lives: one end of a full pipe never is writable.
+    /// A socket that never connects or fails: one end of a full socket pair, which never becomes writable.
     fn black_hole(kept: &mut Vec<std::os::unix::net::UnixStream>) -> OwnedFd {
         use std::io::Write;
         let (mut one, other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -155,7 +156,7 @@ mod tests {
 
     /// Covers: ssh_config HappyEyes; ssh_config HappyDelay
     #[test]
-    fn an_address_that_does_not_answer_costs_no_more_than_the_delay() {
+    fn silent_address_costs_no_more_than_the_delay() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = listener.local_addr().unwrap();
         let silent = address("192.0.2.1:22");
@@ -168,7 +169,7 @@ mod tests {
             Ok(Begun::Connected(TcpStream::connect(to)?.into()))
         };
         let delay = Duration::from_millis(30);
-        // No time limit at all: one after the other this would last for ever.
+        // Without a time limit, sequential attempts would hang here.
         let (_, winner) = race(&[silent, good], delay, None, &mut begin, &mut |_, _| {}).unwrap();
         assert_eq!(winner, good);
         assert_eq!(starts.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [silent, good]);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_lets_the_next_one_start_at_once() {
+    fn failed_attempt_starts_the_next_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = listener.local_addr().unwrap();
         let closed = {
@@ -188,7 +189,7 @@ mod tests {
         let mut tried = |to: &SocketAddr, error: Option<&io::Error>| {
             failures.extend(error.map(|_| *to));
         };
-        // A head start of an hour counts for attempts that are on their way alone.
+        // The head start of an hour applies only while an attempt is running.
         let hour = Duration::from_secs(3600);
         let (_, winner) = race(&[closed, closed, good], hour, None, &mut begin, &mut tried).unwrap();
         assert_eq!((winner, failures), (good, vec![closed, closed]));

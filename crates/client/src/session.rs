@@ -1,4 +1,4 @@
-//! Session channels: what is asked for when one opens, and what the server says about its program.
+//! Session channels: the requests sent when one opens, and the server's messages about its program.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Start {
         }
     }
 
-    /// The name `ChannelTimeout` knows such a session by.
+    /// The session type's name in `ChannelTimeout`.
     pub fn kind(&self) -> String {
         match self {
             Self::Shell => "session:shell".to_owned(),
@@ -61,17 +61,17 @@ pub struct Pty {
 /// Everything asked for when a session channel opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSetup {
-    /// A terminal, if there is to be one.
+    /// A terminal, if one is wanted.
     pub pty: Option<Pty>,
-    /// Environment variables to send; servers drop most of them quietly.
+    /// Environment variables to send; servers silently drop most of them.
     pub env: Vec<(String, String)>,
-    /// The request that asks for agent forwarding, if there is to be any: see [`AgentForward`](crate::AgentForward).
+    /// The channel request for agent forwarding, if wanted: see [`AgentForward`](crate::AgentForward).
     pub agent_request: Option<&'static str>,
-    /// What asks for X11 forwarding, if there is to be any: see [`X11Forward`](crate::X11Forward).
+    /// The channel request for X11 forwarding, if wanted: see [`X11Forward`](crate::X11Forward).
     pub x11: Option<X11Request>,
     /// What to run.
     pub start: Start,
-    /// Close the channel when nothing has moved over it for so long (`ChannelTimeout`).
+    /// Idle time after which the channel is closed (`ChannelTimeout`).
     pub idle: Option<Duration>,
 }
 
@@ -81,9 +81,9 @@ impl SessionSetup {
         Self { pty: None, env: Vec::new(), agent_request: None, x11: None, start, idle: None }
     }
 
-    /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
-    /// `session:subsystem:NAME` before `session`. The first pattern that fits counts; 0 is for ever. `global` is about all channels
-    /// together ([`IdleChannels`](lh_driver::IdleChannels)).
+    /// Applies `ChannelTimeout` for this kind of session: `session:shell`, `session:command` or
+    /// `session:subsystem:NAME` before `session`. The first matching pattern counts; 0 means no limit.
+    /// `global` concerns all channels together ([`IdleChannels`](lh_driver::IdleChannels)).
     #[must_use]
     pub fn with_timeout(mut self, settings: &ClientSettings) -> Self {
         let kind = match &self.start {
@@ -95,7 +95,7 @@ impl SessionSetup {
         self
     }
 
-    /// What ssh says about a session at debug level when the channel with this number is open.
+    /// ssh's debug messages about a session whose channel has this number.
     pub fn announcement(&self, channel: u32) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.env.is_empty() {
@@ -114,7 +114,7 @@ impl SessionSetup {
         lines
     }
 
-    /// Adds what `SendEnv` and `SetEnv` ask for.
+    /// Applies `SendEnv` and `SetEnv`.
     #[must_use]
     pub fn with_environment(mut self, settings: &ClientSettings) -> Self {
         let patterns = &settings.send_env.0;
@@ -132,28 +132,28 @@ impl SessionSetup {
     }
 }
 
-/// What becomes of a session's program: left with [`ChannelCx::notify`], so it reaches the control as
-/// [`ControlEvent::Note`] holding this type.
+/// Events in the life of a session's program, sent with [`ChannelCx::notify`]. The control gets them as
+/// [`ControlEvent::Note`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionNote {
     /// The channel could not be opened.
     OpenFailed {
         /// One of [`lh_wire::msg::open_failure`].
         reason: u32,
-        /// The server's text. Not trusted.
+        /// The server's text; untrusted.
         description: String,
     },
     /// The channel is open.
     Opened,
-    /// The server gives no terminal.
+    /// The server refused the terminal.
     PtyRefused,
-    /// The server does not forward X11.
+    /// The server refused X11 forwarding.
     X11Refused,
-    /// Nothing moved for as long as `ChannelTimeout` allows: the channel is being closed.
+    /// The channel was idle for the limit of `ChannelTimeout` and is being closed.
     Idle,
     /// The server accepted the program (or shell, or subsystem).
     Started,
-    /// The server does not run it.
+    /// The server refused to run it.
     StartRefused {
         /// `shell`, `exec` or `subsystem`.
         request: &'static str,
@@ -162,22 +162,22 @@ pub enum SessionNote {
     ExitStatus(u32),
     /// A signal ended the program.
     ExitSignal {
-        /// Name without `SIG`. Not trusted.
+        /// Signal name without `SIG`; untrusted.
         name: String,
         /// Whether a core file was written.
         core_dumped: bool,
-        /// The server's text. Not trusted.
+        /// The server's text; untrusted.
         message: String,
     },
 }
 
-/// Asks for what the setup says as soon as the channel is open, then passes everything on to `inner`, which
-/// need not wait for the answers: data may follow the requests at once.
+/// Sends the setup's requests as soon as the channel is open, then passes all events to `inner`. `inner` need
+/// not wait for the replies: data may follow the requests at once.
 pub struct SessionChannel {
     setup: Option<SessionSetup>,
     start: &'static str,
     inner: Box<dyn ChannelHandler>,
-    /// `ChannelTimeout`: how long nothing may move, and since when nothing has.
+    /// `ChannelTimeout`: the idle limit, and the time of the last activity.
     idle: Option<Duration>,
     moved: Option<Instant>,
 }
@@ -188,7 +188,7 @@ impl SessionChannel {
         Self { start: setup.start.request(), idle: setup.idle, setup: Some(setup), inner, moved: None }
     }
 
-    /// Something moves.
+    /// Records activity on the channel.
     fn touch(&mut self, cx: &ChannelCx<'_>) {
         self.moved = self.idle.map(|_| cx.now());
     }
@@ -289,7 +289,7 @@ fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
         cx.request(x11::REQUEST, true, request.fields());
     }
     if let Some(name) = setup.agent_request {
-        // As with ssh, nobody waits for an answer: a server that refuses leaves the session as it is.
+        // As in ssh, no reply is requested: the session also works without agent forwarding.
         cx.request(name, false, b"");
     }
     if let Some(pty) = &setup.pty {
@@ -316,7 +316,7 @@ fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
     cx.request(setup.start.request(), true, &fields);
 }
 
-/// RFC 4254 section 6.10. A malformed request means nothing.
+/// Parses exit messages (RFC 4254 section 6.10). A malformed request is ignored.
 fn exit_note(name: &str, fields: &Bytes) -> Option<SessionNote> {
     let mut reader = Reader::new(fields);
     match name {
@@ -331,8 +331,8 @@ fn exit_note(name: &str, fields: &Bytes) -> Option<SessionNote> {
     }
 }
 
-/// What a client says to everything a server may ask of its control: it opens nothing (forwards are somebody
-/// else's), and answers global requests it does not know with a failure, keepalives included, since any answer counts.
+/// A client's default replies to server requests. It refuses channels (forwards have handlers of their own),
+/// and answers unknown global requests, keepalives included, with failure: any reply counts.
 pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     match event {
         ControlEvent::OpenRequested { id, .. } => {
@@ -351,7 +351,7 @@ pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     }
 }
 
-/// What `~I` and `-O conninfo` show: who is connected to whom, and with which algorithms; in OpenSSH's words.
+/// The output of `~I` and `-O conninfo`, in OpenSSH's words: both addresses and the algorithms.
 pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
     let mut lines = vec![format!("Connection information for pid {}", std::process::id())];
     match cx.addresses() {
@@ -377,7 +377,7 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
     lines
 }
 
-/// An algorithm, or two where the directions differ.
+/// One algorithm, or two if the directions differ.
 fn in_both_directions(what: &str, to_server: &str, to_client: &str) -> String {
     if to_server == to_client {
         format!("  {what} {to_server}")
@@ -392,13 +392,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn directions_are_told_apart_where_they_differ() {
+    fn different_algorithms_per_direction_are_both_shown() {
         assert_eq!(in_both_directions("mac", "a", "a"), "  mac a");
         assert_eq!(in_both_directions("mac", "a", "b"), "  mac a client->server, b server->client");
     }
 
     #[test]
-    fn exit_requests_are_read() {
+    fn exit_requests_are_parsed() {
         let mut fields = Vec::new();
         fields.put_u32(7);
         assert_eq!(exit_note("exit-status", &fields.into()), Some(SessionNote::ExitStatus(7)));
@@ -416,7 +416,7 @@ mod tests {
 
     /// Covers: ssh_config ChannelTimeout
     #[test]
-    fn the_most_particular_timeout_counts() {
+    fn most_specific_channel_timeout_counts() {
         let idle = |start, rules: &[(&str, u64)]| {
             let mut request = lh_config::client::Request::new("h", crate::local_account().expect("a user"));
             request.user_file = lh_config::client::UserFile::None;

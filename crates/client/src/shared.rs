@@ -1,4 +1,5 @@
-//! Connections that are another process's: a client of a master in proxy mode has channels of its own there, and needs no login.
+//! Connections of another process: a client of a mux master in proxy mode has channels of its own there, and
+//! needs no login.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,14 +17,15 @@ use crate::mux::{ConnectError, MuxClient, MuxError};
 use crate::options::Options;
 use crate::ui::UserInterface;
 
-/// What all windows may grow by. OpenSSH's master keeps what a client does not read, and ends with more than 128 MiB of it.
+/// Limit on the growth of all windows together, bytes. OpenSSH's master buffers what a client does not read,
+/// and exits above 128 MiB.
 const GROWTH: u64 = 60 << 20;
 
 impl Client {
-    /// A client of the master who has the other end of this socket, from [`MuxClient::into_proxy`].
+    /// A client of the master at the other end of this socket, from [`MuxClient::into_proxy`].
     ///
     /// # Errors
-    /// The socket is no good.
+    /// The socket cannot be set up.
     pub fn relayed(socket: UnixStream, options: &Options) -> std::io::Result<Self> {
         let transport = Transport::relayed(Box::new(SystemRandom), Instant::now());
         let link = Link::new(transport, Stream::socket(socket.into())?);
@@ -32,8 +34,8 @@ impl Client {
     }
 }
 
-/// A connection for one task: over the master at `ControlPath`, where there is one and `ControlMaster` does not say to be one,
-/// or of its own.
+/// A connection for one task: through the master at `ControlPath` if there is one (and `ControlMaster` does
+/// not ask to be one), else a new one.
 ///
 /// # Errors
 /// See [`connect`](crate::connect()).
@@ -43,7 +45,8 @@ pub fn connect_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result
     Ok(client)
 }
 
-/// The same, but for [`Client::log_in`], where the connection is its own: what is to be asked for first is asked for before that.
+/// Like [`connect_or_share`], but a new connection is not logged in yet: channels may be opened before
+/// [`Client::log_in`].
 ///
 /// # Errors
 /// See [`connect`](crate::connect()).

@@ -1,31 +1,31 @@
-//! `VerifyHostKeyDNS`: fingerprints of host keys in the domain name system (SSHFP records, RFC 4255, 6594 and 7479).
+//! `VerifyHostKeyDNS`: fingerprints of host keys in DNS (SSHFP records, RFC 4255, 6594 and 7479).
 
 use lh_crypto::{Hash, PublicKey};
 
 use crate::log::Log;
 
-/// The number of SSHFP among record types.
+/// Record type SSHFP.
 const SSHFP: u16 = 44;
-/// "Authentic data" in the flags of an answer (RFC 4035 section 3.2.3).
+/// "Authentic data" flag of an answer (RFC 4035 section 3.2.3).
 const AUTHENTIC: u16 = 0x0020;
-/// The response code within them.
+/// Mask of the response code in the flags.
 const RCODE: u16 = 0x000f;
 
-/// What the domain name system says about a key.
+/// Result of the DNS query for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DnsVerdict {
-    /// Nothing about keys of this type.
+    /// No fingerprints for keys of this type.
     Nothing,
-    /// The fingerprint is there; `secure` when a resolver that the administrator trusts has checked the answer (DNSSEC).
+    /// The fingerprint was found; `secure` if a trusted resolver has validated the answer (DNSSEC).
     Match {
-        /// See above.
+        /// The answer is DNSSEC-validated.
         secure: bool,
     },
-    /// There are fingerprints of this type, and not this one.
+    /// Fingerprints of this type exist, but not this one.
     Mismatch,
 }
 
-/// One record.
+/// An SSHFP record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     algorithm: u8,
@@ -39,7 +39,7 @@ struct Answer {
     records: Vec<Record>,
 }
 
-/// Asks about `host`, which is a name and no address.
+/// Queries DNS about `host`, which must be a name.
 pub(crate) fn look_up(host: &str, key: &PublicKey, log: &mut Log<'_>) -> DnsVerdict {
     let answer = match lh_sys::forward_lookup::query(host, SSHFP) {
         Ok(bytes) => parse(&bytes),
@@ -68,7 +68,7 @@ fn judge(answer: &Answer, key: &PublicKey) -> DnsVerdict {
         _ => return DnsVerdict::Nothing,
     };
     let about: Vec<&Record> = answer.records.iter().filter(|record| record.algorithm == algorithm).collect();
-    // Where there is a SHA-256 fingerprint, one of SHA-1 says nothing (RFC 6594 section 4.1).
+    // If there is a SHA-256 fingerprint, SHA-1 ones are ignored (RFC 6594 section 4.1).
     for (number, hash) in [(2, Hash::Sha256), (1, Hash::Sha1)] {
         let mut given = about.iter().filter(|record| record.hash == number).peekable();
         if given.peek().is_some() {
@@ -83,7 +83,7 @@ fn judge(answer: &Answer, key: &PublicKey) -> DnsVerdict {
     DnsVerdict::Nothing
 }
 
-/// Reads an answer (RFC 1035 section 4.1). `None` when it is malformed.
+/// Parses an answer (RFC 1035 section 4.1). `None` if it is malformed.
 fn parse(bytes: &[u8]) -> Option<Answer> {
     let mut rest = Bytes { all: bytes, at: 2 };
     let flags = rest.u16()?;
@@ -103,7 +103,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
         rest.skip(4)?;
         let length = rest.u16()?.into();
         let data = rest.take(length)?;
-        // Aliases on the way to the records are answers too.
+        // CNAME records before the SSHFP records are skipped.
         if let (SSHFP, 1, [algorithm, hash, fingerprint @ ..]) = (kind, class, data) {
             records.push(Record { algorithm: *algorithm, hash: *hash, fingerprint: fingerprint.to_vec() });
         }
@@ -111,7 +111,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { authentic: flags & AUTHENTIC != 0, records })
 }
 
-/// A place in an answer.
+/// A read position in an answer.
 struct Bytes<'a> {
     all: &'a [u8],
     at: usize,
@@ -133,7 +133,7 @@ impl<'a> Bytes<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// A name: labels to an empty one, or to a reference to an earlier name, which is not followed.
+    /// Skips a name: labels up to an empty one, or up to a pointer, which is not followed.
     fn skip_name(&mut self) -> Option<()> {
         loop {
             match self.take(1)?[0] {
@@ -163,7 +163,7 @@ mod tests {
 
     /// Covers: ssh_config VerifyHostKeyDNS
     #[test]
-    fn the_strongest_hash_of_the_key_s_type_decides() {
+    fn strongest_hash_of_the_key_type_decides() {
         let verdict =
             |authentic, records: &[Record]| judge(&Answer { authentic, records: records.to_vec() }, &key());
         assert_eq!(verdict(true, &[record(4, 2, true)]), DnsVerdict::Match { secure: true });
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_an_alias_is_read() {
+    fn answer_with_a_cname_is_parsed() {
         let mut bytes = vec![0, 1, 0x81, 0xa0, 0, 1, 0, 2, 0, 0, 0, 0];
         bytes.extend(b"\x01h\x07example\0\0\x2c\0\x01");
         bytes.extend(b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01r\xc0\x0e");

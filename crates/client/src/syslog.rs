@@ -1,14 +1,14 @@
-//! `-y`: messages to the system's log (RFC 3164, over the local socket).
+//! `-y`: messages to syslog (RFC 3164, over the local socket).
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use crate::ui::LogLevel;
 
-/// Where the system's log listens.
+/// Socket of the syslog daemon.
 const SOCKET: &str = "/dev/log";
 
-/// A connection to the system's log. Where there is none, lines are dropped, as syslog(3) drops them.
+/// A connection to syslog. Without a daemon, lines are dropped, as in syslog(3).
 #[derive(Debug)]
 pub struct Syslog {
     ident: String,
@@ -24,7 +24,7 @@ impl Syslog {
     fn open_at(path: &Path, ident: &str, facility: &str) -> Self {
         let socket = UnixDatagram::unbound().and_then(|socket| {
             socket.connect(path)?;
-            // A log that is full must not stop a session.
+            // A full log must not block a session.
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -68,9 +68,9 @@ mod tests {
 
     /// Covers: ssh_config SyslogFacility
     #[test]
-    fn lines_arrive_with_facility_severity_and_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("log");
+    fn syslog_lines_have_facility_severity_and_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
         let server = UnixDatagram::bind(&path).expect("bound");
         let log = Syslog::open_at(&path, "ssh", "local3");
         log.line(LogLevel::Error, "bad\nthing");
@@ -78,7 +78,7 @@ mod tests {
         let length = server.recv(&mut buffer).expect("a line");
         let expected = format!("<{}>ssh[{}]: bad?thing", 19 * 8 + 3, std::process::id());
         assert_eq!(std::str::from_utf8(&buffer[..length]), Ok(expected.as_str()));
-        Syslog::open_at(&folder.path().join("none"), "ssh", "USER").line(LogLevel::Info, "nobody hears this");
+        Syslog::open_at(&directory.path().join("none"), "ssh", "USER").line(LogLevel::Info, "dropped");
         assert_eq!((number("USER"), number("auth"), number("AUTHPRIV"), number("LOCAL9")), (1, 4, 10, 1));
     }
 }

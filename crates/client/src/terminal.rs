@@ -1,4 +1,4 @@
-//! The user interface of the programs: standard error or a log file, and questions through the terminal.
+//! The programs' user interface: messages to standard error or a log file, questions at the terminal.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use crate::log::{LogTarget, Voice};
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
-/// Talks on standard error and asks through `/dev/tty` or an `SSH_ASKPASS` program.
+/// Writes messages to standard error; asks through `/dev/tty` or an `SSH_ASKPASS` program.
 #[derive(Debug, Clone)]
 pub struct TerminalUi {
     prompter: Prompter,
@@ -24,7 +24,7 @@ impl Default for TerminalUi {
 }
 
 impl TerminalUi {
-    /// Sends messages to the end of a file instead (`-E`). Questions and banners stay where they were.
+    /// Appends messages to a file instead (`-E`). Questions and banners are not redirected.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -33,18 +33,18 @@ impl TerminalUi {
         Ok(())
     }
 
-    /// Sends messages to the system's log instead (`-y`), under the name `ident`; `facility` is a word of
+    /// Sends messages to syslog instead (`-y`), under the name `ident`; `facility` is a value of
     /// `SyslogFacility`.
     pub fn log_to_syslog(&mut self, ident: &str, facility: &str) {
         self.log = LogTarget::Syslog(Arc::new(Syslog::open(ident, facility)));
     }
 
-    /// Says something without a level's prefix; for messages that are not filtered by level.
+    /// Writes a message without a level prefix; for messages that are not filtered by level.
     pub fn say(&mut self, text: &str) {
         self.voice(LogLevel::Info).say(LogLevel::Info, text);
     }
 
-    /// What says things while a loop runs, at most at `level`.
+    /// A logger for use while a loop runs, for messages up to `level`.
     pub fn voice(&self, level: LogLevel) -> Voice {
         Voice::new(level, self.log.clone())
     }
@@ -72,7 +72,7 @@ impl UserInterface for TerminalUi {
     }
 
     fn confirm(&mut self, prompt: &str) -> bool {
-        // The terminal may belong to the session by now: a program with a window asks, as with ssh.
+        // The terminal may belong to the session by now, so an askpass program asks, as in ssh.
         let prompter = Prompter { require: Require::Force, ..self.prompter.clone() };
         prompter.confirm(prompt).unwrap_or(false)
     }

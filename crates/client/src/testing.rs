@@ -1,10 +1,10 @@
-//! A user made of prepared answers.
+//! A scripted user for unit tests.
 
 use std::collections::VecDeque;
 
 use crate::ui::{LogLevel, Secret, UserInterface};
 
-/// Answers from a list, then has nobody to ask; remembers everything that was said and asked.
+/// Answers from a list, then acts as if there were no user; records all messages and prompts.
 #[derive(Debug, Default)]
 pub(crate) struct FakeUi {
     answers: VecDeque<String>,
@@ -42,7 +42,7 @@ impl UserInterface for FakeUi {
     }
 }
 
-/// A host key that nobody holds.
+/// A host key without a private half.
 pub(crate) fn key() -> lh_crypto::PublicKey {
     let mut blob = Vec::new();
     lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");

@@ -1,4 +1,4 @@
-//! Tickets: further connections of a session that has logged in, without another login (docs/protocol.md).
+//! Tickets: additional connections join a logged-in session without another login (docs/protocol.md).
 
 use lh_auth::client::{Client as Machine, Event};
 use lh_auth::{TICKET, TicketRequest};
@@ -10,13 +10,13 @@ use crate::error::ClientError;
 use crate::log::Log;
 use crate::login::Packets;
 
-/// The name under which the control hears whether a ticket that was asked for is good.
+/// Name of the [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) to a ticket request.
 pub const TICKET_REQUEST: &str = TICKET;
 
-/// A key that was made to join one session once. The private half never leaves this process.
+/// A key made to join one session once. The private half never leaves this process.
 pub struct Ticket {
     key: PrivateKey,
-    /// The identifier of that session.
+    /// The session's identifier.
     joined: Vec<u8>,
 }
 
@@ -27,8 +27,9 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Makes one for the session that the control belongs to and asks the server to honour it. The answer is a
-    /// [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) named [`TICKET_REQUEST`]. `None`: the server does not know tickets.
+    /// Makes a ticket for the control's session and asks the server to register it. The reply is a
+    /// [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) named [`TICKET_REQUEST`]. `None` if the server
+    /// does not support tickets.
     pub fn request(cx: &mut ControlCx<'_>) -> Option<Self> {
         if cx.transport().peer_extension(TICKET) != Some(b"0") {
             return None;
@@ -45,7 +46,7 @@ impl Ticket {
 /// Joins the session of `ticket` on a new connection whose host key is `host_key`.
 ///
 /// # Errors
-/// [`ClientError::Denied`] when the server does not take it; or what ended the connection.
+/// [`ClientError::Denied`] if the server refuses the ticket, or the error that ended the connection.
 pub(crate) fn join(
     packets: &mut dyn Packets,
     mut machine: Machine,
@@ -65,7 +66,7 @@ pub(crate) fn join(
                     ticket.key.sign("ssh-ed25519", &data).map_err(|error| denied(&error.to_string()))?;
                 machine.ticket(&request, &signature, packets.sink());
             }
-            // It was shown when the user logged in.
+            // The banner was shown when the user logged in.
             Ok(Event::Banner(_)) => {}
             Ok(Event::Success) => return Ok(()),
             Ok(_) => return Err(denied("Permission denied")),

@@ -1,18 +1,18 @@
-//! What the library asks of a person and tells them.
+//! The interface to the user: messages and questions.
 
 use zeroize::Zeroizing;
 
 /// A password, passphrase or answer. Wiped when dropped.
 pub type Secret = Zeroizing<String>;
 
-/// How much is said, in OpenSSH's words.
+/// Log levels, with OpenSSH's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum LogLevel {
-    /// Nothing at all.
+    /// No messages at all.
     Quiet,
-    /// Only what ends the connection.
+    /// Only errors that end the connection.
     Fatal,
-    /// Errors (`-q` shows these no longer).
+    /// Errors (hidden by `-q`).
     Error,
     /// The default.
     #[default]
@@ -28,7 +28,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// All of them, the quietest first.
+    /// All levels, the quietest first.
     pub const ALL: [Self; 8] = [
         Self::Quiet,
         Self::Fatal,
@@ -40,7 +40,7 @@ impl LogLevel {
         Self::Debug3,
     ];
 
-    /// The level as `LogLevel` spells it.
+    /// The level's name in `LogLevel`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Quiet => "QUIET",
@@ -54,36 +54,36 @@ impl LogLevel {
         }
     }
 
-    /// The next level up, as `-v` and `~v` take it.
+    /// The next more verbose level, for `-v` and `~v`.
     #[must_use]
     pub fn more(self) -> Self {
         Self::ALL.into_iter().find(|level| *level > self).unwrap_or(Self::Debug3)
     }
 
-    /// The next level down.
+    /// The next quieter level.
     #[must_use]
     pub fn less(self) -> Self {
         Self::ALL.into_iter().rev().find(|level| *level < self).unwrap_or(Self::Quiet)
     }
 }
 
-/// The person at the other end of the library, or what stands in for one.
+/// The user of the library, or a stand-in.
 ///
-/// Texts come without a final newline and are already free of control characters from the peer.
+/// Texts have no final newline and no control characters from the peer.
 pub trait UserInterface {
-    /// Says something, on standard error. Called only for levels that are to be shown.
+    /// Shows a message on standard error. Called only for levels that are shown.
     fn message(&mut self, level: LogLevel, text: &str);
 
     /// Shows the server's login banner; `text` keeps its newlines.
     fn banner(&mut self, text: &str);
 
-    /// Asks a question whose answer is shown while typed, such as `… continue connecting (yes/no/[fingerprint])? `.
-    /// `None` when there is nobody to ask.
+    /// Asks a question with a visible answer, such as `… continue connecting (yes/no/[fingerprint])? `.
+    /// `None` if there is no way to ask.
     fn ask(&mut self, prompt: &str) -> Option<Secret>;
 
-    /// Asks for a password or passphrase, not shown while typed. `None` when there is nobody to ask.
+    /// Asks for a password or passphrase, with hidden input. `None` if there is no way to ask.
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret>;
 
-    /// Asks for permission, in a window where there is one. No when there is nobody to ask.
+    /// Asks for permission, in a window if possible. False if there is no way to ask.
     fn confirm(&mut self, prompt: &str) -> bool;
 }

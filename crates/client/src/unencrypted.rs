@@ -1,14 +1,15 @@
-//! Going on without encryption after the login: HPN-SSH's `NoneSwitch`.
+//! Switching encryption off after the login: HPN-SSH's `NoneSwitch`.
 //!
-//! Nothing of the user's is sent before the key exchange that switches is complete, and it is complete or the connection is over:
-//! who wanted plain text and was refused it hears why instead of waiting for a slow copy.
+//! No user data is sent before the rekey that switches is complete; if that fails, the connection ends. So a
+//! user who asked for plain text and was refused learns the reason instead of waiting for a slow copy.
 //!
-//! | `NoneSwitch` stands | what goes unencrypted |
+//! | `NoneSwitch` is set | what goes unencrypted |
 //! |---|---|
 //! | on the command line | everything but sessions with a terminal |
 //! | in a file | a command, a subsystem or a copy that is alone on its connection: no agent, X11, port or tunnel forwarding, no master |
 //!
-//! A line such as `Host *` was written with copies in mind, and would otherwise cover what a person types into a shell.
+//! A line in `Host *` was written for copies, and would otherwise also cover what the user types into a
+//! shell.
 
 use lh_config::client_table::ClientSettings;
 use lh_config::enums::{ControlMaster, Tunnel};
@@ -24,7 +25,7 @@ use crate::handshake::{self, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
 use crate::options::Purpose;
 
-/// What the configuration comes to, after saying what in it has no effect.
+/// The requested switch, after warnings about settings without effect.
 pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<'_>) -> Option<Unencrypted> {
     let (enabled, switch, mac) = (*settings.none_enabled, *settings.none_switch, *settings.none_mac_enabled);
     if mac && !(enabled && switch) {
@@ -52,7 +53,7 @@ pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<
     Some(Unencrypted::Wanted { without_mac: mac })
 }
 
-/// What the connection carries, or may come to carry, besides one command, subsystem or copy.
+/// What the connection carries, or may carry later, besides one command, subsystem or copy.
 fn beyond_a_command(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
     let forwards = !settings.local_forward.0.is_empty()
         || !settings.remote_forward.0.is_empty()
@@ -74,10 +75,10 @@ fn beyond_a_command(settings: &ClientSettings, purpose: Purpose) -> Option<&'sta
     checks.into_iter().find_map(|(holds, what)| holds.then_some(what))
 }
 
-/// Exchanges keys anew, for none to encrypt with, and warns. Events that have nothing to do with it are left for later.
+/// Rekeys to the none cipher, and warns. Other events are kept for later.
 ///
 /// # Errors
-/// The server does not allow it, or the connection broke.
+/// The server refuses it, or the connection broke.
 pub(crate) fn switch(
     link: &mut Link,
     wanted: Unencrypted,
@@ -89,7 +90,7 @@ pub(crate) fn switch(
     let mut later = Vec::new();
     let names = loop {
         match link.next_event(None).map_err(|error| refused(&error, wanted, peer))? {
-            // A key exchange that was under way when we asked for ours changes nothing yet.
+            // The end of a key exchange that was already in progress.
             Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
             Event::KexDone { .. } => link.transport().request_rekey(),
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
@@ -106,9 +107,9 @@ pub(crate) fn switch(
     Ok(())
 }
 
-/// Every time, and whatever the log level says.
+/// Warns every time, at any log level.
 fn warn(names: &Negotiated, log: &mut Log<'_>) {
-    // What scripts know from HPN-SSH.
+    // The line that scripts know from HPN-SSH.
     log.warn("WARNING: ENABLED NONE CIPHER!!!");
     let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
     if mac == "none" {

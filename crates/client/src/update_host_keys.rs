@@ -1,9 +1,9 @@
-//! `UpdateHostKeys`: learning the host's other keys, and forgetting those it no longer has (`hostkeys-00@openssh.com` and
-//! `hostkeys-prove-00@openssh.com`, OpenSSH's PROTOCOL section 2.5).
+//! `UpdateHostKeys`: stores the host's other keys, and removes those it no longer has
+//! (`hostkeys-00@openssh.com` and `hostkeys-prove-00@openssh.com`, OpenSSH's PROTOCOL section 2.5).
 //!
-//! The server lists its keys once, over a connection whose host key known_hosts vouches for. It has to prove that it holds the
-//! new ones, so that nobody can make us learn somebody else's. A file that was arranged by hand (wildcards, several
-//! names, authorities, the same keys under other names) is left alone, as OpenSSH leaves it.
+//! The server lists its keys once, over a connection whose host key is in known_hosts. It has to prove that
+//! it holds the new ones, so that it cannot make us store another host's keys. A file that was arranged by
+//! hand (wildcards, several names, authorities, keys under other names too) is not changed, as in OpenSSH.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,13 @@ use crate::ui::{LogLevel, UserInterface};
 const ANNOUNCE: &str = "hostkeys-00@openssh.com";
 const PROVE: &str = "hostkeys-prove-00@openssh.com";
 
-/// The most keys a server may have; more are not looked at.
+/// Most keys of a server; further ones are ignored.
 const MAX_KEYS: usize = 64;
 
-/// How often a person is asked until something else than yes or no means no.
+/// Number of invalid answers after which the answer counts as no.
 const TRIES: usize = 3;
 
-/// A request of the connection, looked at by whoever runs the session.
+/// The handler of key announcements on a connection; the session's control passes it events.
 pub struct HostKeyUpdate {
     policy: Policy,
     /// `UpdateHostKeys ask`.
@@ -38,14 +38,14 @@ pub struct HostKeyUpdate {
 }
 
 enum State {
-    /// Nothing has been announced.
+    /// No keys have been announced.
     Waiting,
-    /// The server is to prove that it has the new keys.
+    /// Waiting for the server's proof that it has the new keys.
     Proving(Plan),
     Done,
 }
 
-/// What is to be changed.
+/// The planned changes.
 struct Plan {
     new: Vec<PublicKey>,
     old: Vec<PublicKey>,
@@ -56,8 +56,8 @@ impl HostKeyUpdate {
         Self { policy, ask, types, state: State::Waiting }
     }
 
-    /// Takes the event where it is about host keys; false leaves it to others. `ask` puts a question to a person whose
-    /// terminal may be raw.
+    /// Handles the event if it concerns host keys, else returns false. `ask` asks the user, whose terminal
+    /// may be in raw mode.
     pub fn on_event(
         &mut self,
         event: &ControlEvent,
@@ -125,13 +125,13 @@ impl HostKeyUpdate {
         self.state = State::Proving(plan);
     }
 
-    /// The keys of an announcement that are of use here. `None` when it is malformed.
+    /// The usable keys of an announcement. `None` if it is malformed.
     fn keys(&self, fields: &[u8], log: &mut Log<'_>) -> Option<Vec<PublicKey>> {
         let mut reader = Reader::new(fields);
         let mut keys: Vec<PublicKey> = Vec::new();
         while !reader.is_empty() && keys.len() < MAX_KEYS {
             let blob = reader.string().ok()?;
-            // Types of the future are skipped, not refused.
+            // Unknown key types are skipped, not refused.
             let Ok(key) = PublicKey::from_blob(blob) else { continue };
             let wanted = self.types.iter().any(|each| each == key.key_type());
             if wanted && !keys.contains(&key) && check_not_revoked(&self.policy, &key, log).is_ok() {
@@ -141,7 +141,7 @@ impl HostKeyUpdate {
         Some(keys)
     }
 
-    /// Writes the files, after asking where that is wanted.
+    /// Writes the files, after asking where the configuration says so.
     fn change(&self, plan: &Plan, log: &mut Log<'_>, ask: &mut dyn FnMut(&str) -> Option<String>) {
         let level = if self.ask { LogLevel::Info } else { LogLevel::Verbose };
         if self.ask {
@@ -180,7 +180,7 @@ fn agreed(log: &mut Log<'_>, ask: &mut dyn FnMut(&str) -> Option<String>) -> boo
 /// Compares an announcement with the user's files.
 ///
 /// # Errors
-/// Why nothing is to be done.
+/// The reason to change nothing.
 fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     if keys.is_empty() {
         return Err("server sent no hostkeys".to_owned());
@@ -212,7 +212,7 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
         );
     }
     let new: Vec<PublicKey> = keys.iter().filter(|key| !known(key)).cloned().collect();
-    // Somebody who shows keys that we know nothing of is not to make us forget all that we know.
+    // A server whose keys are all unknown must not make us remove all known ones.
     if new.len() == keys.len() {
         return Err("none of the server's keys is known, skipping UserKnownHostsFile update".to_owned());
     }
@@ -222,14 +222,14 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     Ok(Plan { new, old })
 }
 
-/// Whether each signature is made by its key over this session.
+/// Whether every key has signed this session's data.
 fn proven(keys: &[PublicKey], fields: &[u8], session_id: &[u8], log: &mut Log<'_>) -> bool {
     let mut reader = Reader::new(fields);
     for key in keys {
         let Ok(signature) = reader.string() else { return false };
         let algorithm = Reader::new(signature).string().ok().and_then(|name| std::str::from_utf8(name).ok());
         let Some(algorithm) = algorithm.filter(|name| {
-            // A signature with SHA-1 proves nothing.
+            // A SHA-1 signature is no proof.
             *name != "ssh-rsa" && key.signature_algorithms().contains(name)
         }) else {
             return false;
@@ -247,7 +247,7 @@ fn proven(keys: &[PublicKey], fields: &[u8], session_id: &[u8], log: &mut Log<'_
     reader.is_empty()
 }
 
-/// Takes the old keys out of the user's files and adds the new ones to the first.
+/// Removes the old keys from the user's files and appends the new ones to the first.
 fn write(policy: &Policy, plan: &Plan) -> Result<(), (PathBuf, std::io::Error)> {
     let address = policy.address.as_deref().filter(|_| policy.checks.ip);
     let obsolete = |entry: &Entry| {

@@ -1,5 +1,5 @@
-//! Values of the keywords about what a server writes down: `TransferLog`, `TransferLogFormat`, `PrometheusListen`. They are
-//! Longhaul's own; OpenSSH does not know them, so a file that both read wants `IgnoreUnknown` or an `Include` of its own.
+//! Values of the server's log and metrics keywords: `TransferLog`, `TransferLogFormat`, `PrometheusListen`.
+//! OpenSSH does not know them, so a file that both programs read needs `IgnoreUnknown` or an `Include`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use crate::line::Arguments;
 use crate::table::Value;
 
-/// Where the lines about connections and transfers go.
+/// Destination of the log lines about connections and transfers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TransferLog {
-    /// Nowhere.
+    /// No log.
     #[default]
     None,
-    /// To the system's log.
+    /// Syslog.
     Syslog,
-    /// To systemd's journal.
+    /// systemd's journal.
     Journald,
-    /// To the end of this file.
+    /// Appended to this file.
     File(PathBuf),
 }
 
@@ -43,7 +43,7 @@ impl Value for TransferLog {
     }
 }
 
-/// Where the server's counters can be fetched: an address of this machine, unless the word `public` stands behind another one.
+/// Address of the Prometheus endpoint: a loopback address, or any other one followed by the word `public`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrometheusListen(pub Option<SocketAddr>);
 
@@ -64,7 +64,7 @@ impl Value for PrometheusListen {
         };
         if !address.ip().to_canonical().is_loopback() && !public {
             return Err(format!(
-                "{keyword}: {} is no loopback address; anybody could read there. Write public behind it to have it so.",
+                "{keyword}: {} is no loopback address; other hosts could read the counters. Append the word public to allow it.",
                 address.ip()
             ));
         }

@@ -1,11 +1,12 @@
-//! Algorithm lists: whole lists, or edits of the default with `+`, `-` and `^`.
+//! Algorithm lists: whole lists, or edits of the default list with `+`, `-` and `^`.
 
 use crate::Environment;
 use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
 
-/// A configured algorithm list, kept as written because the default it may edit belongs to someone else.
+/// A configured algorithm list. It is kept as written, because another crate has the default that it may
+/// edit.
 ///
 /// Names are not checked here (this crate knows no algorithms): the loaders check them with
 /// [`Environment::knows_algorithm`].
@@ -13,9 +14,10 @@ use crate::table::Value;
 pub struct AlgorithmList(pub Option<String>);
 
 impl AlgorithmList {
-    /// The list in force, given the default list.
+    /// The effective list, from the given default list.
     ///
-    /// `+a,b` appends, `-a,b` removes (patterns allowed), `^a,b` puts first; anything else replaces. Duplicates go.
+    /// `+a,b` appends, `-a,b` removes (patterns allowed), `^a,b` puts first; anything else replaces.
+    /// Duplicates are removed.
     pub fn apply<S: AsRef<str>>(&self, default: &[S]) -> Vec<String> {
         let default = default.iter().map(AsRef::as_ref);
         let mut out: Vec<String> = Vec::new();
@@ -46,13 +48,13 @@ impl AlgorithmList {
         out
     }
 
-    /// The list in force as a plain list, for dumps.
+    /// The effective list as a plain list, for dumps.
     pub(crate) fn in_force(&self, default: &[String]) -> Self {
         let list = self.apply(default);
         Self((!list.is_empty()).then(|| list.join(",")))
     }
 
-    /// The names written, without the edit prefix.
+    /// The names in the list, without the edit prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0
             .as_deref()
@@ -62,7 +64,7 @@ impl AlgorithmList {
             .filter(|n| !n.is_empty())
     }
 
-    /// Whether it removes (its names may be patterns then).
+    /// True for `-` lists, whose names may be patterns.
     pub fn removes(&self) -> bool {
         self.0.as_deref().is_some_and(|text| text.starts_with('-'))
     }
@@ -80,8 +82,8 @@ impl Value for AlgorithmList {
     }
 }
 
-/// A list with each pattern replaced by the names it stands for, as OpenSSH has it. What a list takes away stays as it is: it is
-/// compared with the default.
+/// Replaces each pattern in a list by the names it matches, as OpenSSH does. A `-` list stays unchanged: it
+/// is matched against the default.
 pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> String {
     if list.starts_with('-') || !list.contains(['*', '?']) {
         return list.to_owned();
@@ -95,8 +97,8 @@ pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Enviro
     format!("{edit}{}", names.collect::<Vec<_>>().join(","))
 }
 
-/// Whether every name of a list exists, and there is one. Empty items, such as the last of `a,b,`, count for nothing; what a list takes
-/// away need not exist.
+/// True if the list has a name and all its names exist. Empty items, as in `a,b,`, are ignored; the names of
+/// a `-` list need not exist.
 pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> bool {
     if list.starts_with('-') {
         return true;
@@ -105,7 +107,7 @@ pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Envir
     names.peek().is_some() && names.all(|name| environment.knows_algorithm(kind, name, true))
 }
 
-/// What an algorithm keyword lists, for checking and messages.
+/// The type of algorithms in a keyword's list, for checks and messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlgorithmKind {
     /// `Ciphers`.
@@ -119,7 +121,7 @@ pub enum AlgorithmKind {
 }
 
 impl AlgorithmKind {
-    /// The kind of a keyword, if it is an algorithm list.
+    /// The type of a keyword; `None` if it is no algorithm list.
     pub fn of_keyword(name: &str) -> Option<Self> {
         Some(match name {
             "Ciphers" => Self::Cipher,
@@ -133,7 +135,7 @@ impl AlgorithmKind {
         })
     }
 
-    /// OpenSSH's message for a list with a name it does not know.
+    /// OpenSSH's message for a list with an unknown name.
     pub fn message(self, list: &str) -> String {
         match self {
             Self::Cipher => format!("Bad SSH2 cipher spec '{list}'."),

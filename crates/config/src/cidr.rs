@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::pattern::{ListMatch, wildcard};
 
-/// An address and how many of its bits count.
+/// An address and its number of network bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -23,10 +23,10 @@ fn mask(width: u32, ones: u32) -> u128 {
     if ones == 0 { 0 } else { all & (all << (width - ones)) }
 }
 
-/// Reads `address/bits`. `Ok(None)` for text that is no network at all (a name or a wildcard).
+/// Parses `address/bits`. `Ok(None)` for text without a slash (a name or a wildcard).
 ///
 /// # Errors
-/// A network with too many bits, or with bits set that do not count, as OpenSSH refuses them.
+/// A network with too many bits or with host bits set, which OpenSSH refuses too.
 fn network(text: &str) -> Result<Option<Network>, ()> {
     let Some((address, length)) = text.split_once('/') else {
         return Ok(text.parse().ok().map(|address| Network { address, bits: bits(address).1 }));
@@ -40,12 +40,13 @@ fn network(text: &str) -> Result<Option<Network>, ()> {
     Ok(Some(Network { address, bits: ones }))
 }
 
-/// Whether a list is one that [`match_list`] accepts.
+/// True if [`match_list`] accepts the list.
 pub fn check_list(list: &str) -> bool {
     list.split(',').all(|item| network(item.strip_prefix('!').unwrap_or(item)).is_ok())
 }
 
-/// An address against networks, addresses and wildcards separated by commas, `!` for exceptions.
+/// Matches an address against a comma-separated list of networks, addresses and wildcards; `!` marks
+/// exceptions.
 ///
 /// # Errors
 /// `()` for a list with a malformed network.
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_do_not_count_and_too_many_are_refused() {
+    fn host_bits_and_too_many_bits_are_refused() {
         for list in ["192.0.2.1/24", "192.0.2.0/33", "::/129", "1.2.3/8", "x/8", "192.0.2.0/"] {
             assert!(m("192.0.2.7", list).is_err(), "{list}");
             assert!(!check_list(list), "{list}");

@@ -86,7 +86,7 @@ keyword_table! {
     /// Kerberos key exchange, an addition of Debian.
     /// Example: `GSSAPIKeyExchange no`
     gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Match, AcceptedWithoutEffect("only users log in by Kerberos, hosts have keys");
-    /// yes: give the host the user's Kerberos credentials.
+    /// yes: delegate the user's Kerberos credentials to the host.
     /// Example: `GSSAPIDelegateCredentials yes`
     gssapi_delegate_credentials: bool = "no", "GSSAPIDelegateCredentials", Match, GSSAPI;
     /// Trust DNS for the names of Kerberos, an addition of Debian.
@@ -99,7 +99,7 @@ keyword_table! {
     /// Default: none
     /// Example: `GSSAPIKexAlgorithms gss-group14-sha256-`
     gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Match, AcceptedWithoutEffect("there is no key exchange by Kerberos");
-    /// yes: new lines of known_hosts have a hash instead of the name, so the file tells nobody which hosts
+    /// yes: new lines of known_hosts have a hash instead of the name, so the file does not reveal which hosts
     /// were visited.
     /// Example: `HashKnownHosts yes`
     hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
@@ -193,7 +193,7 @@ keyword_table! {
     /// The smallest RSA key that is accepted, in bits, of hosts and users.
     /// Example: `RequiredRSASize 2048`
     required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
-    /// Send keystrokes of terminals at even distances with chaff after them, so that their timing tells
+    /// Send keystrokes of terminals at even distances with chaff after them, so that their timing reveals
     /// nothing: yes, no, or interval:N milliseconds (20).
     /// Example: `ObscureKeystrokeTiming interval:50`
     obscure_keystroke_timing: ObscureKeystrokeTiming = "yes", "ObscureKeystrokeTiming", Match, Works;
@@ -256,7 +256,7 @@ keyword_table! {
     /// Default: none
     /// Example: `RemoteCommand tmux new -A -s main`
     remote_command: RestOfLine = "", "RemoteCommand", Match, Works;
-    /// How much is said: QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG (DEBUG1), DEBUG2 or DEBUG3.
+    /// How much is logged: QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG (DEBUG1), DEBUG2 or DEBUG3.
     /// Example: `LogLevel VERBOSE`
     log_level: LogLevel = "INFO", "LogLevel", Match, Works;
     /// Message authentication codes, best first, for ciphers that need one; + - ^ edit the default.
@@ -383,7 +383,7 @@ keyword_table! {
     /// DSCP class of packets, of terminals and, as the second word, of everything else; none: leave it alone.
     /// Example: `IPQoS ef cs1`
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
-    /// Exchange keys again after so many bytes (with K, M or G) and, as the second word, after a time;
+    /// Exchange keys again after this many bytes (with K, M or G) and, as the second word, after a time;
     /// default: what the cipher demands.
     /// Example: `RekeyLimit 16G 1h`
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
@@ -401,7 +401,7 @@ keyword_table! {
     /// HPN-SSH: windows grow with the path; no fixes them, at HPNBufferSize or 2 MiB.
     /// Example: `TcpRcvBufPoll no`
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
-    /// HPN-SSH: yes keeps windows at 2 MiB, whatever else is configured.
+    /// HPN-SSH: yes keeps windows at 2 MiB, regardless of other keywords.
     /// Example: `HPNDisabled yes`
     hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
     /// HPN-SSH: yes allows that nothing is encrypted after authentication. By itself it changes nothing: see
@@ -473,7 +473,7 @@ keyword_table! {
     tcp_pacing: BitRate = "", "TcpPacing", Match, Works;
 }
 
-/// Keywords that are read and dropped: their name, and whether OpenSSH says so at its usual log level.
+/// Keywords that are parsed and ignored: their name, and whether OpenSSH reports that at its default log level.
 pub(crate) static CLIENT_IGNORED: &[(&str, bool)] = &[
     ("Protocol", false),
     ("Cipher", false),

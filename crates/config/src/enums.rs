@@ -1,10 +1,10 @@
-//! Keywords whose value is one of a few words.
+//! Keywords with a fixed set of words as values.
 
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::value::unsupported;
 
-/// Defines an enumeration with its spellings: the first of each is what a dump prints.
+/// Defines an enumeration with its spellings; a dump prints the first one.
 macro_rules! enumeration {
     ($(#[$meta:meta])* $name:ident ($kind:literal) { $($(#[$vmeta:meta])* $variant:ident = $first:literal $(| $other:literal)*),* $(,)? }
      default $default:ident; error $error:expr;) => {
@@ -17,11 +17,11 @@ macro_rules! enumeration {
         }
 
         impl $name {
-            /// The word a dump prints for it.
+            /// The word that a dump prints.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $first),* }
             }
-            /// Reads any of its spellings, in any case.
+            /// Parses any of its spellings, in any case.
             pub fn from_word(word: &str) -> Option<Self> {
                 $( if word.eq_ignore_ascii_case($first) $(|| word.eq_ignore_ascii_case($other))* { return Some(Self::$variant); } )*
                 None
@@ -86,11 +86,11 @@ enumeration! {
 enumeration! {
     /// `ControlMaster`.
     ControlMaster ("yes, no, ask, auto or autoask") {
-        /// Use a master if there is one, be none.
+        /// Use a master if there is one, but do not become one.
         No = "false" | "no",
-        /// Be a master.
+        /// Become a master.
         Yes = "true" | "yes",
-        /// Be a master and ask before each use.
+        /// Become a master that asks before each use.
         Ask = "ask",
         /// Use a master, or become one.
         Auto = "auto",
@@ -187,11 +187,11 @@ enumeration! {
 enumeration! {
     /// `WarnWeakCrypto`.
     WarnWeakCrypto ("yes, no or no-pq-kex") {
-        /// Warn about everything that is weak.
+        /// Warn about all weak algorithms.
         Yes = "yes" | "true",
-        /// Warn about nothing.
+        /// No warnings.
         No = "no" | "false",
-        /// Do not warn about key exchanges that a quantum computer could undo.
+        /// No warnings about key exchanges that a quantum computer could break.
         NoPqKex = "no-pq-kex",
     }
     default Yes; error unsupported;
@@ -209,7 +209,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// The same for sshd, whose message differs.
+    /// `FingerprintHash` of sshd, whose error message differs.
     ServerFingerprintHash ("sha256 or md5") {
         /// SHA-256, base64.
         Sha256 = "SHA256",
@@ -222,15 +222,15 @@ enumeration! {
 enumeration! {
     /// `LogLevel`.
     LogLevel ("log level") {
-        /// Nothing.
+        /// No messages.
         Quiet = "SILENT" | "QUIET",
         /// Fatal errors.
         Fatal = "FATAL",
         /// Errors.
         Error = "ERROR",
-        /// The usual.
+        /// The default.
         Info = "INFO",
-        /// More.
+        /// More than the default.
         Verbose = "VERBOSE",
         /// `-v`.
         Debug1 = "DEBUG" | "DEBUG1",
@@ -315,9 +315,9 @@ enumeration! {
 enumeration! {
     /// `AllowTcpForwarding`, `AllowStreamLocalForwarding`.
     AllowForwarding ("yes, no, local or remote") {
-        /// Both ways.
+        /// Both directions.
         Yes = "yes" | "all",
-        /// Not at all.
+        /// Never.
         No = "no",
         /// Only `-R`.
         Remote = "remote",
@@ -328,11 +328,11 @@ enumeration! {
 }
 
 impl AllowForwarding {
-    /// Whether the client may open connections from here (`-L`).
+    /// Whether the client may open connections from this server (`-L`).
     pub fn local(self) -> bool {
         matches!(self, Self::Yes | Self::Local)
     }
-    /// Whether the client may listen here (`-R`).
+    /// Whether the client may listen on this server (`-R`).
     pub fn remote(self) -> bool {
         matches!(self, Self::Yes | Self::Remote)
     }
@@ -354,9 +354,9 @@ enumeration! {
 enumeration! {
     /// `LonghaulSftp`.
     LonghaulSftp ("internal or external") {
-        /// The server inside the session process.
+        /// The built-in SFTP server.
         Internal = "internal",
-        /// The program that the configuration names.
+        /// The program named in the configuration.
         External = "external",
     }
     default Internal; error unsupported;

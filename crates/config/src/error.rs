@@ -1,26 +1,27 @@
-//! What goes wrong with a configuration, in the words OpenSSH uses.
+//! Configuration errors, in OpenSSH's words.
 
 use std::fmt;
 
 /// A configuration that cannot be used.
 ///
-/// A file may have several bad lines; OpenSSH reports each and then gives up, and so do we. Every entry of
-/// [`lines`](Self::lines) is one finished line for standard error, in OpenSSH's words, because scripts match on them.
-/// `ssh` exits with status 255 then, `sshd` with 1.
+/// Like OpenSSH, a loader reports every bad line of a file and then fails. Each entry of
+/// [`lines`](Self::lines) is one complete line for standard error, in OpenSSH's words, because scripts match
+/// them. `ssh` then exits with status 255, `sshd` with 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// What to print, line by line, without newlines.
+    /// The lines to print, without newlines.
     pub lines: Vec<String>,
 }
 
 impl ConfigError {
-    /// An error of one line.
+    /// An error with one line.
     pub fn new(line: impl Into<String>) -> Self {
         Self { lines: vec![line.into()] }
     }
 }
 
-/// The lines of a message about the statement at `origin`: before the last, which names the place, others say more of the value.
+/// The lines of a message about the statement at `origin`. The last line includes the position; lines before
+/// it give details of the value.
 pub(crate) fn lines_at(origin: &str, message: &str) -> Vec<String> {
     let (before, last) =
         message.rsplit_once('\n').map_or((None, message), |(before, last)| (Some(before), last));
@@ -42,7 +43,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The text of an operating system error alone, as `strerror` has it.
+/// The text of an operating system error, without Rust's "(os error N)".
 pub(crate) fn errno_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -1,4 +1,4 @@
-//! Forwarding specifications: `-L`, `-R`, `-D` and the keywords of the same meaning.
+//! Forward specifications: `-L`, `-R`, `-D` and their keywords.
 
 use crate::line::Arguments;
 use crate::table::Value;
@@ -6,27 +6,27 @@ use crate::table::Value;
 /// One end of a forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A TCP address; `host` is `None` where none was written (listen: GatewayPorts decides).
+    /// A TCP address; `host` is `None` if the specification has none (listen: `GatewayPorts` decides).
     Tcp {
-        /// Name, address, or `*`; an empty name written out means every address, as `*`.
+        /// Name, address, or `*`; an explicit empty name means all addresses, like `*`.
         host: Option<String>,
         /// Port; 0 lets the listener choose.
         port: u16,
     },
-    /// A Unix socket path (an absolute path).
+    /// An absolute path of a Unix socket.
     Unix(String),
 }
 
 /// One forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
-    /// Where to listen.
+    /// Listening end.
     pub listen: Endpoint,
-    /// Where to connect to; `None` for dynamic forwards (SOCKS).
+    /// Connect target; `None` for dynamic forwards (SOCKS).
     pub connect: Option<Endpoint>,
 }
 
-/// A port number or a service name of /etc/services.
+/// Parses a port number or a service name of /etc/services.
 pub fn parse_port(text: &str) -> Option<u16> {
     if text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().ok();
@@ -34,8 +34,7 @@ pub fn parse_port(text: &str) -> Option<u16> {
     crate::services::port(text)
 }
 
-/// Splits at the next `:` or `/` outside brackets (`/` is OpenSSH's older separator); a field starting with `/` is a path that
-/// runs to the next `:`.
+/// Splits a specification at each `:` outside brackets; a backslash escapes the next character.
 fn fields(text: &str) -> Option<Vec<String>> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -103,8 +102,8 @@ fn target(host: &str, port: &str) -> Option<Endpoint> {
 }
 
 impl Forward {
-    /// `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path` (`-L`; `-R` with
-    /// `remote`, which also takes a lone `[bind:]port` for a remote SOCKS proxy).
+    /// Parses `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path` (`-L`;
+    /// `-R` with `remote`, which also accepts a lone `[bind:]port` for a remote SOCKS proxy).
     pub fn parse(spec: &str, remote: bool) -> Option<Self> {
         let parts = fields(spec.trim())?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -122,14 +121,14 @@ impl Forward {
             [a, b, c, d] => (tcp(listen_host(a), b)?, Some(target(c, d)?)),
             _ => return None,
         };
-        // Only a remote listener may choose its own port.
+        // Only the server may choose a port.
         if !remote && matches!(listen, Endpoint::Tcp { port: 0, .. }) {
             return None;
         }
         Some(Self { listen, connect })
     }
 
-    /// `[bind:]port` (`-D`).
+    /// Parses `[bind:]port` (`-D`).
     pub fn parse_dynamic(spec: &str) -> Option<Self> {
         let parts = fields(spec.trim())?;
         let listen = match parts.as_slice() {
@@ -173,8 +172,8 @@ macro_rules! forwards {
                 if $two_words {
                     match args.next_word() {
                         Some(word) => {
-                            // The listening side of a keyword is written as "port" or "host:port"; joined by a colon it is a
-                            // flag's syntax.
+                            // A keyword has its listening side as "port" or "host:port". Joined by a colon,
+                            // both words have a flag's syntax.
                             spec.push(':');
                             spec.push_str(&word);
                         }

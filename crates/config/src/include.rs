@@ -1,4 +1,4 @@
-//! Which files an `Include` line names.
+//! Finds and reads the files that an `Include` line names.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use rustix::io::Errno;
 
 use crate::pattern::wildcard;
 
-/// How deep files may include files (OpenSSH's limit).
+/// Deepest nesting of included files (OpenSSH's limit).
 pub const MAX_DEPTH: usize = 16;
 
-/// The largest configuration file that is read, in bytes; OpenSSH has no such limit, but a device or an endless file must not eat
-/// the memory.
+/// Largest configuration file, bytes. OpenSSH has no limit, but a device or an endless file must not exhaust
+/// memory.
 pub const MAX_FILE: u64 = 16 << 20;
 
-/// Most files one `Include` pattern may name.
+/// Most files that one `Include` pattern may match.
 const MAX_MATCHES: usize = 4096;
 
-/// Files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components), sorted by name. A pattern
-/// without wildcards gives the path itself if it exists. Hidden files need a pattern that starts with a dot.
+/// The files that match `pattern` (an absolute path with `*`, `?` and `[…]` in its components), sorted by
+/// name. A pattern without wildcards yields the path itself if it exists. Hidden files only match a pattern
+/// that starts with a dot.
 pub fn glob(pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "." })];
     for component in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -61,7 +62,7 @@ fn matches_component(name: &[u8], pattern: &[u8]) -> bool {
     if !pattern.contains(&b'[') {
         return wildcard(name, pattern);
     }
-    // A row of the usual dynamic programme: at[i] says whether the pattern so far matches the first i bytes.
+    // One row of the dynamic programme: `at[i]` is true if the pattern so far matches the first i bytes.
     let mut at = vec![false; name.len() + 1];
     at[0] = true;
     let mut p = 0;
@@ -122,15 +123,15 @@ fn in_class(c: u8, class: &[u8]) -> bool {
     hit != negated
 }
 
-/// How long a pipe or terminal that stands in for a file may say nothing. OpenSSH waits for ever, which a name that slipped into
-/// `Include conf.d/*` turns into a program that hangs without a word.
+/// Time limit for each read from a pipe or terminal in place of a file. OpenSSH waits without limit: a pipe
+/// that matches `Include conf.d/*` would hang the program without a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads a configuration file as text; bytes that are not UTF-8 become replacement characters. A pipe will do
-/// (`-F <(…)`), if its writer does not keep us waiting.
+/// Reads a configuration file as text; bytes that are not UTF-8 become replacement characters. Also accepts a
+/// pipe (`-F <(…)`) that is written within the time limit.
 ///
 /// # Errors
-/// The operating system's, `FileTooLarge` past [`MAX_FILE`], and `TimedOut` for a pipe that says nothing for ten seconds.
+/// I/O errors, `FileTooLarge` past [`MAX_FILE`], and `TimedOut` for a pipe without data for ten seconds.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     read_patiently(path, PATIENCE)
 }
@@ -138,12 +139,12 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
 fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
     let mut bytes = Vec::new();
-    // Without the flag, opening a pipe would already wait for its writer.
+    // Without the flag, the open itself would wait for the pipe's writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
-        // `Include conf.d/*` may hit a folder; it is as good as an empty file.
+        // `Include conf.d/*` may match a directory; it counts as an empty file.
         return Ok(String::new());
     }
     if kind.is_file() {
@@ -162,7 +163,7 @@ fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
     })
 }
 
-/// Reads what is no file to its end, one wait of at most `patience` at a time.
+/// Reads a stream to its end; each wait is at most `patience`.
 fn read_stream(mut file: &std::fs::File, patience: Duration, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let mut buffer = [0; 16 << 10];
     let patience = Timespec::try_from(patience).map_err(|_| std::io::ErrorKind::InvalidInput)?;
@@ -187,17 +188,17 @@ fn read_stream(mut file: &std::fs::File, patience: Duration, bytes: &mut Vec<u8>
 mod tests {
     use super::*;
 
-    fn pipe(folder: &tempfile::TempDir) -> PathBuf {
-        let path = folder.path().join("pipe");
+    fn pipe(directory: &tempfile::TempDir) -> PathBuf {
+        let path = directory.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .expect("a pipe");
         path
     }
 
     #[test]
-    fn a_pipe_is_read_to_its_end() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = pipe(&folder);
+    fn pipe_is_read_to_its_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = pipe(&directory);
         let there = path.clone();
         let writer = std::thread::spawn(move || std::fs::write(there, "Port 7\n".repeat(20_000)));
         assert_eq!(read_text(&path).expect("reads").len(), 140_000);
@@ -205,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_writer_and_an_endless_file_end_too() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = read_patiently(&pipe(&folder), Duration::from_millis(20)).expect_err("nobody writes");
+    fn silent_pipe_and_endless_file_are_errors() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let error = read_patiently(&pipe(&directory), Duration::from_millis(20)).expect_err("a time-out");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let error = read_text(Path::new("/dev/zero")).expect_err("too long");
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert_eq!(read_text(Path::new("/dev/null")).expect("reads"), "");
-        assert_eq!(read_text(folder.path()).expect("reads"), "");
+        assert_eq!(read_text(directory.path()).expect("reads"), "");
     }
 }

@@ -1,12 +1,14 @@
-//! `ssh_config` and `sshd_config`: what may be configured, read exactly as OpenSSH reads it.
+//! `ssh_config` and `sshd_config`: keyword tables and loaders that parse the files exactly as OpenSSH does.
 //!
-//! One row per keyword ([`client_table`], [`server_table`]) gives the typed field, the parser, the default, the dump and the
-//! documentation, so they cannot disagree. The readers keep where each value came from. This crate links no other of ours and no
-//! cryptography: what it must know from outside (environment, commands, hashes, algorithm names) comes through
-//! [`Environment`].
+//! One row per keyword ([`client_table`], [`server_table`]) defines the typed field, the parser, the default,
+//! the dump and the documentation, so they cannot disagree. The loaders record the origin of each value. This
+//! crate depends on no other crate of the workspace and on no cryptography: [`Environment`] provides
+//! variables, command results, hashes and algorithm names.
 //!
-//! - [`client::load`] reads the client's configuration for one destination; [`token`] expands `%h` and friends.
-//! - [`server::ServerConfig::load`] reads the server's; [`server::ServerConfig::for_connection`] applies `Match` blocks.
+//! - [`client::load`] loads the client's configuration for one destination; [`token`] expands `%h` and other
+//!   tokens.
+//! - [`server::ServerConfig::load`] loads the server's; [`server::ServerConfig::for_connection`] applies
+//!   `Match` blocks.
 
 pub mod accounting;
 pub mod algorithms;

@@ -1,10 +1,10 @@
-//! One line of a configuration file: keyword, separator, words, comment.
+//! The syntax of a configuration line: keyword, separator, words, comment.
 //!
-//! Both programs share these rules: blanks or one `=` after the keyword, words quoted with `"` or `'`, `\` before a quote or a
-//! backslash, and a `#` that starts a word starts a comment. Keywords whose value is a command take the rest of the line
-//! untouched instead.
+//! Both programs share these rules: blanks or one `=` after the keyword, words quoted with `"` or `'`, `\`
+//! before a quote or a backslash, and a `#` at the start of a word for a comment. Keywords whose value is a
+//! command take the rest of the line unparsed.
 
-/// Which program's file is being read: a few messages differ.
+/// The program whose file is parsed: a few messages differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// `ssh_config`.
@@ -13,25 +13,25 @@ pub enum Dialect {
     Server,
 }
 
-/// What remains of a line after its keyword; values take words from it.
+/// The rest of a line after its keyword; values take words from it.
 #[derive(Debug, Clone)]
 pub struct Arguments {
-    /// The keyword, as the table spells it.
+    /// The keyword in the table's spelling.
     pub keyword: &'static str,
-    /// Whose messages to use.
+    /// The program whose messages to use.
     pub dialect: Dialect,
     words: Vec<String>,
     next: usize,
     rest: String,
 }
 
-/// The quotes of a line do not match.
+/// Error: the quotes of a line do not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadQuotes;
 
-/// The keyword of a line and what follows it, or `None` for blank lines and comments.
+/// Splits a line into its keyword and the rest; `None` for blank lines and comments.
 ///
-/// The second string starts at the first character of the value (the separator is gone) and still has quotes and comments.
+/// The rest starts at the first character of the value and still contains quotes and comments.
 pub fn split_keyword(line: &str) -> Option<(String, &str)> {
     let line = line.trim_matches([' ', '\t', '\r', '\n', '\x0c']);
     if line.is_empty() || line.starts_with('#') {
@@ -51,7 +51,7 @@ pub fn split_keyword(line: &str) -> Option<(String, &str)> {
     if keyword.is_empty() { None } else { Some((keyword.to_string(), rest)) }
 }
 
-/// Splits a value into words; `comments`: a `#` at the start of a word ends the line.
+/// Splits a value into words; with `comments`, a `#` at the start of a word ends the line.
 ///
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.
@@ -96,7 +96,7 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
     }
 }
 
-/// The opposite of [`split_words`]: words with blanks are quoted, quotes and backslashes get a backslash.
+/// Inverse of [`split_words`]: quotes words with blanks, and escapes quotes and backslashes with a backslash.
 pub fn join_words(words: &[String]) -> String {
     let mut out = String::new();
     for (index, word) in words.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Arguments {
         Ok(Self { keyword, dialect, words: split_words(rest, true)?, next: 0, rest: rest.to_string() })
     }
 
-    /// Words given already, as from a command-line flag: nothing is split or unquoted.
+    /// Words that are already split, as from a command-line flag: nothing is parsed or unquoted.
     pub fn from_words(keyword: &'static str, dialect: Dialect, words: &[&str]) -> Self {
         let rest = words.join(" ");
         Self { keyword, dialect, words: words.iter().map(|w| w.to_string()).collect(), next: 0, rest }
@@ -138,7 +138,7 @@ impl Arguments {
         Some(word.clone())
     }
 
-    /// The next word, which must be there and not be empty.
+    /// The next word; it must exist and not be empty.
     ///
     /// # Errors
     /// OpenSSH's message for a missing argument.
@@ -152,26 +152,26 @@ impl Arguments {
         }
     }
 
-    /// All words that are left.
+    /// All remaining words.
     pub fn remaining(&mut self) -> Vec<String> {
         let left = self.words.split_off(self.next.min(self.words.len()));
         self.next = self.words.len();
         left
     }
 
-    /// The value exactly as written, comments and quotes included; takes every word.
+    /// The value exactly as written, comments and quotes included; consumes all words.
     pub fn rest_of_line(&mut self) -> String {
         self.next = self.words.len();
         self.rest.trim_end().to_string()
     }
 
-    /// Whether every word was taken.
+    /// True if all words were consumed.
     pub fn is_empty(&self) -> bool {
         self.next >= self.words.len()
     }
 }
 
-/// Words of a `Match` line: `attribute argument` or `attribute=argument`.
+/// Splits a `Match` line into words: `attribute argument` or `attribute=argument`.
 ///
 /// # Errors
 /// [`BadQuotes`] when a quote is left open.

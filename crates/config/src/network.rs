@@ -1,16 +1,16 @@
-//! Values of the keywords about a connection's socket and windows: HPN-SSH's, and our own beside them.
+//! Values of the keywords for a connection's socket and windows: HPN-SSH's and our own.
 
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::units::parse_size;
 
-/// A buffer's size in KiB, as HPN-SSH writes it (`TcpRcvBuf 4096`, `HPNBufferSize 16384`), or with a unit (`16M`). Nothing for
-/// `none` and while it is not set, and then it is not dumped either.
+/// A buffer size in KiB, as HPN-SSH writes it (`TcpRcvBuf 4096`, `HPNBufferSize 16384`), or with a unit
+/// (`16M`). `None` for `none` and while unset; then it is not dumped either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BufferSize(pub Option<u64>);
 
 impl BufferSize {
-    /// In bytes, and no more than fits 32 bits, which is what windows and socket buffers are limited to.
+    /// The size in bytes, limited to 32 bits like windows and socket buffers.
     pub fn bytes(&self) -> Option<u32> {
         self.0.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
     }
@@ -24,7 +24,7 @@ impl Value for BufferSize {
             return Ok(Self(None));
         }
         let kibibytes = word.bytes().all(|byte| byte.is_ascii_digit());
-        // HPN-SSH's own documentation writes 4096KB.
+        // HPN-SSH's documentation writes 4096KB.
         let text = word.strip_suffix(['b', 'B']).filter(|text| text.ends_with(['k', 'K'])).unwrap_or(&word);
         let size =
             parse_size(text).and_then(|size| if kibibytes { size.checked_mul(1024) } else { Some(size) });
@@ -36,14 +36,14 @@ impl Value for BufferSize {
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         match self.0 {
             None => {}
-            // Every unit is a multiple.
+            // All units are multiples of 1024 bytes.
             Some(size) => out.push(format!("{name} {}K", size / 1024)),
         }
     }
 }
 
-/// A rate in bits per second, with `K`, `M`, `G` or `T` (powers of 1000, as networks count): `800M`, `10G`. Nothing for `none`
-/// and while it is not set.
+/// A rate in bits/s, with `K`, `M`, `G` or `T` (powers of 1000, as usual for networks): `800M`, `10G`. `None`
+/// for `none` and while unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BitRate(pub Option<u64>);
 
@@ -52,12 +52,12 @@ const RATE_UNITS: [(char, u64); 4] =
     [('T', 1_000_000_000_000), ('G', 1_000_000_000), ('M', 1_000_000), ('K', 1000)];
 
 impl BitRate {
-    /// In bytes per second, at least 1.
+    /// The rate in bytes/s, at least 1.
     pub fn bytes_per_second(&self) -> Option<u64> {
         self.0.map(|bits| (bits / 8).max(1))
     }
 
-    /// Bits per second; `None` for what is no rate.
+    /// Parses bits/s; `None` for an invalid rate.
     pub fn read(text: &str) -> Option<u64> {
         let last = text.chars().next_back()?.to_ascii_uppercase();
         let unit = RATE_UNITS.iter().find(|(unit, _)| *unit == last);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_kib_unless_they_say_otherwise() {
+    fn sizes_without_a_unit_are_in_kib() {
         for (text, bytes) in
             [("4096", 4 << 20), ("4096KB", 4 << 20), ("4096k", 4 << 20), ("16M", 16 << 20), ("1G", 1 << 30)]
         {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_in_bits_and_powers_of_a_thousand() {
+    fn rates_are_in_bits_with_powers_of_1000() {
         for (text, bytes) in
             [("8", 1), ("1", 1), ("800M", 100_000_000), ("10g", 1_250_000_000), ("1T", 125_000_000_000)]
         {

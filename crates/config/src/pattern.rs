@@ -1,8 +1,8 @@
-//! Wildcard patterns: `*` and `?`, lists with commas, `!` for exceptions.
+//! Wildcard patterns: `*` and `?`, comma-separated lists, `!` for exceptions.
 
-/// Whether `text` matches `pattern`, where `*` is any run of bytes and `?` any one.
+/// True if `text` matches `pattern`, where `*` matches any run of bytes and `?` any single byte.
 ///
-/// Time is at most `text × pattern`: a star never restarts an earlier one.
+/// Takes time at most proportional to `text × pattern`: a star never restarts an earlier one.
 pub fn wildcard(text: &[u8], pattern: &[u8]) -> bool {
     let (mut t, mut p) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -29,18 +29,18 @@ pub fn wildcard(text: &[u8], pattern: &[u8]) -> bool {
     pattern[p..].iter().all(|c| *c == b'*')
 }
 
-/// How a pattern list answers.
+/// Result of matching a pattern list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListMatch {
     /// A plain pattern matched and no `!` pattern did.
     Yes,
     /// Nothing matched.
     No,
-    /// A `!` pattern matched: the answer is no, whatever else matches.
+    /// A `!` pattern matched: no match, whatever else matches.
     Negated,
 }
 
-/// Matches against patterns separated by commas; `fold`: patterns are compared in lower case (for host names).
+/// Matches text against comma-separated patterns; `fold` lower-cases the patterns (for host names).
 pub fn match_list(text: &str, patterns: &str, fold: bool) -> ListMatch {
     let mut found = ListMatch::No;
     for pattern in patterns.split(',') {
@@ -63,7 +63,7 @@ pub fn match_list(text: &str, patterns: &str, fold: bool) -> ListMatch {
     found
 }
 
-/// A host name against a pattern list: both in lower case.
+/// Matches a host name against a pattern list, both in lower case.
 pub fn match_host(host: &str, patterns: &str) -> bool {
     match_list(&host.to_ascii_lowercase(), patterns, true) == ListMatch::Yes
 }

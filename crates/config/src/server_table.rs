@@ -78,11 +78,11 @@ keyword_table! {
     /// yes: users of hosts that are named in shosts.equiv or ~/.shosts log in by the key of their host.
     /// Example: `HostbasedAuthentication yes`
     hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
-    /// yes: trust the name that the client says in host-based authentication, instead of looking up its
+    /// yes: trust the name that the client states in host-based authentication, instead of looking up its
     /// address.
     /// Example: `HostbasedUsesNameFromPacketOnly yes`
     hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, Works;
-    /// no: nobody logs in by key.
+    /// no: no login by key.
     /// Example: `PubkeyAuthentication no`
     pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Check passwords by Kerberos.
@@ -103,7 +103,7 @@ keyword_table! {
     /// no: credentials that the client gave stay after the logout.
     /// Example: `GSSAPICleanupCredentials no`
     gssapi_cleanup_credentials: bool = "yes", "GSSAPICleanupCredentials", Global, GSSAPI;
-    /// no: do not keep credentials that a client gives.
+    /// no: do not keep credentials that a client delegates.
     /// Example: `GSSAPIDelegateCredentials no`
     gssapi_delegate_credentials: bool = "yes", "GSSAPIDelegateCredentials", Global, GSSAPI;
     /// Kerberos key exchange, an addition of Debian.
@@ -120,10 +120,10 @@ keyword_table! {
     /// Default: none
     /// Example: `GSSAPIKexAlgorithms gss-group14-sha256-`
     gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Global, AcceptedWithoutEffect("there is no key exchange by Kerberos");
-    /// no: nobody logs in by password.
+    /// no: no login by password.
     /// Example: `PasswordAuthentication no`
     password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
-    /// no: nobody logs in by questions (keyboard-interactive), as PAM asks them.
+    /// no: no login by questions (keyboard-interactive), as PAM asks them.
     /// Example: `KbdInteractiveAuthentication no`
     kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
         ["ChallengeResponseAuthentication", "SKeyAuthentication"], Match, Works;
@@ -170,7 +170,7 @@ keyword_table! {
     /// no: no agent forwarding.
     /// Example: `AllowAgentForwarding no`
     allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, Works;
-    /// yes: no forwarding of any kind, whatever else is set.
+    /// yes: no forwarding of any kind, regardless of other keywords.
     /// Example: `DisableForwarding yes`
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
     /// Forwards of Unix sockets: yes, no, local or remote.
@@ -216,7 +216,7 @@ keyword_table! {
     /// Default: none
     /// Example: `ForceCommand internal-sftp -R`
     force_command: RestOrNone = "", "ForceCommand", Match, Works;
-    /// Root directory of sessions. It and all above it must be root's and writable by nobody else. Takes %h,
+    /// Root directory of sessions. It and its parents must belong to root and be writable by root only. Takes %h,
     /// %u, %U and %%.
     /// Example: `ChrootDirectory /srv/sftp/%u`
     chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, Works;
@@ -242,14 +242,14 @@ keyword_table! {
     /// Needs AuthorizedKeysCommandUser.
     /// Example: `AuthorizedKeysCommand /usr/local/bin/keys-of %u`
     authorized_keys_command: AbsoluteCommand = "none", "AuthorizedKeysCommand", Match, Works;
-    /// The user who runs it, best one who owns nothing else.
+    /// The user that runs it, best one that owns no files.
     /// Example: `AuthorizedKeysCommandUser nobody`
     authorized_keys_command_user: WordOrNone = "none", "AuthorizedKeysCommandUser", Match, Works;
     /// Program that prints lines as in AuthorizedPrincipalsFile; an absolute path, then arguments with
     /// tokens.
     /// Example: `AuthorizedPrincipalsCommand /usr/local/bin/principals-of %u %i`
     authorized_principals_command: AbsoluteCommand = "none", "AuthorizedPrincipalsCommand", Match, Works;
-    /// The user who runs it.
+    /// The user that runs it.
     /// Example: `AuthorizedPrincipalsCommandUser nobody`
     authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, Works;
     /// Socket of an agent that holds the private host keys, whose public halves HostKey names; or
@@ -288,7 +288,7 @@ keyword_table! {
     /// Example: `SshdAuthPath /usr/lib/openssh/sshd-auth`
     sshd_auth_path: Option<String> = "", "SshdAuthPath", Global, AcceptedWithoutEffect("the server re-executes itself");
     /// How much is logged: QUIET, FATAL, ERROR, INFO, VERBOSE, DEBUG (DEBUG1), DEBUG2 or DEBUG3. From DEBUG1
-    /// on the log says what users do.
+    /// on the log shows what users do.
     /// Example: `LogLevel VERBOSE`
     log_level: LogLevel = "INFO", "LogLevel", Match, Works;
     /// Facility of the system's log.
@@ -370,7 +370,7 @@ keyword_table! {
     /// DSCP class of packets, of terminals and, as the second word, of everything else; none: leave it alone.
     /// Example: `IPQoS ef cs1`
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
-    /// Exchange keys again after so many bytes (with K, M or G) and, as the second word, after a time;
+    /// Exchange keys again after this many bytes (with K, M or G) and, as the second word, after a time;
     /// default: what the cipher demands.
     /// Example: `RekeyLimit 16G 1h`
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
@@ -419,7 +419,7 @@ keyword_table! {
     /// HPN-SSH: windows grow with the path; no fixes them, at HPNBufferSize or 2 MiB.
     /// Example: `TcpRcvBufPoll no`
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
-    /// HPN-SSH: yes keeps windows at 2 MiB, whatever else is configured.
+    /// HPN-SSH: yes keeps windows at 2 MiB, regardless of other keywords.
     /// Example: `HPNDisabled yes`
     hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
     /// HPN-SSH: yes lets clients do without encryption after authentication, where they have no terminal.

@@ -34,7 +34,7 @@ impl Value for Ports {
 pub struct ListenAddress {
     /// A name or an address.
     pub host: String,
-    /// `None`: every `Port`.
+    /// `None` means every `Port`.
     pub port: Option<u16>,
     /// Routing domain.
     pub rdomain: Option<String>,
@@ -61,7 +61,7 @@ impl Value for ListenAddresses {
             let (host, port) = word.split_once(':').ok_or_else(bad)?;
             (host.to_string(), Some(port))
         } else {
-            // No port: a name, an IPv4 or a bare IPv6 address.
+            // Without a port: a name, an IPv4 or a bare IPv6 address.
             (word.clone(), None)
         };
         let port = match port {
@@ -89,7 +89,7 @@ impl Value for ListenAddresses {
     }
 }
 
-/// `Subsystem` lines: name and command with its arguments, quoted for a shell where they must be.
+/// `Subsystem` lines: name and command with arguments, quoted for a shell where necessary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subsystems(pub Vec<(String, String)>);
 
@@ -109,12 +109,12 @@ impl Value for Subsystems {
         if words.is_empty() {
             return Err("Missing subsystem command.".to_string());
         }
-        // A shell splits it again, so what was quoted is quoted once more.
+        // A shell splits it again, so words are quoted once more.
         Ok(Self(vec![(name, crate::line::join_words(&words))]))
     }
     fn append(&mut self, later: Self) {
         for (name, command) in later.0 {
-            // The loader refuses duplicates within one layer; what an earlier line defined stays.
+            // The loader refuses duplicates within one layer; an earlier definition is kept.
             if self.find(&name).is_none() {
                 self.0.push((name, command));
             }
@@ -128,11 +128,11 @@ impl Value for Subsystems {
 /// `MaxStartups`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxStartups {
-    /// Below this many unauthenticated connections nothing is dropped.
+    /// Below this number of unauthenticated connections, none is dropped.
     pub begin: u32,
-    /// Percent dropped from there.
+    /// Percentage dropped from there.
     pub rate: u32,
-    /// From this many all are dropped.
+    /// From this number on, all are dropped.
     pub full: u32,
 }
 
@@ -181,12 +181,12 @@ impl Value for NumberOrNone {
     }
 }
 
-/// `PerSourceNetBlockSize`: prefix lengths that count as one source.
+/// `PerSourceNetBlockSize`: lengths of the prefixes that count as one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetBlockSize {
-    /// Bits of an IPv4 address.
+    /// IPv4 prefix length, bits.
     pub ipv4: u8,
-    /// Bits of an IPv6 address.
+    /// IPv6 prefix length, bits.
     pub ipv6: u8,
 }
 
@@ -213,7 +213,7 @@ impl Value for NetBlockSize {
 /// `PerSourcePenalties`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Penalties {
-    /// Whether sources are penalised at all.
+    /// Whether sources are penalised.
     pub enabled: bool,
     /// The session process crashed.
     pub crash: Duration,
@@ -221,23 +221,23 @@ pub struct Penalties {
     pub authfail: Duration,
     /// The user does not exist.
     pub invaliduser: Duration,
-    /// Nothing was tried.
+    /// No authentication was tried.
     pub noauth: Duration,
     /// LoginGraceTime ran out.
     pub grace_exceeded: Duration,
     /// `RefuseConnection`.
     pub refuseconnection: Duration,
-    /// The most a source can collect.
+    /// Longest penalty of a source.
     pub max: Duration,
-    /// Below this much nothing is refused.
+    /// Penalties below this refuse nothing.
     pub min: Duration,
-    /// IPv4 sources remembered.
+    /// Most IPv4 sources in the table.
     pub max_sources4: u32,
-    /// IPv6 sources remembered.
+    /// Most IPv6 sources in the table.
     pub max_sources6: u32,
-    /// When the table is full: forget the oldest (`true`) or refuse everyone new.
+    /// When the table is full: drop the oldest entry (`true`) or refuse all new sources.
     pub overflow_permissive: bool,
-    /// The same for IPv6 sources.
+    /// The full-table policy for IPv6 sources.
     pub overflow6_permissive: bool,
 }
 
@@ -338,8 +338,8 @@ impl Value for Penalties {
     }
 }
 
-/// `AuthenticationMethods`: alternatives, each a list of methods (`publickey`, `password`, `keyboard-interactive:pam`) in
-/// order. Empty: any one method will do.
+/// `AuthenticationMethods`: alternatives, each a list of methods in order (`publickey`, `password`,
+/// `keyboard-interactive:pam`). Empty: any one method suffices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthenticationMethods(pub Vec<Vec<String>>);
 
@@ -362,7 +362,7 @@ impl Value for AuthenticationMethods {
             for method in &list {
                 let (method, _) = method.split_once(':').unwrap_or((method, ""));
                 if !METHODS.contains(&method) {
-                    // Two lines, as sshd's; the place is in front of the second.
+                    // Two lines, as in sshd; the file and line go before the second.
                     return Err(format!(
                         "Unknown authentication method \"{method}\" in list\ninvalid AuthenticationMethods method list."
                     ));
@@ -416,9 +416,9 @@ impl Value for PermitUserEnvironment {
 /// `PubkeyAuthOptions`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PubkeyAuthOptions {
-    /// Security keys must have been touched.
+    /// Signatures of security keys must include a touch.
     pub touch_required: bool,
-    /// Security keys must have verified their user.
+    /// Signatures of security keys must include user verification.
     pub verify_required: bool,
 }
 
@@ -449,7 +449,7 @@ impl Value for PubkeyAuthOptions {
     }
 }
 
-/// `LoginGraceTime` and friends on the server: seconds, where `none` or 0 means no limit.
+/// `LoginGraceTime` and similar server times, seconds; `none` or 0 means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GraceTime(pub Option<u64>);
 

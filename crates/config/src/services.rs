@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Where the names are.
+/// The service database.
 const FILE: &str = "/etc/services";
 
-/// The largest such file that is read, in bytes.
+/// Largest such file that is read, bytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The port of a TCP service.
@@ -34,8 +34,8 @@ mod tests {
 
     #[test]
     fn names_and_their_aliases() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("services");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("services");
         let text = "# a comment\nssh\t22/tcp # SSH\nsnmp 161/udp\nhttp 80/tcp www www-http\nbroken\nhuge 99999/tcp\n";
         std::fs::write(&file, text).expect("written");
         assert_eq!(port_in(&file, "ssh"), Some(22));
@@ -43,6 +43,6 @@ mod tests {
         for name in ["snmp", "broken", "huge", "#", "SSH", ""] {
             assert_eq!(port_in(&file, name), None, "{name}");
         }
-        assert_eq!(port_in(&folder.path().join("none"), "ssh"), None);
+        assert_eq!(port_in(&directory.path().join("none"), "ssh"), None);
     }
 }

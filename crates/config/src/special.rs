@@ -1,4 +1,4 @@
-//! Values with a syntax of their own that only one or two keywords have.
+//! Value types with a syntax of their own, each for one or two keywords.
 
 use std::time::Duration;
 
@@ -48,14 +48,15 @@ impl Value for EscapeChar {
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
             None => format!("{name} none"),
-            // As vis(3) writes it, which is what ssh -G does.
+            // In the notation of vis(3), as `ssh -G` prints it.
             Some(c) if c < 32 => format!("{name} \\^{}", char::from(c + 64)),
             Some(c) => format!("{name} {}", char::from(c)),
         });
     }
 }
 
-/// `IPQoS`: DSCP or type-of-service values for interactive and bulk traffic; `None` leaves the system's default.
+/// `IPQoS`: DSCP or type-of-service values for interactive and bulk traffic; `None` keeps the system's
+/// default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IpQos {
     /// For sessions with a terminal.
@@ -136,13 +137,13 @@ impl Value for IpQos {
 /// `AddKeysToAgent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AddKeysToAgent {
-    /// Add keys at all.
+    /// Whether keys are added.
     pub add: bool,
     /// Ask the user first (`ask`).
     pub ask: bool,
-    /// The agent shall ask before each use (`confirm`).
+    /// The agent asks before each use (`confirm`).
     pub confirm: bool,
-    /// How long the agent keeps the key, in seconds.
+    /// Lifetime in the agent, seconds.
     pub lifetime: Option<u64>,
 }
 
@@ -192,7 +193,7 @@ pub enum ForwardAgent {
     No,
     /// The agent of `SSH_AUTH_SOCK`.
     Yes,
-    /// The agent at this path, or of the variable named with `$`.
+    /// The agent at this path, or at the path in the variable named with `$`.
     Path(String),
 }
 
@@ -218,12 +219,12 @@ impl Value for ForwardAgent {
 /// `ControlPersist`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ControlPersist {
-    /// The master ends with its first session.
+    /// The master exits with its first session.
     #[default]
     No,
-    /// It stays until told to go.
+    /// It stays until it is told to exit.
     Forever,
-    /// It stays this many seconds after the last session.
+    /// It stays for this many seconds after the last session.
     Seconds(u64),
 }
 
@@ -250,12 +251,12 @@ impl Value for ControlPersist {
     }
 }
 
-/// `TunnelDevice`: local and remote unit, `None` for any.
+/// `TunnelDevice`: local and remote unit number; `None` for any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TunnelDevice {
-    /// Ours.
+    /// The client's unit.
     pub local: Option<u32>,
-    /// The server's.
+    /// The server's unit.
     pub remote: Option<u32>,
 }
 
@@ -276,7 +277,7 @@ impl Value for TunnelDevice {
     }
 }
 
-/// `ObscureKeystrokeTiming`: the interval, or `None` for no.
+/// `ObscureKeystrokeTiming`: the interval; `None` when off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObscureKeystrokeTiming(pub Option<Duration>);
 
@@ -308,34 +309,34 @@ impl Value for ObscureKeystrokeTiming {
     }
 }
 
-/// `ChannelTimeout`: channel type patterns and how long they may be idle.
+/// `ChannelTimeout`: channel type patterns and their idle limits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChannelTimeouts(pub Vec<ChannelTimeout>);
 
-/// One of them.
+/// One rule of `ChannelTimeout`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelTimeout {
-    /// The channel type, or a pattern.
+    /// The channel type, or a pattern for it.
     pub kind: String,
-    /// 0: never.
+    /// Idle limit, seconds; 0 means none.
     pub seconds: u64,
-    /// The time as it was written, which `sshd -T` shows.
+    /// The time as written, for `sshd -T`.
     pub text: String,
 }
 
 impl ChannelTimeouts {
-    /// How long a channel of this type may be idle; `None` for ever. The first pattern that matches decides.
+    /// Idle limit of a channel type; `None` means no limit. The first matching pattern decides.
     pub fn of(&self, kind: &str) -> Option<std::time::Duration> {
         self.of_any(&[kind])
     }
 
-    /// How long all channels together may be idle: the word `global`, which no pattern stands for.
+    /// Idle limit of all channels together: the rule named `global`, which no pattern matches.
     pub fn of_all_channels(&self) -> Option<std::time::Duration> {
         let seconds = self.0.iter().find(|rule| rule.kind == "global")?.seconds;
         (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
     }
 
-    /// As [`of`](Self::of) for something that has several names: the first name that any pattern matches counts.
+    /// Like [`of`](Self::of), for a channel with several names: the first name that a pattern matches counts.
     pub fn of_any(&self, kinds: &[&str]) -> Option<std::time::Duration> {
         let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
         let rule = |kind: &&str| self.0.iter().find(|rule| rule.kind != "global" && fits(kind, &rule.kind));
@@ -376,20 +377,20 @@ impl Value for ChannelTimeouts {
     }
 }
 
-/// `PermitOpen`, `PermitListen`, `PermitRemoteOpen`: what forwards may reach.
+/// `PermitOpen`, `PermitListen`, `PermitRemoteOpen`: the permitted targets of forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PermitForward {
-    /// Everything.
+    /// All targets.
     #[default]
     Any,
-    /// Nothing.
+    /// No targets.
     None,
     /// Only these: host pattern (`None`: any, for listening) and port (`None`: any).
     Only(Vec<(Option<String>, Option<u16>)>),
 }
 
 impl PermitForward {
-    /// Whether `host:port` is allowed; `*` as a host in the list is any host.
+    /// Whether `host:port` is permitted; `*` as a host in the list matches any host.
     pub fn allows(&self, host: &str, port: u16) -> bool {
         match self {
             Self::Any => true,
@@ -483,7 +484,7 @@ impl Value for PermittedCnames {
         Ok(Self(out))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
-        // OpenSSH's dump spells this one keyword with a capital P, and scripts compare its output.
+        // OpenSSH's dump prints this one keyword with a capital P, and scripts compare its output.
         let name = if name == "canonicalizepermittedcnames" { "canonicalizePermittedcnames" } else { name };
         if self.0.is_empty() {
             out.push(format!("{name} none"));
@@ -522,13 +523,12 @@ impl Value for CanonicalDomains {
     }
 }
 
-/// `LogVerbose`: places in the source whose messages are always logged.
+/// `LogVerbose`: patterns of places in the source whose messages are always logged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogVerbose(pub Vec<String>);
 
 impl LogVerbose {
-    /// What is put in front of a line that comes from this place in the source (`file:module():line`), if a list of patterns names
-    /// it.
+    /// The prefix of a message from this place in the source (`file:module():line`), if a pattern matches it.
     pub fn tag(&self, file: &str, module: &str, line: u32) -> Option<String> {
         if self.0.is_empty() {
             return None;

@@ -1,6 +1,6 @@
-//! The keyword table: one row per keyword, from which the typed struct, the parser, the defaults, the `-G`/`-T` dump and the
-//! documentation all come. (The idea is that of OpenSSH's newer server table; the point is that a keyword cannot be parsed
-//! without being dumped, or have a default that its own parser would refuse.)
+//! The keyword table: one row per keyword is the source of the typed struct, the parser, the defaults, the
+//! `-G`/`-T` dump and the documentation. So a keyword cannot be parsed without being dumped, or have a
+//! default that its own parser refuses. (OpenSSH's newer server table has the same idea.)
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,31 +9,31 @@ use std::sync::Arc;
 
 use crate::line::Arguments;
 
-/// How far a keyword is supported by the programs.
+/// How far the programs support a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It does what its manual page says.
+    /// It works as its manual page says.
     Works,
-    /// It is read and checked and then has no effect here, for the reason given; no fault is hidden by that.
+    /// It is parsed and checked but has no effect, for this reason; ignoring it hides no fault.
     AcceptedWithoutEffect(&'static str),
-    /// It works where the programs are built with this Cargo feature. Elsewhere it is read and checked, and a note says that it is
+    /// It works in builds with this Cargo feature. Other builds parse and check it, and log that it is
     /// unsupported.
     Feature {
-        /// The feature.
+        /// Name of the Cargo feature.
         name: &'static str,
-        /// Whether this is such a build.
+        /// Whether this build has it.
         on: bool,
     },
-    /// Old: read and dropped, as OpenSSH does.
+    /// An old keyword: parsed and ignored, as in OpenSSH.
     Deprecated,
-    /// It is read and checked; the program does not act on it yet. Whoever implements it changes this to `Works`.
+    /// It is parsed and checked, but not implemented yet. Its implementation changes this to `Works`.
     NotYet,
 }
 
-/// The state of keywords about Kerberos.
+/// Status of the Kerberos keywords.
 pub(crate) const GSSAPI: Status = Status::Feature { name: "gssapi", on: cfg!(feature = "gssapi") };
 
-/// Where a keyword may stand in `sshd_config`.
+/// Where a keyword is allowed in `sshd_config`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Only before the first `Match`.
@@ -45,32 +45,32 @@ pub enum Scope {
 /// One row of a keyword table.
 #[derive(Debug, Clone, Copy)]
 pub struct Keyword {
-    /// The keyword as its manual page spells it.
+    /// The keyword in its manual page's spelling.
     pub name: &'static str,
-    /// Older spellings that mean the same.
+    /// Older names of the keyword.
     pub aliases: &'static [&'static str],
-    /// What kind of value it takes, for the documentation.
+    /// The kind of value, for the documentation.
     pub kind: &'static str,
-    /// The default, in the syntax of the file; empty when there is none.
+    /// The default, in the syntax of the file; empty if there is none.
     pub default: &'static str,
-    /// Where it may stand (always `Match` for `ssh_config`, where every keyword may).
+    /// Where it is allowed (always `Match` for `ssh_config`, where every keyword is).
     pub scope: Scope,
-    /// How far it works.
+    /// How far it is supported.
     pub status: Status,
-    /// The text for the documentation: lines that say what it does, `Default: …` where the default is no value that a file could
-    /// have, and ``Example: `…` ``.
+    /// The text for the documentation: lines with its meaning, `Default: …` if the default is no value in the
+    /// file's syntax, and ``Example: `…` ``.
     pub doc: &'static str,
 }
 
 impl Keyword {
-    /// What the keyword means, as one paragraph.
+    /// The keyword's meaning, as one paragraph.
     pub fn meaning(&self) -> String {
         let lines = self.doc.lines().map(str::trim);
         let text = lines.take_while(|line| !line.starts_with("Default: ") && !line.starts_with("Example: "));
         text.collect::<Vec<_>>().join(" ")
     }
 
-    /// The default for a reader: the value, or in words what happens where the keyword is not set.
+    /// The default for the documentation: the value, or a text about the behaviour of an unset keyword.
     pub fn default_in_words(&self) -> String {
         if !self.default.is_empty() {
             return self.default.to_owned();
@@ -80,14 +80,14 @@ impl Keyword {
         text.trim_start_matches("Default: ").to_owned()
     }
 
-    /// A line of a configuration file that sets it.
+    /// An example line for a configuration file.
     pub fn example(&self) -> &'static str {
         let line = self.doc.lines().find_map(|line| line.trim().strip_prefix("Example: "));
         line.unwrap_or_default().trim_matches('`')
     }
 
-    /// What to say when this value is configured and does less than its manual page promises; `None` when there is nothing to say,
-    /// as for values that only confirm the default or switch something off.
+    /// The note about a configured value that does less than its manual page promises. `None` if there is
+    /// nothing to report, as for values that only confirm the default or switch the feature off.
     pub(crate) fn shortfall(&self, value: &str) -> Option<String> {
         let value = value.trim();
         let off = ["no", "none", "false"].iter().any(|word| value.eq_ignore_ascii_case(word));
@@ -100,7 +100,7 @@ impl Keyword {
         }
     }
 
-    /// Whether this build lacks what the keyword is about.
+    /// Whether this build lacks the keyword's feature.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(self.status, Status::Feature { on: false, .. })
     }
@@ -109,7 +109,7 @@ impl Keyword {
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
-    /// Nobody set it.
+    /// It is unset.
     #[default]
     Default,
     /// A flag or `-o` on the command line.
@@ -133,22 +133,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it came from. Dereferences to the value.
+/// A value and its origin. Dereferences to the value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Setting<T> {
-    /// The value: what was configured, or the default.
+    /// The configured value, or the default.
     pub value: T,
-    /// Who set it.
+    /// Where the value came from.
     pub origin: Origin,
 }
 
 impl<T> Setting<T> {
-    /// Whether the user or administrator set it (or a flag did).
+    /// Whether a file or the command line set it.
     pub fn is_set(&self) -> bool {
         self.origin != Origin::Default
     }
 
-    /// Sets it as a command-line flag does, whatever was there.
+    /// Sets it like a command-line flag, replacing any value.
     pub fn force(&mut self, value: T) {
         self.value = value;
         self.origin = Origin::CommandLine;
@@ -162,23 +162,23 @@ impl<T> Deref for Setting<T> {
     }
 }
 
-/// A type that can be the value of a keyword.
+/// A type for values of keywords.
 pub trait Value: Sized + Default + Clone {
-    /// What it looks like, for the documentation ("yes/no", "number").
+    /// The syntax for the documentation ("yes/no", "number").
     const KIND: &'static str;
     /// Whether later lines add to earlier ones instead of being ignored.
     const ACCUMULATES: bool = false;
 
-    /// Reads the value.
+    /// Parses the value.
     ///
     /// # Errors
-    /// The message to print after `FILE line N: `.
+    /// The message for after `FILE line N: `.
     fn parse(args: &mut Arguments) -> Result<Self, String>;
 
-    /// Adds a line's value to what was there before it, be it nothing (only for accumulating kinds).
+    /// Adds a later line's value to the current one, which may be empty (only for accumulating types).
     fn append(&mut self, _later: Self) {}
 
-    /// Pushes the line or lines of a dump; nothing when there is nothing to say.
+    /// Pushes the line or lines of a dump; none if the value is not dumped.
     fn dump(&self, name: &str, out: &mut Vec<String>);
 }
 
@@ -218,13 +218,13 @@ macro_rules! keyword_table {
         enum Row { $($field),* }
 
         impl $config {
-            /// Nothing set: no defaults either.
+            /// All keywords unset, without defaults.
             pub(crate) fn unset() -> Self {
                 Self { $($field: Default::default()),* }
             }
 
-            /// Reads the value of the keyword in row `row`; stores it when `active` and not set before (or adds it, for kinds
-            /// that accumulate).
+            /// Parses the value of the keyword in row `row`. Stores it if `active` and unset (accumulating
+            /// types: adds it).
             pub(crate) fn set(
                 &mut self,
                 row: usize,
@@ -252,7 +252,7 @@ macro_rules! keyword_table {
                 Ok(())
             }
 
-            /// Gives every keyword that nobody set its default.
+            /// Sets each unset keyword to its default.
             pub(crate) fn fill_defaults(&mut self) {
                 $(
                     if !self.$field.is_set() && !$default.is_empty() {
@@ -261,13 +261,13 @@ macro_rules! keyword_table {
                 )*
             }
 
-            /// Values set in `over` replace ours (a `Match` block over the global section).
+            /// Values that are set in `over` replace these (a `Match` block over the global section).
             #[allow(dead_code)]
             pub(crate) fn overlay(&mut self, over: Self) {
                 $( if over.$field.is_set() { self.$field = over.$field; } )*
             }
 
-            /// One line per keyword and value, in table order; `lower`: keywords in lower case.
+            /// One line per keyword and value, in table order; `lower` prints keywords in lower case.
             pub(crate) fn dump_lines(&self, lower: bool) -> Vec<String> {
                 let mut out = Vec::new();
                 $(
@@ -279,7 +279,7 @@ macro_rules! keyword_table {
                 out
             }
 
-            /// Where every keyword that was set came from, in table order.
+            /// The origins of all keywords that are set, in table order.
             pub fn origins(&self) -> Vec<(&'static str, $crate::table::Origin)> {
                 let mut out = Vec::new();
                 $( if self.$field.is_set() { out.push(($name, self.$field.origin.clone())); } )*
@@ -290,7 +290,7 @@ macro_rules! keyword_table {
 }
 pub(crate) use keyword_table;
 
-/// The default of a keyword, read by its own parser. A test checks that every default in the tables parses.
+/// The default of a keyword, parsed by its own parser. A test checks that every default in the tables parses.
 pub(crate) fn default_value<T: Value>(name: &'static str, text: &str) -> T {
     Arguments::new(name, crate::line::Dialect::Client, text)
         .ok()
@@ -298,7 +298,7 @@ pub(crate) fn default_value<T: Value>(name: &'static str, text: &str) -> T {
         .unwrap_or_default()
 }
 
-/// The row of `name` (any case, aliases too).
+/// The row of the keyword `name` (in any case; also by alias).
 pub fn find(table: &[Keyword], name: &str) -> Option<usize> {
     table.iter().position(|row| {
         row.name.eq_ignore_ascii_case(name)

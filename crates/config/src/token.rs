@@ -1,18 +1,20 @@
-//! `%h`, `${HOME}`, `~`: what may stand for something else in paths, commands and names.
+//! Expansion of `%h`, `${HOME}` and `~` in paths, commands and names.
 
 use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
 use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
 
-/// Tokens of `ssh_config`: the letter, what it stands for, and where it is known besides the keywords that know all of the first
-/// part (`CertificateFile`, `ControlPath`, `IdentityAgent`, `IdentityFile`, `Include`, `KnownHostsCommand`, `LocalCommand`, `LocalForward`,
-/// `Match exec`, `RemoteCommand`, `RemoteForward`, `RevokedHostKeys`, `SetEnv`, `UserKnownHostsFile`, `VersionAddendum`, and `User`,
-/// which knows all but %C and %r).
+/// Tokens of `ssh_config`: the letter, its value, and a note on the keywords that accept it.
+///
+/// Without "only" in the note, a token is accepted by `CertificateFile`, `ControlPath`, `IdentityAgent`,
+/// `IdentityFile`, `Include`, `KnownHostsCommand`, `LocalCommand`, `LocalForward`, `Match exec`,
+/// `RemoteCommand`, `RemoteForward`, `RevokedHostKeys`, `SetEnv`, `UserKnownHostsFile`, `VersionAddendum`, and
+/// by `User` (but for %C and %r).
 pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
     ('%', "a percent sign", "also Hostname, ProxyCommand and ProxyJump"),
     ('C', "hash of %l%h%p%r%j", ""),
-    ('d', "the local home folder", ""),
+    ('d', "the local home directory", ""),
     ('h', "the host to connect to", "also ProxyCommand and ProxyJump; in Hostname the name as typed"),
     ('i', "the local user's number", ""),
     ('j', "the value of ProxyJump, or nothing", ""),
@@ -31,11 +33,12 @@ pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
     ('T', "the local tunnel interface, or NONE", "only LocalCommand"),
 ];
 
-/// Tokens of `sshd_config`, as [`CLIENT_TOKENS`]; known to `AuthorizedKeysCommand`, `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`,
-/// `AuthorizedPrincipalsFile` and `ChrootDirectory` as far as the last part says.
+/// Tokens of `sshd_config`, like [`CLIENT_TOKENS`]. The third field names those of `AuthorizedKeysCommand`,
+/// `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`, `AuthorizedPrincipalsFile` and `ChrootDirectory` that
+/// accept the token.
 pub static SERVER_TOKENS: &[(char, &str, &str)] = &[
     ('%', "a percent sign", "all"),
-    ('h', "the user's home folder", "all"),
+    ('h', "the user's home directory", "all"),
     ('U', "the user's number", "all"),
     ('u', "the user's name", "all"),
     ('C', "addresses and ports of the connection", "the commands"),
@@ -57,12 +60,12 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// No tokens but `%%`.
+    /// Only `%%`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds or replaces one.
+    /// Adds or replaces a token.
     #[must_use]
     pub fn with(mut self, key: char, value: impl Into<String>) -> Self {
         self.pairs.retain(|(known, _)| *known != key);
@@ -70,7 +73,7 @@ impl Tokens {
         self
     }
 
-    /// Only these of our tokens (for keywords that know fewer).
+    /// Only these tokens (for keywords that accept fewer).
     #[must_use]
     pub fn only(&self, keys: &str) -> Self {
         Self { pairs: self.pairs.iter().filter(|(key, _)| keys.contains(*key)).cloned().collect() }
@@ -84,7 +87,7 @@ impl Tokens {
     /// Replaces `%x` by the value of `x` and `%%` by `%`.
     ///
     /// # Errors
-    /// `unknown key %x` for tokens that are not known here, and a `%` at the end.
+    /// `unknown key %x` for unknown tokens, and a `%` at the end.
     pub fn expand(&self, text: &str) -> Result<String, String> {
         let mut out = String::with_capacity(text.len());
         let mut chars = text.chars();
@@ -107,10 +110,10 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// [`expand`](Self::expand) for a command that a shell is to run: host and user must be no shell syntax.
+    /// Like [`expand`](Self::expand), for a shell command: host and user must not contain shell syntax.
     ///
     /// # Errors
-    /// As `expand`, and OpenSSH's words about the name that is unfit.
+    /// Like `expand`, and OpenSSH's message about an unsafe name.
     pub fn expand_command(&self, text: &str) -> Result<String, String> {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -129,7 +132,7 @@ impl Tokens {
 /// Replaces `${NAME}` by the environment variable.
 ///
 /// # Errors
-/// A variable that is not set, an empty name, a missing brace.
+/// An unset variable, an empty name, a missing brace.
 pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -165,6 +168,6 @@ pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment
         environment.home_of(user).ok_or_else(|| format!("tilde_expand: No such user {user}"))?
     };
     let home = home.to_string_lossy();
-    // A lone `~` gets its slash too.
+    // A lone `~` gets a slash too.
     Ok(format!("{}/{}", home.trim_end_matches('/'), path.trim_start_matches('/')))
 }

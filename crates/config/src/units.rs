@@ -1,10 +1,10 @@
-//! Times and sizes as they are written in configuration files.
+//! Times and sizes in the notation of configuration files.
 
 use std::time::Duration;
 
-/// A time: seconds, or numbers with `s m h d w` (any case) added up, as `1h30m`.
+/// Parses a time: seconds, or a sum of numbers with `s m h d w` (any case), such as `1h30m`.
 ///
-/// Returns seconds, or `None` for anything else or a total over `i32::MAX` (OpenSSH's limit).
+/// Returns seconds, or `None` for invalid text or a total over `i32::MAX` (OpenSSH's limit).
 pub fn parse_time(text: &str) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -29,7 +29,7 @@ pub fn parse_time(text: &str) -> Option<u64> {
     (total <= i32::MAX as u64).then_some(total)
 }
 
-/// Seconds with an optional decimal fraction (`0.5`), or the units of [`parse_time`].
+/// Parses seconds with an optional decimal fraction (`0.5`), or the units of [`parse_time`].
 pub fn parse_fractional_time(text: &str) -> Option<Duration> {
     if let Some((whole, fraction)) = text.split_once('.') {
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -43,7 +43,7 @@ pub fn parse_fractional_time(text: &str) -> Option<Duration> {
     parse_time(text).map(Duration::from_secs)
 }
 
-/// A size in bytes with an optional `K`, `M` or `G` (powers of 1024, either case).
+/// Parses a size in bytes with an optional `K`, `M` or `G` (powers of 1024, either case).
 pub fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 10),

@@ -1,4 +1,4 @@
-//! The plain kinds of value: flags, numbers, words, paths, commands, times, lists.
+//! The plain value types: flags, numbers, words, paths, commands, times, lists.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Value for u32 {
     }
 }
 
-/// One word, or nothing. A dump leaves out what is not set.
+/// One optional word. It is dumped only if set.
 impl Value for Option<String> {
     const KIND: &'static str = "word";
     fn parse(args: &mut Arguments) -> Result<Self, String> {
@@ -60,7 +60,7 @@ impl Value for Option<String> {
     }
 }
 
-/// One word, where `none` (the usual default) means nothing and is dumped as `none`.
+/// One word; `none` (the usual default) means unset and is dumped as `none`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WordOrNone(pub Option<String>);
 
@@ -82,7 +82,7 @@ impl Value for WordOrNone {
     }
 }
 
-/// A command or text: the rest of the line as it is written.
+/// A command or text: the rest of the line as written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestOfLine(pub Option<String>);
 
@@ -105,7 +105,7 @@ impl Value for RestOfLine {
     }
 }
 
-/// The same for keywords whose unset value is dumped as `none` (sshd).
+/// Like [`RestOfLine`], for keywords whose unset value is dumped as `none` (sshd).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestOrNone(pub Option<String>);
 
@@ -127,7 +127,7 @@ impl Value for RestOrNone {
     }
 }
 
-/// A command that must name a program by its absolute path, or `none` (sshd).
+/// A command with an absolute program path, or `none` (sshd).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsoluteCommand(pub Option<String>);
 
@@ -138,7 +138,7 @@ impl Value for AbsoluteCommand {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
-        // A token may stand for an absolute path, so only plain relative paths are refused here.
+        // A token may expand to an absolute path, so only plain relative paths are refused.
         if !text.starts_with('/') && !text.starts_with('%') && !text.starts_with('"') {
             return Err(format!("{} must be an absolute path", args.keyword));
         }
@@ -149,12 +149,13 @@ impl Value for AbsoluteCommand {
     }
 }
 
-/// Words of the first line that sets them (`UserKnownHostsFile`, `CanonicalDomains`, `AuthorizedKeysFile`).
+/// The words of the first line with the keyword (`UserKnownHostsFile`, `CanonicalDomains`,
+/// `AuthorizedKeysFile`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Words(pub Vec<String>);
 
 impl Words {
-    /// The words; none of them if the only one is `none`.
+    /// The words; empty if the only one is `none`.
     pub fn list(&self) -> &[String] {
         if self.0.len() == 1 && self.0[0].eq_ignore_ascii_case("none") { &[] } else { &self.0 }
     }
@@ -174,7 +175,8 @@ impl Value for Words {
     }
 }
 
-/// Values from every line that has them, one word a line (`IdentityFile`, `HostKey`), each dumped on its own line.
+/// Values of all lines with the keyword, one word per line (`IdentityFile`, `HostKey`), each dumped on its
+/// own line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Files(pub Vec<String>);
 
@@ -183,7 +185,7 @@ impl Value for Files {
     const ACCUMULATES: bool = true;
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let word = args.required()?;
-        // Defaults list several; a line of a file has one, and the caller refuses what is left over.
+        // A default may list several; a line of a file has one, and the caller refuses further words.
         Ok(Self(vec![word]))
     }
     fn append(&mut self, later: Self) {
@@ -198,7 +200,7 @@ impl Value for Files {
     }
 }
 
-/// Patterns from every line that has them, any number a line (`AllowUsers`), each dumped on its own line.
+/// Patterns of all lines with the keyword, any number per line (`AllowUsers`), each dumped on its own line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patterns(pub Vec<String>);
 
@@ -223,7 +225,7 @@ impl Value for Patterns {
 pub struct Seconds(pub u64);
 
 impl Seconds {
-    /// As a duration, or `None` for 0, which switches the feature off.
+    /// The time as a duration; `None` for 0, which switches the feature off.
     pub fn duration(self) -> Option<Duration> {
         (self.0 > 0).then(|| Duration::from_secs(self.0))
     }
@@ -248,7 +250,7 @@ impl Value for Seconds {
 pub struct SecondsOrNone(pub Option<u64>);
 
 impl SecondsOrNone {
-    /// As a duration.
+    /// The time as a duration.
     pub fn duration(self) -> Option<Duration> {
         self.0.map(Duration::from_secs)
     }
@@ -274,12 +276,12 @@ impl Value for SecondsOrNone {
     }
 }
 
-/// A time between two events that come again and again: seconds, also with a decimal fraction; never 0.
+/// An interval between recurring events: seconds, optionally with a decimal fraction; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval(pub Duration);
 
 impl Interval {
-    /// What would keep a connection from doing anything else.
+    /// Shortest interval: a shorter one would occupy the connection.
     const LEAST: Duration = Duration::from_millis(10);
 }
 
@@ -300,9 +302,9 @@ impl Value for Interval {
 /// `RekeyLimit`: bytes and time between key exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RekeyLimit {
-    /// Bytes either way, or `None` for the cipher's own limit.
+    /// Bytes in either direction; `None` for the cipher's own limit.
     pub bytes: Option<u64>,
-    /// Time, or `None` for no limit.
+    /// Time; `None` for no limit.
     pub interval: Option<Duration>,
 }
 
@@ -357,7 +359,7 @@ impl Value for OctalMask {
     }
 }
 
-/// `SendEnv`/`AcceptEnv`: patterns of variable names; on the client a leading `-` takes earlier ones back.
+/// `SendEnv`/`AcceptEnv`: patterns of variable names; on the client a leading `-` removes earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvPatterns(pub Vec<String>);
 
@@ -390,7 +392,7 @@ impl Value for EnvPatterns {
     }
 }
 
-/// `SetEnv`: `NAME=VALUE` words of the first line that has them.
+/// `SetEnv`: `NAME=VALUE` words of the first line with the keyword.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvValues(pub Vec<(String, String)>);
 

@@ -1,7 +1,8 @@
-//! Configurations read by us and by the system's `ssh -G` and `sshd -T` must mean the same.
+//! Configurations must mean the same to our loaders and to the system's `ssh -G` and `sshd -T`.
 //!
-//! Skipped, and said so, where those programs are missing. Lines that differ between OpenSSH versions, distributions and
-//! us by design (algorithm lists, keywords the installed version does not have) are left out of the comparison.
+//! Tests are skipped, with a message, if those programs are missing. The comparison leaves out lines that
+//! differ by design between OpenSSH versions, distributions and us (algorithm lists, keywords that the
+//! installed version lacks).
 
 mod common;
 
@@ -13,7 +14,7 @@ use lh_config::ServerConfig;
 use lh_config::client::{Request, UserFile};
 use lh_interop::dumps::{LISTS, by_keyword};
 
-/// Keywords beside [`LISTS`] whose values are not comparable.
+/// Further keywords, besides [`LISTS`], whose values are not comparable.
 const APART: &[&str] = &[
     // Defaults that follow the version or the distribution.
     "gssapikexalgorithms",
@@ -26,17 +27,17 @@ const APART: &[&str] = &[
     "pidfile",
     "securitykeyprovider",
     "hostkey",
-    // The wildcard addresses come in either order.
+    // The order of the wildcard addresses varies.
     "listenaddress",
 ];
 
-/// Compares what both dumps have; `set` keywords must be in both.
+/// Compares the lines that both dumps have; `set` keywords must be in both.
 fn compare(ours: &str, theirs: &str, text: &str) {
     let (ours, theirs) = (by_keyword(ours), by_keyword(theirs));
     let written: BTreeSet<String> =
         text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_ascii_lowercase).collect();
     for (keyword, values) in &theirs {
-        // A keyword that neither the file has nor we print: an addition of the distribution.
+        // A keyword that is neither in the file nor in our dump: the distribution added it.
         if (APART.contains(&keyword.as_str())
             || LISTS.contains(&keyword.as_str())
             || !ours.contains_key(keyword))
@@ -98,7 +99,7 @@ fn ssh_g_agrees() {
             .expect("ssh runs");
         assert!(theirs.status.success(), "{text}\n{}", String::from_utf8_lossy(&theirs.stderr));
         let mut request = Request { user_file: UserFile::Named(path), ..home.request("host") };
-        // Their user and home are the real ones, ours are made up.
+        // ssh uses the real user and home, we use fake ones.
         request.command_line = vec![
             lh_config::client::CommandLine::Flag("User", vec!["me".to_owned()]),
             flag("RequestTTY", "no"),
@@ -115,7 +116,7 @@ fn ssh_g_agrees() {
     }
 }
 
-/// Past the test harness, which keeps what passing tests print to itself.
+/// Writes directly to standard error, because the test harness captures the output of passing tests.
 fn skipped(why: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");

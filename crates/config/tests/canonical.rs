@@ -4,7 +4,7 @@ mod common;
 
 use common::{Home, lines};
 
-/// A home whose resolver knows some names of example.org, one of them an alias.
+/// A home whose resolver knows some names of example.org; one is an alias.
 fn home() -> Home {
     let mut home = Home::new();
     for (name, canonical) in [
@@ -23,7 +23,7 @@ const DOMAINS: &str = "CanonicalizeHostname yes\nCanonicalDomains lab.example.or
 
 /// Covers: ssh_config CanonicalizeHostname; ssh_config CanonicalDomains
 #[test]
-fn short_names_are_completed_from_the_domains_and_the_files_read_again() {
+fn short_names_are_completed_and_files_read_again() {
     let home = home();
     let text = format!(
         "{DOMAINS}Host web\n User typed\nHost *.example.org\n User found\n Port 2222\nMatch canonical host *.org\n Compression yes\n"
@@ -46,7 +46,7 @@ fn short_names_are_completed_from_the_domains_and_the_files_read_again() {
 
 /// Covers: ssh_config CanonicalizeMaxDots; ssh_config CanonicalizeFallbackLocal
 #[test]
-fn qualified_and_unknown_names_are_left_alone() {
+fn qualified_and_unknown_names_stay_unchanged() {
     let home = home();
     let host = |name: &str, more: &str| {
         home.with_text(name, &format!("{DOMAINS}{more}")).map(|config| config.host.clone())
@@ -58,11 +58,11 @@ fn qualified_and_unknown_names_are_left_alone() {
     assert_eq!(host("192.0.2.1", "").as_deref(), Ok("192.0.2.1"));
     assert_eq!(host("::0001", "").as_deref(), Ok("::1"), "addresses have one spelling");
     let strict = home.with_text("nowhere", &format!("{DOMAINS}CanonicalizeFallbackLocal no\n"));
-    assert_eq!(lines(strict, home.folder.path()), ["ssh: Could not resolve host \"nowhere\""]);
+    assert_eq!(lines(strict, home.directory.path()), ["ssh: Could not resolve host \"nowhere\""]);
 }
 
 #[test]
-fn a_proxy_resolves_by_itself_unless_told_otherwise() {
+fn proxied_names_stay_unchanged_unless_always() {
     let home = home();
     let host = |text: &str| home.with_text("web", text).expect("loads").host.clone();
     assert_eq!(host(&format!("{DOMAINS}ProxyCommand nc %h %p\n")), "web");
@@ -82,19 +82,19 @@ fn aliases_are_followed_where_permitted() {
     assert_eq!(host("mail", &rule("mail.example.org:*.provider.net")), "mx.provider.net");
     assert_eq!(host("mail", &rule("*.example.org:*.example.org,*.lab.example.org")), "mail.example.org");
     assert_eq!(host("mail", &rule("none")), "mail.example.org");
-    // Also without canonicalisation.
+    // Also without canonicalization.
     assert_eq!(host("short", "CanonicalizePermittedCNAMEs *\n"), "short.elsewhere.net");
     assert_eq!(host("short", "CanonicalizePermittedCNAMEs *\nProxyCommand x\n"), "short");
     let missing = home.with_text("nowhere", "CanonicalizePermittedCNAMEs *\n");
     assert_eq!(
-        lines(missing, home.folder.path()),
+        lines(missing, home.directory.path()),
         ["ssh: Could not resolve hostname nowhere: Name or service not known"]
     );
 }
 
 /// Covers: ssh_config Match; ssh_config Hostname
 #[test]
-fn the_second_pass_is_about_the_resolved_name() {
+fn second_pass_matches_the_resolved_name() {
     let home = home();
     let text = "Host short\n Hostname real.%h\nMatch final host real.*\n Port 7\n Hostname other\nHost real.*\n User second\n";
     let config = home.with_text("short", text).expect("loads");

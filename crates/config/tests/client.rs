@@ -1,4 +1,4 @@
-//! What `ssh_config` files mean.
+//! Meaning of `ssh_config` files.
 
 mod common;
 
@@ -14,7 +14,7 @@ use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::ControlPersist;
 
 #[test]
-fn the_first_value_wins_and_command_line_comes_before_files() {
+fn first_value_wins_with_the_command_line_first() {
     let home = Home::new();
     home.write(".ssh/config", "Host other\n  Port 1\nHost host\n  Port 2222\n  User fromfile\nPort 3333\n");
     let mut request = home.request("host");
@@ -49,7 +49,7 @@ fn host_patterns_with_wildcards_and_exceptions() {
 }
 
 #[test]
-fn what_does_not_match_is_checked_but_has_no_effect() {
+fn blocks_that_do_not_match_are_only_checked() {
     let home = Home::new();
     let config = home
         .with_text("host", "Host other\nMetricsPath /x\nPort 5\nProxyJump j\nIdentityFile /k\n")
@@ -60,14 +60,14 @@ fn what_does_not_match_is_checked_but_has_no_effect() {
     assert_eq!(config.identity_file.0.len(), 6);
     let error = home.with_text("host", "Host other\nPort x\n");
     assert_eq!(
-        lines(error, home.folder.path()),
+        lines(error, home.directory.path()),
         ["given line 2: Bad port 'x'.", "given: terminating, 1 bad configuration options"]
     );
     assert!(*home.with_text("host", "MetricsPath /x\n").expect("loads").metrics);
 }
 
 #[test]
-fn errors_are_in_opensshs_words() {
+fn errors_use_openssh_words() {
     let home = Home::new();
     let text = "Foo 1\nPort\nPort 22 33\nUser \"x\nCompression maybe\nConnectTimeout x\nMatch foo x\nMatch host\n\
                 Match all host x\nHost\nCiphers bogus\nEscapeChar abc\nSetEnv A\nServerAliveCountMax -1\n";
@@ -91,27 +91,27 @@ fn errors_are_in_opensshs_words() {
         "given line 14: integer value too small.",
         "given: terminating, 14 bad configuration options",
     ];
-    assert_eq!(lines(home.with_text("host", text), home.folder.path()), expected);
-    let option = |text: &str| lines(home.with_options(&[text]), home.folder.path());
+    assert_eq!(lines(home.with_text("host", text), home.directory.path()), expected);
+    let option = |text: &str| lines(home.with_options(&[text]), home.directory.path());
     assert_eq!(option("x=1"), ["command-line: line 0: Bad configuration option: x"]);
     assert_eq!(option("Port"), ["command-line line 0: no argument after keyword \"port\""]);
     assert_eq!(option("Host=x"), ["Host directive not supported as a command-line option"]);
     assert_eq!(option("ProxyJump=a@b:x"), ["command-line line 0: Invalid ProxyJump \"a@b:x\""]);
     let missing = home.load(&Request { user_file: UserFile::Named(home.path("none")), ..home.request("h") });
     assert_eq!(
-        lines(missing, home.folder.path()),
+        lines(missing, home.directory.path()),
         ["Can't open user config file none: No such file or directory"]
     );
 }
 
 #[test]
-fn unknown_words_can_be_ignored_and_old_ones_are() {
+fn unknown_keywords_can_be_ignored_and_old_ones_are() {
     let home = Home::new();
     let config = home
         .with_text("h", "IgnoreUnknown Fo*,bar\nFoo 1\nBAR x\nProtocol 2\nRSAAuthentication yes\nGSSAPIAuthentication yes\n")
         .expect("loads");
     let loud: Vec<_> = config.notes.iter().filter(|note| note.loud).map(|note| note.text.clone()).collect();
-    // Built in or not, nothing else is complained about.
+    // No other note, with or without the feature.
     assert_eq!(loud.len(), if cfg!(feature = "gssapi") { 1 } else { 2 }, "{loud:?}");
     assert!(loud[0].ends_with("given line 5: Unsupported option \"rsaauthentication\""), "{loud:?}");
     if let Some(second) = loud.get(1) {
@@ -134,13 +134,13 @@ fn unknown_words_can_be_ignored_and_old_ones_are() {
 }
 
 #[test]
-fn a_config_others_can_write_is_refused() {
+fn config_that_others_can_write_is_refused() {
     let home = Home::new();
     let path = home.write(".ssh/config", "Port 1\n");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o620)).expect("mode set");
     let error = home.load(&home.request("h"));
-    assert_eq!(lines(error, home.folder.path()), ["Bad owner or permissions on .ssh/config"]);
-    // A file that was named is the user's own business.
+    assert_eq!(lines(error, home.directory.path()), ["Bad owner or permissions on .ssh/config"]);
+    // A file named with `-F` is not checked.
     assert!(home.load(&Request { user_file: UserFile::Named(path), ..home.request("h") }).is_ok());
 }
 
@@ -184,41 +184,41 @@ fn match_criteria() {
 }
 
 #[test]
-fn commands_run_only_where_the_rest_matches() {
+fn match_exec_runs_only_if_the_other_criteria_match() {
     let home = Home::new();
     home.with_text("h", "Match host other exec \"first\"\nMatch host h exec \"second %h\"\n").expect("loads");
     assert_eq!(*home.world.ran.borrow(), ["second h"]);
 }
 
 #[test]
-fn includes_take_patterns_and_leave_the_block_as_it_was() {
+fn includes_expand_patterns_and_keep_the_outer_block() {
     let home = Home::new();
     home.write(".ssh/part-a", "Port 1\nHost nobody\nUser wrong\n");
     home.write(".ssh/part-b", "User b\n");
-    std::fs::create_dir(home.path(".ssh/part-folder")).expect("a folder");
+    std::fs::create_dir(home.path(".ssh/part-directory")).expect("a directory");
     home.write(".ssh/config", "Include part-* nothing-*\nHost h\nCompression yes\nHost x\nInclude loop\n");
     let config = home.load(&home.request("h")).expect("loads");
     assert_eq!((config.port(), config.user()), (1, "b"));
     assert!(*config.compression);
     home.write(".ssh/loop", "Include loop\n");
     let error = home.load(&home.request("h"));
-    assert_eq!(lines(error, home.folder.path()), ["Too many recursive configuration includes"]);
+    assert_eq!(lines(error, home.directory.path()), ["Too many recursive configuration includes"]);
     home.write(".ssh/loop", "\nBad 1\n");
     let error = home.load(&home.request("h"));
     assert_eq!(
-        lines(error, home.folder.path()),
+        lines(error, home.directory.path()),
         [
             ".ssh/loop: line 2: Bad configuration option: bad",
             ".ssh/loop: terminating, 1 bad configuration options"
         ]
     );
-    // A block that does not apply cannot be escaped by a Host line of the file it includes.
+    // In a block that does not apply, a `Host` line of an included file has no effect.
     home.write(".ssh/loop", "Host *\nCompression no\nStdinNull yes\n");
     assert!(!*home.load(&home.request("h")).expect("loads").stdin_null);
 }
 
 #[test]
-fn values_of_many_kinds() {
+fn values_of_all_kinds_are_parsed() {
     let home = Home::new();
     let config = home
         .with_text(
@@ -302,7 +302,7 @@ fn algorithm_lists_edit_the_default() {
     assert_eq!(list("+x,b"), "a-1,a-2,b,x");
     assert_eq!(list("-a-*,zzz"), "b");
     assert_eq!(list("^b,x"), "b,x,a-1,a-2");
-    // A pattern stands for all that there is, not only for what is the default.
+    // A pattern matches all known algorithms, not only the default ones.
     assert_eq!(list("b,a-*"), "b,a-2,a-3");
     assert_eq!(list("+a-*"), "a-1,a-2,b,a-3");
     assert_eq!(list("^?"), "c,a-1,a-2,b");
@@ -310,7 +310,7 @@ fn algorithm_lists_edit_the_default() {
 }
 
 #[test]
-fn the_none_switch_works_from_a_file_too() {
+fn none_switch_works_from_a_file() {
     let home = Home::new();
     let config = home.with_text("h", "NoneEnabled yes\nNoneSwitch yes\n").expect("loads");
     assert!(*config.none_enabled && *config.none_switch && config.notes.iter().all(|note| !note.loud));
@@ -328,15 +328,15 @@ fn empty_algorithm_names_are_skipped() {
     }
 }
 
-/// Names that would mean something to a shell, from each place they can come from.
+/// Names with shell syntax, from each source of names.
 ///
 /// Covers: ssh_config Hostname; ssh_config User; ssh_config ProxyJump
 #[test]
-fn names_that_are_shell_syntax_are_refused() {
+fn names_with_shell_syntax_are_refused() {
     let mut home = Home::new();
     let host = vec!["hostname contains invalid characters".to_owned()];
     let user = vec!["remote username contains invalid characters".to_owned()];
-    let told = |result: Result<lh_config::ClientConfig, _>| lines(result, home.folder.path());
+    let told = |result: Result<lh_config::ClientConfig, _>| lines(result, home.directory.path());
     for bad in ["a;b", "a'b'c", "a`id`", "$(id)", "a|b", "a&b", "a>b", "a\"b", "a(b)", "a b", "a\nb", "-oX=y"]
     {
         assert_eq!(told(home.with_text(bad, "Port 1\n")), host, "{bad:?}");
@@ -362,7 +362,7 @@ fn names_that_are_shell_syntax_are_refused() {
             assert_eq!(told(home.load(&request)), user, "{bad:?}");
         }
     }
-    // What a file says literally is the user's own, until a shell would get it.
+    // Literal names from a file are allowed until a shell would get them.
     home.world.true_commands.push("true".to_owned());
     let config = home.with_text("h", "User \"o'neill\"\nProxyJump a;b@c;d\n").expect("loads");
     assert_eq!(config.user(), "o'neill");
@@ -377,7 +377,7 @@ fn names_that_are_shell_syntax_are_refused() {
 
 /// Covers: ssh_config ProxyJump
 #[test]
-fn jump_hosts_are_shown_as_openssh_shows_them() {
+fn jump_hosts_are_dumped_as_openssh_does() {
     let home = Home::new();
     for (given, shown) in [
         ("ssh://user@host:2223", "user@host:2223"),
@@ -392,7 +392,7 @@ fn jump_hosts_are_shown_as_openssh_shows_them() {
 
 /// Covers: ssh_config User; ssh_config RevokedHostKeys
 #[test]
-fn users_and_revoked_keys_take_tokens() {
+fn user_and_revoked_host_keys_expand_tokens() {
     let home = Home::new();
     let config = home.with_options(&["User=%u-%i-%%", "RevokedHostKeys=/r/%h.%p.%r.%k ~/k"]).expect("loads");
     let account = home.account();
@@ -401,7 +401,7 @@ fn users_and_revoked_keys_take_tokens() {
         [format!("/r/host.22.{}.host", config.user()), account.home.join("k").to_string_lossy().into_owned()];
     assert_eq!(config.revoked_host_keys.list(), expected);
     assert!(config.dump(&|_| vec![]).contains(&format!("\nrevokedhostkeys {}", expected[0])));
-    // -l and the destination take none.
+    // `-l` and the destination expand none.
     let literal = |value: &str| {
         let flag = CommandLine::Flag("User", vec![value.to_owned()]);
         home.load(&Request { command_line: vec![flag], ..home.request("h") })

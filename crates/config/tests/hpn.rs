@@ -1,4 +1,4 @@
-//! HPN-SSH's keywords and ours about the network: taken from a file, from `-o` and from blocks that match, and from no other.
+//! Network keywords of HPN-SSH and ours: effective from a file, from `-o` and in matching blocks only.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Home, lines};
 use lh_config::client::{CommandLine, Request, UserFile};
 use lh_config::{ClientConfig, ConfigError, ConnectionFacts, ServerConfig};
 
-/// A keyword, a value that is not the default, and the line of `-G` or `-T` about it.
+/// A keyword, a value other than the default, and its line in `-G` or `-T`.
 type Row = (&'static str, &'static str, &'static str);
 
 const BOTH: &[Row] = &[
@@ -38,14 +38,14 @@ fn has(dump: &str, line: &str) -> bool {
     dump.lines().any(|each| each == line)
 }
 
-/// Whether what a client's configuration came to has this line.
+/// Whether the dump of a client configuration has this line.
 fn client_has(config: Result<ClientConfig, ConfigError>, line: &str) -> bool {
     has(&config.expect("loads").dump(&|_| Vec::new()), line)
 }
 
 /// Covers: ssh_config Match
 #[test]
-fn a_client_takes_each_from_files_options_and_blocks_that_match() {
+fn client_reads_them_in_files_options_and_matching_blocks() {
     let home = Home::new();
     for (keyword, value, line) in BOTH.iter().chain(CLIENT) {
         let says = |text: &str| client_has(home.with_text("host", text), line);
@@ -61,7 +61,7 @@ fn a_client_takes_each_from_files_options_and_blocks_that_match() {
         for option in [format!("{keyword}={value}"), format!("{keyword} {value}")] {
             assert!(client_has(home.with_options(&[&option]), line), "-o {option}");
         }
-        // The command line wins.
+        // The command line takes precedence.
         let file = home.write("given", &format!("{keyword} {}\n", other_than(value)));
         let command_line = vec![CommandLine::Option(format!("{keyword}={value}"))];
         let request = Request { command_line, user_file: UserFile::Named(file), ..home.request("host") };
@@ -69,7 +69,7 @@ fn a_client_takes_each_from_files_options_and_blocks_that_match() {
     }
 }
 
-/// Another value that the same keyword takes.
+/// Another valid value of the keyword.
 fn other_than(value: &str) -> &str {
     match value {
         "yes" => "no",
@@ -88,7 +88,7 @@ fn server(home: &Home, text: &str, options: &[String], address: &str) -> String 
 
 /// Covers: sshd_config Match
 #[test]
-fn a_server_takes_each_from_its_file_options_and_blocks_that_match() {
+fn server_reads_them_in_files_options_and_matching_blocks() {
     let home = Home::new();
     for (keyword, value, line) in BOTH {
         let set = format!("{keyword} {value}\n");
@@ -101,16 +101,16 @@ fn a_server_takes_each_from_its_file_options_and_blocks_that_match() {
         assert!(has(&server(&home, &block, &[], "10.0.0.1"), line), "Match: {line}");
         assert!(!has(&server(&home, &block, &[], "192.0.2.1"), line), "another address: {line}");
     }
-    // A listener has one kind of socket for all who come.
+    // A listener has one kind of socket for all connections.
     assert!(has(&server(&home, "UseMPTCP yes\n", &[], "10.0.0.1"), "usemptcp yes"));
     let path = home.write("sshd", "Match all\nUseMPTCP yes\n");
-    let said = lines(ServerConfig::load(Some(&path), &[], &home.world), home.folder.path());
+    let said = lines(ServerConfig::load(Some(&path), &[], &home.world), home.directory.path());
     assert_eq!(said[0], "sshd line 2: Directive 'UseMPTCP' is not allowed within a Match block");
 }
 
 /// Covers: ssh_config HPNBufferLimit; sshd_config HPNBufferLimit
 #[test]
-fn what_hpn_ssh_has_removed_is_read_and_noted() {
+fn keywords_removed_from_hpn_ssh_are_accepted_with_a_note() {
     let home = Home::new();
     let config = home.with_text("host", "HPNBufferLimit yes\n").expect("loads");
     let noted = config.notes.iter().any(|note| note.text.contains("HPNBufferLimit has no effect"));

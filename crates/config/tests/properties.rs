@@ -1,4 +1,4 @@
-//! Whatever bytes are in a configuration file, reading it ends, in an error or in values.
+//! Loading terminates for any bytes, with an error or with values.
 
 mod common;
 
@@ -13,7 +13,7 @@ use lh_config::table::find;
 use lh_config::{ConnectionFacts, ServerConfig};
 use proptest::prelude::*;
 
-/// Lines that look like configuration, so that values are reached and not only the first error.
+/// Lines that resemble configuration, so that the test also reaches values behind the first error.
 fn lines(keywords: Vec<&'static str>) -> impl Strategy<Value = String> {
     let keyword = proptest::sample::select(keywords);
     let value = prop_oneof![
@@ -27,7 +27,7 @@ fn lines(keywords: Vec<&'static str>) -> impl Strategy<Value = String> {
 }
 
 fn client_keywords() -> Vec<&'static str> {
-    // No Include: random patterns would read this machine's files.
+    // No `Include`: random patterns would read this machine's files.
     CLIENT_KEYWORDS.iter().map(|row| row.name).chain(["Host", "Match", "host", "match"]).collect()
 }
 
@@ -136,7 +136,7 @@ fn stars_do_not_take_exponential_time() {
 }
 
 #[test]
-fn every_default_is_a_value_its_parser_accepts() {
+fn every_default_is_accepted_by_its_parser() {
     let home = Home::new();
     let accepts = |row: &lh_config::Keyword, client: bool| {
         if row.default.is_empty() {
@@ -168,7 +168,7 @@ fn names_and_aliases_are_unique_and_documented() {
 }
 
 #[test]
-fn every_example_is_a_line_that_is_accepted() {
+fn every_example_line_is_accepted() {
     let home = Home::new();
     for (table, client) in [(CLIENT_KEYWORDS, true), (SERVER_KEYWORDS, false)] {
         for row in table {
@@ -176,7 +176,7 @@ fn every_example_is_a_line_that_is_accepted() {
             assert_eq!(example.split(' ').next(), Some(row.name), "{}: {example}", row.name);
             let text = format!("{example}\n");
             let outcome = if client {
-                // An address, since a rule about CNAMEs has names looked up.
+                // An address, since a rule about CNAMEs causes a look-up of names.
                 home.with_text("127.0.0.1", &text).map(drop)
             } else {
                 let path = home.write("sshd", &text);
@@ -188,7 +188,7 @@ fn every_example_is_a_line_that_is_accepted() {
 }
 
 #[test]
-fn globs_of_include_lines() {
+fn include_globs_match_files() {
     let home = Home::new();
     for name in ["a1.conf", "a2.conf", "b.conf", ".hidden.conf", "a]"] {
         home.write(name, "");

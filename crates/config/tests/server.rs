@@ -1,4 +1,4 @@
-//! What `sshd_config` files mean.
+//! Meaning of `sshd_config` files.
 
 mod common;
 
@@ -50,7 +50,7 @@ Match all
 ";
 
 #[test]
-fn match_blocks_override_the_global_section_and_the_first_block_wins() {
+fn match_blocks_override_globals_and_the_first_wins() {
     let home = Home::new();
     let global = load(&home, SAMPLE, &[]).expect("loads");
     assert_eq!(global.port.0, [22, 2222]);
@@ -80,7 +80,7 @@ fn match_blocks_override_the_global_section_and_the_first_block_wins() {
 }
 
 #[test]
-fn another_process_gets_the_same_configuration() {
+fn serialised_configuration_is_equal_after_reading() {
     let home = Home::new();
     let here = load(&home, SAMPLE, &["UseDNS yes"]).expect("loads");
     let there = ServerConfig::from_bytes(&here.to_bytes()).expect("reads");
@@ -96,7 +96,7 @@ fn another_process_gets_the_same_configuration() {
 }
 
 #[test]
-fn the_command_line_wins() {
+fn command_line_takes_precedence() {
     let home = Home::new();
     let config = load(&home, "Port 1\nPort 2\nMaxAuthTries 3\n", &["Port 99", "Port=98", "MaxAuthTries=9"])
         .expect("loads");
@@ -108,7 +108,7 @@ fn the_command_line_wins() {
 }
 
 #[test]
-fn addresses_to_listen_on() {
+fn listen_addresses_combine_with_ports() {
     let home = Home::new();
     let text = "Port 22\nPort 23\nListenAddress 192.0.2.1\nListenAddress [::1]:99\nListenAddress host:5\nListenAddress ::2\n";
     let config = load(&home, text, &[]).expect("loads");
@@ -120,9 +120,9 @@ fn addresses_to_listen_on() {
 }
 
 #[test]
-fn errors_are_in_sshds_words() {
+fn errors_use_sshd_words() {
     let home = Home::new();
-    let error = |text: &str| lines(load(&home, text, &[]), home.folder.path());
+    let error = |text: &str| lines(load(&home, text, &[]), home.directory.path());
     assert_eq!(
         error("Foo 1\nPort\nMaxAuthTries 4 5\nCompression \"yes\n"),
         [
@@ -164,14 +164,14 @@ fn errors_are_in_sshds_words() {
         ["Unsupported Match attribute exec", "sshd line 1: Bad Match condition"]
     );
     assert_eq!(error("Match User"), ["Missing Match criteria for User", "sshd line 1: Bad Match condition"]);
-    let option = lines(load(&home, "", &["Foo=1"]), home.folder.path());
+    let option = lines(load(&home, "", &["Foo=1"]), home.directory.path());
     assert_eq!(option, ["command-line: line 0: Bad configuration option: Foo"]);
     let config = load(&home, "UsePrivilegeSeparation no\nProtocol 1\n", &[]).expect("loads");
     assert!(config.notes[0].ends_with("sshd line 1: Deprecated option UsePrivilegeSeparation"));
 }
 
 #[test]
-fn a_match_in_an_included_file_narrows_and_ends_there() {
+fn match_in_an_included_file_narrows_and_ends_there() {
     let home = Home::new();
     let inner = home.write("inner", "Match User bob\nMaxSessions 1\n");
     let text = format!("Match Address 10.0.0.0/8\nInclude {}\nMaxAuthTries 1\n", inner.display());
@@ -190,11 +190,11 @@ fn a_match_in_an_included_file_narrows_and_ends_there() {
 }
 
 #[test]
-fn a_method_that_is_none_is_named() {
+fn unknown_authentication_method_is_reported() {
     let home = Home::new();
     let found = lines(
         load(&home, "AuthenticationMethods publickey,password publickey,foo\n", &[]),
-        home.folder.path(),
+        home.directory.path(),
     );
     let expected = [
         "Unknown authentication method \"foo\" in list",
@@ -204,7 +204,7 @@ fn a_method_that_is_none_is_named() {
 }
 
 #[test]
-fn times_of_channels_are_shown_as_they_were_written() {
+fn channel_timeouts_are_dumped_as_written() {
     let home = Home::new();
     let text = "session:*=5m x11-connection=1h30m *=90";
     let config = load(&home, &format!("ChannelTimeout {text}\n"), &[]).expect("loads");
@@ -213,7 +213,7 @@ fn times_of_channels_are_shown_as_they_were_written() {
 }
 
 #[test]
-fn values_of_many_kinds() {
+fn values_of_all_kinds_are_parsed() {
     let home = Home::new();
     let config = load(
         &home,
@@ -254,7 +254,7 @@ fn test_mode_specifications() {
 
 /// Covers: sshd_config Subsystem
 #[test]
-fn a_match_block_replaces_the_subsystems_it_names() {
+fn match_block_replaces_the_subsystems_it_names() {
     let home = Home::new();
     let text = "Subsystem a one\nSubsystem a two\nSubsystem b main\nMatch User alice\n  Subsystem a three\n  \
                 Subsystem a four\nMatch all\n  Subsystem a five\n  Subsystem c six\n";

@@ -1,4 +1,4 @@
-//! Each `%` token, and each keyword that knows them.
+//! Each `%` token, and each keyword that accepts tokens.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn every_token_has_its_value() {
 
 /// Covers: token %C
 #[test]
-fn the_hash_covers_where_who_and_how() {
+fn connection_hash_covers_host_port_user_and_jump() {
     let hash = |text: &str| {
         let home = Home::new();
         let config = home.with_text("h", text).expect("loads");
@@ -58,7 +58,7 @@ fn the_hash_covers_where_who_and_how() {
 
 /// Covers: ssh_config User
 #[test]
-fn a_user_may_be_made_of_tokens_and_variables() {
+fn user_expands_tokens_and_variables() {
     let mut home = Home::new();
     home.world.variables.insert("ROLE".to_owned(), "admin".to_owned());
     home.world.variables.insert("EVIL".to_owned(), "x;reboot".to_owned());
@@ -80,7 +80,7 @@ fn a_user_may_be_made_of_tokens_and_variables() {
 
 /// Covers: ssh_config SetEnv
 #[test]
-fn values_to_set_are_expanded() {
+fn set_env_values_are_expanded() {
     let mut home = Home::new();
     home.world.variables.insert("TERM".to_owned(), "foot".to_owned());
     let config = home.with_text("h", "SetEnv FROM=%u@%L T=${TERM} P=%p\n").expect("loads");
@@ -91,7 +91,7 @@ fn values_to_set_are_expanded() {
 
 /// Covers: ssh_config ProxyJump
 #[test]
-fn jump_hosts_are_expanded_when_they_are_used() {
+fn jump_hosts_are_expanded_on_use() {
     let home = Home::new();
     let config = home.with_text("web", "User bob\nPort 7\nProxyJump %r-%p@gate-%n.%h:22,b\n").expect("loads");
     let hops = config.expanded_proxy_jump(&home.world).expect("expands");
@@ -105,7 +105,7 @@ fn jump_hosts_are_expanded_when_they_are_used() {
 
 /// Covers: ssh_config Include
 #[test]
-fn includes_are_expanded() {
+fn include_paths_are_expanded() {
     let mut home = Home::new();
     home.world.variables.insert("WHERE".to_owned(), "site".to_owned());
     home.write(".ssh/site-web", "Port 5\n");
@@ -131,19 +131,19 @@ fn paths_are_expanded_with_tilde_tokens_and_variables() {
 
 /// Covers: ssh_config LocalForward; ssh_config RemoteForward; ssh_config ForwardAgent; ssh_config IdentityAgent
 #[test]
-fn sockets_are_expanded() {
+fn socket_paths_are_expanded() {
     let mut home = Home::new();
     home.world.variables.insert("D".to_owned(), "/d".to_owned());
     let text =
         "LocalForward /l-%p /${D}/x\nRemoteForward /r-%% /y\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
     let config = home.with_text("h", text).expect("loads");
     let dump = config.dump(&|_| Vec::new());
-    let folder = config.account.home.display();
+    let directory = config.account.home.display();
     for line in [
         "localforward /l-22 //d/x".to_owned(),
         "remoteforward /r-% /y".to_owned(),
-        format!("forwardagent {folder}/agent-h"),
-        format!("identityagent {folder}/"),
+        format!("forwardagent {directory}/agent-h"),
+        format!("identityagent {directory}/"),
     ] {
         assert!(dump.lines().any(|each| each == line), "{line} in\n{dump}");
     }
@@ -153,7 +153,7 @@ fn sockets_are_expanded() {
 
 /// Covers: ssh_config Port; ssh -p
 #[test]
-fn ports_may_be_names_of_services() {
+fn service_names_are_accepted_as_ports() {
     let home = Home::new();
     if std::fs::read_to_string("/etc/services").is_ok_and(|text| text.contains("\nssh\t")) {
         assert_eq!(home.with_text("h", "Port ssh\n").expect("loads").port(), 22);

@@ -1,4 +1,4 @@
-//! The channels of forwarded connections: what is said when they are opened, and what `~#` shows.
+//! Channels of forwarded connections: their open messages, and their lines for `~#`.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,13 +20,13 @@ pub(super) struct Name {
     pub(super) text: String,
 }
 
-/// Where a connection that is to be forwarded comes from, as the open says it.
+/// The originator fields of a channel open.
 pub(super) fn originator(from: Option<SocketAddr>) -> (String, u32) {
-    // Some servers check that it is an address; OpenSSH says this too where there is none.
+    // Some servers check that it is an address; OpenSSH also sends this one if there is none.
     from.map_or_else(|| ("127.0.0.1".to_owned(), 65_535), |from| (from.ip().to_string(), from.port().into()))
 }
 
-/// The open towards `target`: channel type and fields.
+/// Channel type and fields of an open towards `target`.
 pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str, Vec<u8>) {
     let mut fields = Vec::new();
     let (ip, port) = originator(from);
@@ -46,14 +46,14 @@ pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str
     (kind, fields)
 }
 
-/// The line OpenSSH has for a channel the server did not open.
+/// OpenSSH's message for a channel that the server did not open.
 pub(super) fn open_failed(id: ChannelId, reason: u32, text: &str) -> String {
     let colon = if text.is_empty() { "" } else { ": " };
     format!("channel {id}: open failed: {}{colon}{}", open_failure_words(reason), sanitise(text))
 }
 
 impl Forwards {
-    /// Asks the server to connect `socket` to `target`. `outcome` hears of it before data flows.
+    /// Asks the server to connect `socket` to `target`. Calls `outcome` before any data is sent.
     pub(super) fn open_direct(
         &self,
         target: &Target,
@@ -86,7 +86,7 @@ impl Forwards {
         }
     }
 
-    /// Connects `input` and `output` to `target` (`-W`). Whether the server could connect reaches the control as a
+    /// Connects `input` and `output` to `target` (`-W`). The control gets the result of the connect as a
     /// [`SessionNote`].
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Forwards {
         Ok(id)
     }
 
-    /// Accepts the server's open with this handler.
+    /// Accepts the server's channel open with this handler.
     pub(super) fn accept(
         &self,
         id: ChannelId,
@@ -144,7 +144,7 @@ impl Forwards {
         all
     }
 
-    /// Takes the events that are about forwards, and gives the others back.
+    /// Handles the events that concern forwards; returns the others.
     pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
         match event {
             ControlEvent::OpenRequested { id, kind, fields }

@@ -1,4 +1,4 @@
-//! Listeners here: `-L` and `-D`.
+//! Local listeners: `-L` and `-D`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,14 +11,14 @@ use lh_driver::{
 use super::{Done, Forwards, target, words};
 use crate::ui::LogLevel;
 
-/// A forward that listens here.
+/// A forward that listens on this host.
 pub(super) struct Listener {
     forward: Forward,
     sources: Vec<SourceId>,
 }
 
 impl Forwards {
-    /// Listens here. With a name as the address `done` is called later, when that has been looked up.
+    /// Starts a local listener. If the address is a host name, `done` is called later, after the look-up.
     pub fn add_local(&self, forward: &Forward, cx: &mut ControlCx<'_>, done: Done) {
         match &forward.listen {
             Endpoint::Unix(path) => {
@@ -65,7 +65,8 @@ impl Forwards {
         let Bound { bound, failed } = listen_tcp(addresses);
         for (address, problem) in &failed {
             let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), error_words(problem));
-            // As ssh: what the last address says is told, the others only where more is wanted.
+            // As in ssh: only the last address's failure is an error, the others are logged at a verbose
+            // level.
             let last = addresses.last().is_some_and(|last| last.ip() == address.ip());
             self.0.voice.say(if last { LogLevel::Error } else { LogLevel::Verbose }, &text);
         }
@@ -107,7 +108,7 @@ impl Forwards {
         Ok(0)
     }
 
-    /// What becomes of those who connect.
+    /// The function that handles accepted connections.
     fn acceptor(
         &self,
         forward: &Forward,
@@ -132,7 +133,8 @@ impl Forwards {
         }
     }
 
-    /// Stops listening there; connections that were accepted live on. False when nothing listens there.
+    /// Stops the listener at `listen`; its accepted connections stay open. False if there is no such
+    /// listener.
     pub fn cancel_listener(&self, listen: &Endpoint, cx: &mut ControlCx<'_>) -> bool {
         let mut state = self.0.state.borrow_mut();
         let Some(index) = state.local.iter().position(|each| each.forward.listen == *listen) else {
@@ -144,14 +146,14 @@ impl Forwards {
         true
     }
 
-    /// Listens nowhere here any more; connections that were accepted live on, and so do listeners at the server.
+    /// Closes all local listeners. Accepted connections stay open, and so do listeners at the server.
     pub fn stop_listening(&self, cx: &mut ControlCx<'_>) {
         for source in self.0.state.borrow_mut().local.drain(..).flat_map(|each| each.sources) {
             cx.remove_source(source);
         }
     }
 
-    /// True where this very forward is there already (asking for it again is no failure).
+    /// True if an equal forward is active (to ask for it again is no failure).
     pub fn has_local(&self, forward: &Forward) -> bool {
         self.0.state.borrow().local.iter().any(|each| each.forward == *forward)
     }

@@ -1,9 +1,10 @@
-//! Forwards as the client has them: listeners here (`-L`, `-D`), listeners at the server (`-R`), and standard input and
+//! Forwards of a client: local listeners (`-L`, `-D`), listeners at the server (`-R`), and standard input and
 //! output as one end (`-W`).
 //!
-//! [`Forwards`] is a handle: the control of a connection passes events through it, and whoever wants a forward more or
-//! less (the configuration, `~C`, a mux client) asks it. A forwarded connection is an [`FdPump`](lh_driver::FdPump) like any session's data:
-//! nothing is read from its socket before the other end has connected, and never more than there is budget for.
+//! [`Forwards`] is a handle. The control of a connection passes events through it; the configuration, `~C`
+//! and mux clients add and cancel forwards with it. A forwarded connection is an
+//! [`FdPump`](lh_driver::FdPump), like session data: nothing is read from its socket before the other end has
+//! connected, and never more than the budget allows.
 
 mod channels;
 mod local;
@@ -32,10 +33,10 @@ pub use words::allocated;
 use crate::log::Voice;
 use crate::ui::LogLevel;
 
-/// What hears whether a forward was set up: the port it listens on (0 for a socket), or why not.
+/// Called with the result of a forward: the port that it listens on (0 for a socket path), or the error.
 pub type Done = Box<dyn FnOnce(Result<u16, String>, &mut ControlCx<'_>)>;
 
-/// What the configuration says about forwards in general.
+/// The configuration's general rules for forwards.
 struct Rules {
     gateway_ports: bool,
     bind_mask: u32,
@@ -54,7 +55,8 @@ struct Shared {
     rules: Rules,
     voice: Voice,
     resolver: Resolver,
-    /// Those of the configuration, with `%` and `${}` expanded: listening here, and there.
+    /// The configuration's forwards, with `%` and `${}` expanded: local listeners, and listeners at the
+    /// server.
     configured: (Vec<Forward>, Vec<Forward>),
     state: RefCell<State>,
 }
@@ -63,14 +65,15 @@ struct Shared {
 struct State {
     local: Vec<local::Listener>,
     remote: Vec<remote::Listener>,
-    /// Requests to the server whose answers are awaited, oldest first: which remote listener, and who waits.
+    /// Requests to the server that await their replies, oldest first: id of the remote listener, and its
+    /// callback.
     asked: VecDeque<(u64, Done)>,
     next: u64,
-    /// What the open channels are, for `~#`.
+    /// Descriptions of the open channels, for `~#`.
     names: HashMap<HandlerId, channels::Name>,
-    /// Forwards of the configuration that are not decided yet, and how many of the local ones failed or worked.
+    /// Number of configured forwards whose result is still open, and how many local ones failed or worked.
     pending: usize,
-    /// Nobody waits for the remote ones.
+    /// Remote forwards are not waited for.
     relayed: bool,
     local_failed: usize,
     local_works: usize,
@@ -100,11 +103,11 @@ impl Forwards {
         Self(Rc::new(shared))
     }
 
-    /// Sets up what the configuration asks for. What cannot be is said; where that is to be the end, the loop is stopped
-    /// and [`fatal`](Self::fatal) has the reason.
+    /// Sets up the configured forwards and logs each failure. With `ExitOnForwardFailure`, a failure stops
+    /// the loop and [`fatal`](Self::fatal) returns the reason.
     ///
-    /// `relayed`: the connection is a master's, and not all of those (OpenSSH's is one) pass on what the server says about a
-    /// listener: nobody waits for it.
+    /// `relayed`: the connection belongs to a mux master. Not every master passes the server's replies about
+    /// listeners on (OpenSSH's does not), so they are not waited for.
     pub fn start(&self, relayed: bool, cx: &mut ControlCx<'_>) {
         let (local, remote) = &self.0.configured;
         let waited_for = local.len() + if relayed { 0 } else { remote.len() };
@@ -160,17 +163,17 @@ impl Forwards {
         }
     }
 
-    /// True while it is not known of every forward of the configuration whether it works.
+    /// True while the result of a configured forward is still open.
     pub fn pending(&self) -> bool {
         self.0.state.borrow().pending > 0
     }
 
-    /// Why the program is to end (`ExitOnForwardFailure`).
+    /// Why the program must end (`ExitOnForwardFailure`).
     pub fn fatal(&self) -> Option<String> {
         self.0.state.borrow().fatal.clone()
     }
 
-    /// Where a listener here is to be (`-L`, `-D`; `GatewayPorts`).
+    /// Addresses for a local listener (`-L`, `-D`; `GatewayPorts`).
     fn listen_on(&self, host: Option<&str>) -> ListenOn {
         match host {
             None if self.0.rules.gateway_ports => ListenOn::Everywhere,
@@ -181,8 +184,8 @@ impl Forwards {
     }
 }
 
-/// The forwards of a configuration: those that listen here, and those that listen at the server.
-/// The loader has expanded their sockets' paths.
+/// The forwards of a configuration: local ones, and those at the server. The configuration loader has
+/// expanded their socket paths.
 pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
     if *config.clear_all_forwardings {
         return (Vec::new(), Vec::new());
@@ -191,7 +194,7 @@ pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
     (here.cloned().collect(), config.remote_forward.0.clone())
 }
 
-/// What an end of a forward is to connect to.
+/// The connect target of an endpoint.
 pub fn target(endpoint: &Endpoint) -> Target {
     match endpoint {
         Endpoint::Tcp { host, port } => {

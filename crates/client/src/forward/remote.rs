@@ -16,16 +16,16 @@ use crate::ui::LogLevel;
 pub(super) struct Listener {
     id: u64,
     forward: Forward,
-    /// The port it listens on, once the server has told.
+    /// The port it listens on, once the server has replied.
     port: u16,
-    /// Who takes its connections, where that is not us.
+    /// Handles its connections instead of this process.
     taker: Option<Taker>,
 }
 
-/// Takes a channel that the server opens for a connection: its type and fields.
+/// Handles a channel that the server opens for a connection: its type and fields.
 pub(crate) type Taker = Rc<dyn Fn(ChannelId, &str, &[u8], &mut ControlCx<'_>)>;
 
-/// The address as the server is told it: nothing said means its loopback address, `*` means every one.
+/// The address as sent to the server: a missing one means its loopback address, `*` means all addresses.
 fn bind_host(host: Option<&str>) -> &str {
     match host {
         None => "localhost",
@@ -50,12 +50,12 @@ fn fields(forward: &Forward, port: u16) -> (bool, Vec<u8>) {
 }
 
 impl Forwards {
-    /// Asks the server to listen; `done` hears its answer.
+    /// Asks the server to listen; calls `done` with the result.
     pub fn add_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>, done: Done) {
         self.listen_there(forward, None, cx, done);
     }
 
-    /// The same for somebody else, who takes the connections.
+    /// Like [`add_remote`](Self::add_remote), but `taker` handles the connections.
     pub(crate) fn add_remote_for(&self, forward: &Forward, taker: Taker, cx: &mut ControlCx<'_>, done: Done) {
         self.listen_there(forward, Some(taker), cx, done);
     }
@@ -78,11 +78,11 @@ impl Forwards {
         state.asked.push_back((id, done));
     }
 
-    /// The server's answer to the oldest request.
+    /// Handles the server's reply to the oldest request.
     pub(super) fn answered(&self, ok: bool, fields: &[u8], cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         let Some((id, done)) = state.asked.pop_front() else { return };
-        // It may have been cancelled since.
+        // It may have been cancelled meanwhile.
         let Some(index) = state.remote.iter().position(|each| each.id == id) else {
             drop(state);
             return done(Err("cancelled".to_owned()), cx);
@@ -110,12 +110,12 @@ impl Forwards {
         done(result, cx);
     }
 
-    /// Asks the server to stop listening. False when there is no such forward.
+    /// Asks the server to stop listening. False if there is no such forward.
     pub fn cancel_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>) -> bool {
         let mut state = self.0.state.borrow_mut();
         let is_it = |each: &Listener| {
             each.forward.listen == forward.listen
-                // A port that the server chose is named as it is.
+                // A port that the server chose is named by its number.
                 || matches!((&each.forward.listen, &forward.listen),
                     (Endpoint::Tcp { host, port: 0 }, Endpoint::Tcp { host: other, port })
                         if host == other && each.port == *port)
@@ -128,12 +128,12 @@ impl Forwards {
         true
     }
 
-    /// The port of this very forward, where it is there already.
+    /// The port of an equal forward, if one is active.
     pub fn has_remote(&self, forward: &Forward) -> Option<u16> {
         self.0.state.borrow().remote.iter().find(|each| each.forward == *forward).map(|each| each.port)
     }
 
-    /// Somebody connected to a listener at the server.
+    /// Handles a connection to a listener at the server.
     pub(super) fn connect_back(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
         let parsed = if kind == "forwarded-tcpip" { read_tcp(fields) } else { read_unix(fields) };
         let Ok((listen, from)) = parsed else {
@@ -176,7 +176,7 @@ impl Forwards {
         });
     }
 
-    /// The forward a connection belongs to. Some servers name the address otherwise than we did, but never the port.
+    /// The forward that a connection belongs to. Some servers change the address, but never the port.
     fn find(&self, listen: &Endpoint) -> Option<(Forward, Option<Taker>)> {
         let state = self.0.state.borrow();
         let found = match listen {
@@ -223,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_server_is_told_what_the_user_meant() {
+    fn bind_address_is_sent_as_the_user_meant_it() {
         let told = |spec: &str| {
             let forward = Forward::parse(spec, true).unwrap();
             let (_, fields) = fields(&forward, 1);

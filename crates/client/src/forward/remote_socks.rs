@@ -1,4 +1,4 @@
-//! `-R` without a target: the server's clients speak SOCKS with us through their channel.
+//! `-R` without a target: clients at the server send SOCKS requests to us through their channel.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,21 +16,22 @@ use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
 use crate::log::sanitise;
 use crate::ui::LogLevel;
 
-/// A client that has not said by then where it wants to go is hung up on.
+/// Time limit for the client's SOCKS request; after it the channel is closed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The handler of one channel: the handshake first, then a pump.
+/// The handler of one channel: first the handshake, then a pump.
 pub(super) struct RemoteSocks {
     forwards: Forwards,
     limit: Option<Duration>,
     state: State,
-    /// What came behind the request while the connection was made; bounded by the window, since it is not consumed.
+    /// Data that arrived behind the request while the connection was made; bounded by the window, since it is
+    /// not consumed.
     held: Vec<u8>,
     ended: bool,
     until: Option<Instant>,
 }
 
-/// Where the outcome of a dial is left for the handler.
+/// Result of a connect, read by the handler.
 type Outbox = Rc<RefCell<Option<io::Result<OwnedFd>>>>;
 
 enum State {
@@ -103,7 +104,7 @@ impl RemoteSocks {
                 voice.say(LogLevel::Error, &text);
             }
             *outbox.borrow_mut() = Some(result);
-            // Where the channel has gone meanwhile, whoever has its number now is called once for nothing.
+            // If the channel has closed meanwhile, the handler that reuses its number gets one needless call.
             if let Some(mut channel) = cx.channel(id) {
                 channel.want_writable();
             }
@@ -111,7 +112,7 @@ impl RemoteSocks {
         self.dialled(cx);
     }
 
-    /// Goes on when the connection is there, or cannot be.
+    /// Continues after the connect has succeeded or failed.
     fn dialled(&mut self, cx: &mut ChannelCx<'_>) {
         let State::Dialling(version, outbox) = &self.state else { return };
         let version = *version;
@@ -145,7 +146,8 @@ impl ChannelHandler for RemoteSocks {
                 self.data(&data, cx)
             }
             ChannelEvent::Data { data, .. } => cx.consumed(data.len()),
-            // Half a handshake, or a client that says goodbye at once but still wants the answer.
+            // An unfinished handshake, or a client that closes its sending side but still waits for the
+            // reply.
             ChannelEvent::Eof => match self.state {
                 State::Asking(_) => self.end(b"", cx),
                 _ => self.ended = true,

@@ -1,14 +1,14 @@
 //! The server's side of the SOCKS handshake: 4, 4a, and 5 without authentication (RFC 1928), CONNECT only.
 //!
-//! A machine without a socket: bytes in; replies, and at last a request, out. What lies behind the request belongs to the
-//! connection and is not touched.
+//! A state machine without a socket: bytes in; replies, and finally a request, out. Bytes behind the request
+//! belong to the connection and are not consumed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Longest user name and host name of SOCKS 4; those of 5 cannot be longer than 255.
+/// Longest user name and host name of SOCKS 4, bytes; SOCKS 5 has the same limit by its format.
 const NAME_MAX: usize = 255;
 
-/// Which protocol the client speaks.
+/// The client's protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// SOCKS 4 and 4a.
@@ -17,40 +17,40 @@ pub enum Version {
     Five,
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// How to answer.
+    /// The version for the reply.
     pub version: Version,
-    /// Name or address.
+    /// Target host: a name or an address.
     pub host: String,
-    /// Port.
+    /// Target port.
     pub port: u16,
 }
 
-/// What comes of the bytes so far.
+/// What follows from the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// More are needed.
+    /// More bytes are needed.
     More,
-    /// Send this to the client and go on.
+    /// Send these bytes to the client and continue.
     Reply(Vec<u8>),
-    /// The handshake is over but for [`answer`].
+    /// The handshake is complete except for [`answer`].
     Request(Request),
-    /// The client speaks something else, or asks for what is not done here. Send this (it may be empty) and hang up.
+    /// The protocol or the command is not supported. Send these bytes (may be empty) and close.
     Refuse(Vec<u8>),
 }
 
 /// The handshake of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Handshake {
-    /// Bytes of the message that is not complete, never more than the longest message.
+    /// Bytes of the incomplete message; never more than the longest message.
     partial: Vec<u8>,
     greeted: bool,
 }
 
 impl Handshake {
-    /// Takes bytes from the front of `input`, those of the handshake and no more, up to one step.
+    /// Takes bytes of the handshake, and no others, from the front of `input`, up to one step.
     pub fn feed(&mut self, input: &mut &[u8]) -> Step {
         loop {
             let step = match self.step() {
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Up to a NUL; `None` when that does not come.
+    /// Text up to a NUL; `None` if it is longer than the limit.
     fn text(&mut self) -> Result<Option<&'a [u8]>, Incomplete> {
         match self.0.iter().position(|&byte| byte == 0) {
             Some(at) => {
@@ -133,7 +133,7 @@ fn four(mut fields: Fields<'_>) -> Result<Step, Incomplete> {
     if fields.text()?.is_none() {
         return refuse;
     }
-    // 4a: an address that cannot be says that a name follows.
+    // SOCKS 4a: an impossible address means that a host name follows.
     let host = if ip[..3] == [0, 0, 0] && ip[3] != 0 {
         match fields.text()?.map(std::str::from_utf8) {
             Some(Ok(name)) if !name.is_empty() => name.to_owned(),
@@ -170,18 +170,18 @@ fn five(mut fields: Fields<'_>) -> Result<Step, Incomplete> {
     Ok(Step::Request(Request { version: Version::Five, host, port }))
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Connected: what follows is the connection's.
+    /// Connected: the next bytes belong to the connection.
     Connected,
-    /// The rules forbid it.
+    /// Forbidden by the rules.
     Forbidden,
-    /// It could not be reached.
+    /// The target could not be reached.
     Failed,
 }
 
-/// The answer to a request.
+/// The reply to a request.
 pub fn answer(version: Version, outcome: Outcome) -> Vec<u8> {
     match (version, outcome) {
         (Version::Four, Outcome::Connected) => vec![0, 90, 0, 0, 0, 0, 0, 0],

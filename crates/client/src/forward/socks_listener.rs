@@ -1,4 +1,4 @@
-//! `-D`: the handshake with a local SOCKS client, before there is a channel.
+//! `-D`: the handshake with a local SOCKS client, before its channel exists.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -11,10 +11,10 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::Forwards;
 use super::socks::{Handshake, Outcome, Step, answer};
 
-/// A client that has not said by then where it wants to go is hung up on.
+/// Time limit for the client's SOCKS request; after it the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client that is asked where it wants to go.
+/// A SOCKS handshake in progress.
 struct Negotiation {
     forwards: Forwards,
     /// `None` when it is over.
@@ -26,7 +26,7 @@ struct Negotiation {
 }
 
 impl Forwards {
-    /// Asks a client that connected to a dynamic forward where it wants to go, and opens the channel.
+    /// Runs the SOCKS handshake with a client of a dynamic forward, then opens the channel.
     pub(super) fn negotiate_socks(
         &self,
         socket: LocalFd,
@@ -46,7 +46,7 @@ impl Forwards {
     }
 }
 
-/// Answers are a few bytes into a socket that has taken nothing before: if they do not fit, nobody is there.
+/// Sends a reply. It is a few bytes into an empty socket buffer: if they do not fit, the client is gone.
 pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
     bytes.is_empty()
         || send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
@@ -54,11 +54,11 @@ pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
 }
 
 impl Negotiation {
-    /// One look at what the client said. False when it is over.
+    /// Reads what the client sent. False when the handshake is over.
     fn step(&mut self, cx: &mut ControlCx<'_>) -> bool {
         let Some(socket) = &self.socket else { return false };
         let mut buffer = [0; 600];
-        // Looked at first: what lies behind the request is for the channel.
+        // Peeked first: bytes behind the request belong to the channel.
         let got = match recv(socket, &mut buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((0, _)) => return false,
             Ok((got, _)) => got,
@@ -98,7 +98,7 @@ impl Negotiation {
                         cx,
                         move |ok, _| {
                             let outcome = if ok { Outcome::Connected } else { Outcome::Failed };
-                            // Whoever does not take it has gone, which the channel will find out.
+                            // A failed write means that the client is gone, which the channel will detect.
                             reply(&answered, &answer(version, outcome));
                         },
                     );

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
 
-/// Feeds the chunks; returns every step that was not "more", and what was left over of the chunk in which it ended.
+/// Feeds the chunks; returns every step but `More`, and the unread rest of the chunk in which the handshake
+/// ended.
 fn run(chunks: &[&[u8]]) -> (Vec<Step>, Vec<u8>) {
     let mut handshake = Handshake::default();
     let mut steps = Vec::new();
@@ -30,7 +31,7 @@ fn request(version: Version, host: &str, port: u16) -> Step {
 }
 
 #[test]
-fn each_form_of_a_request() {
+fn every_form_of_socks_request_is_parsed() {
     let (steps, left) = run(&[b"\x04\x01\x00\x50\x7f\x00\x00\x01me\0GET /"]);
     assert_eq!((steps, left.as_slice()), (vec![request(Version::Four, "127.0.0.1", 80)], &b"GET /"[..]));
     let (steps, _) = run(&[b"\x04\x01\x01\xbb\x00\x00\x00\x01\0example.org\0"]);
@@ -45,10 +46,10 @@ fn each_form_of_a_request() {
 }
 
 #[test]
-fn what_is_not_done_is_refused() {
-    // Only with a password.
+fn unsupported_requests_are_refused() {
+    // Password authentication only.
     assert_eq!(run(&[b"\x05\x01\x02"]).0, [Step::Refuse(vec![5, 0xff])]);
-    // BIND, UDP, an unknown kind of address, a name that is none.
+    // BIND, UDP, an unknown address type, an invalid name.
     assert_eq!(
         run(&[b"\x04\x02\x00\x50\x7f\x00\x00\x01\0"]).0,
         [Step::Refuse(answer(Version::Four, Outcome::Failed))]
@@ -60,7 +61,7 @@ fn what_is_not_done_is_refused() {
     refused(b"\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50", 7);
     refused(b"\x05\x01\x00\x09\x7f\x00\x00\x01\x00\x50", 8);
     refused(b"\x05\x01\x00\x03\x00\x00\x50", 1);
-    // Something else altogether, and a user name without an end.
+    // Another protocol, and a user name without an end.
     assert_eq!(run(&[b"GET / HTTP/1.1\r\n"]).0, [Step::Refuse(Vec::new())]);
     let mut endless = b"\x04\x01\x00\x50\x7f\x00\x00\x01".to_vec();
     endless.extend([b'x'; 5000]);
@@ -69,7 +70,7 @@ fn what_is_not_done_is_refused() {
 
 proptest! {
     #[test]
-    fn pieces_change_nothing(text in prop_oneof![
+    fn chunk_borders_do_not_change_the_result(text in prop_oneof![
         Just(&b"\x05\x02\x02\x00\x05\x01\x00\x03\x04host\x00\x16rest"[..]),
         Just(&b"\x04\x01\x01\xbb\x00\x00\x00\x01u\0example.org\0rest"[..]),
     ], cuts in proptest::collection::vec(0usize..40, 0..6)) {
@@ -81,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(text in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn arbitrary_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..600)) {
         let _ = run(&[&text]);
     }
 }

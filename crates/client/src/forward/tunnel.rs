@@ -12,13 +12,13 @@ use lh_wire::Writer;
 use super::Forwards;
 use crate::ui::LogLevel;
 
-/// The channel's type, and the name `ChannelTimeout` knows it by.
+/// The channel's type, and its name in `ChannelTimeout`.
 const KIND: &str = "tun@openssh.com";
 const TIMEOUT_KIND: &str = "tun-connection";
-/// The server is to choose its unit.
+/// Unit number that lets the server choose.
 const ANY: u32 = 0x7fff_ffff;
 
-/// The device at this end.
+/// The local tunnel device.
 pub struct TunnelEnd {
     device: OwnedFd,
     name: String,
@@ -27,10 +27,10 @@ pub struct TunnelEnd {
 }
 
 impl TunnelEnd {
-    /// Opens the device that the configuration asks for, if it asks for one.
+    /// Opens the device that the configuration asks for, if any.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The device cannot be opened.
     pub fn open(config: &ClientConfig) -> Option<io::Result<Self>> {
         let layer = match *config.tunnel {
             _ if *config.clear_all_forwardings => return None,

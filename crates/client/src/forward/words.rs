@@ -1,8 +1,8 @@
-//! What is said about forwards, in ssh's words: programs that start `ssh -v` wait for these lines.
+//! Messages about forwards, in ssh's words: programs that start `ssh -v` wait for these lines.
 
 use lh_config::forward::{Endpoint, Forward};
 
-/// Stands for the port of a socket's path in ssh's messages.
+/// Printed by ssh in place of a port for a socket path.
 const NO_PORT: &str = "-2";
 
 /// `host:port`, `path:-2`, or `socks:0` for a dynamic forward.
@@ -14,7 +14,7 @@ fn connects_to(forward: &Forward) -> String {
     }
 }
 
-/// The same for where it listens; `nothing_said` stands for the address that is not there.
+/// Listening address in the form of [`connects_to`]; `nothing_said` replaces a missing address.
 fn listens_on(forward: &Forward, nothing_said: &str) -> String {
     match &forward.listen {
         Endpoint::Tcp { host, port } => match host.as_deref().unwrap_or(nothing_said) {
@@ -25,26 +25,26 @@ fn listens_on(forward: &Forward, nothing_said: &str) -> String {
     }
 }
 
-/// Before a listener here is opened.
+/// Logged before a local listener is opened.
 pub(super) fn local(forward: &Forward, gateway_ports: bool) -> String {
     let listen = listens_on(forward, if gateway_ports { "*" } else { "LOCALHOST" });
     format!("Local connections to {listen} forwarded to remote address {}", connects_to(forward))
 }
 
-/// Before a listener at the server is asked for.
+/// Logged before a listener at the server is requested.
 pub(super) fn remote(forward: &Forward) -> String {
     let listen = listens_on(forward, "LOCALHOST");
     format!("Remote connections from {listen} forwarded to local address {}", connects_to(forward))
 }
 
-/// What the server has made of it.
+/// Logged for the server's reply.
 pub(super) fn answered(forward: &Forward, ok: bool) -> String {
     let outcome = if ok { "success" } else { "failure" };
     let listen = listens_on(forward, "");
     format!("remote forward {outcome} for: listen {listen}, connect {}", connects_to(forward))
 }
 
-/// Somebody has connected to a listener here.
+/// Logged for a connection to a local listener.
 pub(super) fn requested(forward: &Forward) -> String {
     let at = match &forward.listen {
         Endpoint::Tcp { port, .. } => format!("port {port}"),
@@ -58,7 +58,7 @@ pub(super) fn requested(forward: &Forward) -> String {
     format!("Connection to {at} forwarding to {to} port {port} requested.")
 }
 
-/// The line about a port the server chose.
+/// The message about a port that the server chose.
 pub fn allocated(forward: &Forward, port: u16) -> Option<String> {
     let chosen = matches!(forward.listen, Endpoint::Tcp { port: 0, .. });
     chosen.then(|| format!("Allocated port {port} for remote forward to {}", connects_to(forward)))
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_ssh_s_words() {
+    fn messages_match_ssh() {
         let forward = |spec: &str| Forward::parse(spec, true).expect("a forward");
         let web = forward("8080:web:80");
         assert_eq!(

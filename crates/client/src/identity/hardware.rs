@@ -1,4 +1,4 @@
-//! Keys that are in FIDO security keys: what is asked and said while one signs.
+//! Keys in FIDO security keys: prompts and messages while one signs.
 
 use std::io::IsTerminal as _;
 
@@ -11,7 +11,7 @@ use super::short_type;
 use crate::log::Log;
 use crate::ui::LogLevel;
 
-/// Has the hardware sign. `name` is how the user knows the key.
+/// Signs with the hardware. `name` is the key's name for the user.
 pub(super) fn sign(
     key: &SecurityKey,
     name: &str,
@@ -21,7 +21,7 @@ pub(super) fn sign(
     log: &mut Log<'_>,
 ) -> Result<Vec<u8>, String> {
     let kind = short_type(key.public.key_type());
-    // Whoever sits there must know that it waits for a finger; scripts need not.
+    // A person must learn that the key waits for a touch; scripts need not.
     let waits = key.flags & flags::USER_PRESENCE != 0 && !log.is_batch();
     let text = format!("Confirm user presence for key {kind} {}", key.public.fingerprint(hash));
     let notice = match (waits, std::io::stderr().is_terminal()) {

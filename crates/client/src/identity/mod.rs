@@ -1,8 +1,8 @@
-//! The keys a user can log in with: which ones there are, in which order they are tried, and how they sign.
+//! The keys that a user can log in with: which exist, in which order they are tried, and how they sign.
 //!
-//! Order: certificates the configuration names, keys the agent holds and the configuration names, the agent's other keys,
-//! the files left, each with the certificate beside it. A certificate has no private half of its own: it signs with the
-//! key it is for, wherever that one is.
+//! Order: configured certificates, configured keys that the agent holds, the agent's other keys, the
+//! remaining files, each followed by the certificate beside it. A certificate has no private half of its own:
+//! it signs with the key that it certifies, wherever that is stored.
 
 mod hardware;
 mod sources;
@@ -21,56 +21,56 @@ use crate::agent::{Agent, AgentKey};
 use crate::log::Log;
 use crate::ui::LogLevel;
 
-/// A key that may be tried.
+/// A key to try.
 pub(crate) struct Identity {
-    /// How the user knows it: a file name, or the agent's comment.
+    /// Its name for the user: a file name, or the agent's comment.
     pub(crate) name: String,
-    /// Known for all but encrypted keys in old formats without a `.pub` file beside them.
+    /// Known for all but encrypted keys in old formats without a `.pub` file.
     pub(crate) public: Option<PublicKey>,
-    /// Someone named this file; it is not one of the defaults.
+    /// The user named this file; it is no default.
     pub(crate) explicit: bool,
     from: Source,
 }
 
 enum Source {
-    /// The agent signs, with the key it knows by this blob.
+    /// The agent signs, with the key of this blob.
     Agent(Vec<u8>),
-    /// A file that has not been opened with its passphrase yet.
+    /// A file that has not been decrypted yet.
     File(PathBuf, Zeroizing<Vec<u8>>),
-    /// A key whose private half is in memory, or in hardware that its file finds; and its comment.
+    /// A key whose private half is in memory, or in hardware that its file refers to; and its comment.
     Loaded(FileKey, String),
-    /// A certificate: another identity has the private half.
+    /// A certificate: another identity has its private half.
     Certificate,
-    /// A passphrase was wrong, or the file is no key.
+    /// The passphrase was wrong, or the file contains no key.
     Useless,
 }
 
-/// What the configuration says about identities.
+/// The configuration for identities.
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityConfig {
     /// `IdentityFile`s in order, tokens expanded.
     pub(crate) files: Vec<PathBuf>,
-    /// The files were configured, so a missing one is worth a word.
+    /// The files were configured, so a missing one is logged.
     pub(crate) explicit: bool,
-    /// `CertificateFile`s in order. With any, the certificates beside key files are not looked for.
+    /// `CertificateFile`s in order. If there are any, certificates beside key files are ignored.
     pub(crate) certificates: Vec<PathBuf>,
     /// `IdentitiesOnly`.
     pub(crate) only: bool,
-    /// The agent's socket, if there is to be an agent.
+    /// The agent's socket, if an agent is used.
     pub(crate) agent: Option<PathBuf>,
-    /// What the agent is shown before it is used.
+    /// The session proof that the agent gets first.
     pub(crate) session: Option<SessionProof>,
     /// `AddKeysToAgent`.
     pub(crate) add: AddKeysToAgent,
-    /// `NumberOfPasswordPrompts` also counts tries at a passphrase.
+    /// `NumberOfPasswordPrompts`, which also limits tries at a passphrase.
     pub(crate) passphrase_tries: u32,
     /// `SecurityKeyProvider`: the library that talks to hardware.
     pub(crate) provider: String,
-    /// For messages.
+    /// Hash of the fingerprints in messages.
     pub(crate) fingerprint: FingerprintHash,
 }
 
-/// The host's signature from the first key exchange: what binds an agent to this session.
+/// The host's signature from the first key exchange, which binds an agent to this session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionProof {
     pub(crate) host_key: Vec<u8>,
@@ -79,7 +79,7 @@ pub(crate) struct SessionProof {
 }
 
 impl SessionProof {
-    /// Binds a connection to the agent. An agent that does not know the extension works without.
+    /// Binds a connection to the agent. An agent without this extension is used unbound.
     pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), String> {
         let Self { host_key, session_id, signature } = self;
         agent
@@ -90,7 +90,7 @@ impl SessionProof {
 
 /// Why a key did not sign.
 pub(crate) enum SignFailure {
-    /// Go on with the next key; what is to be said has been said.
+    /// Continue with the next key; the reason was logged.
     Skip,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// Finds the keys, see the module documentation for their order.
+    /// Finds the keys; the module documentation has their order.
     pub(crate) fn gather(config: IdentityConfig, log: &mut Log<'_>) -> Self {
         let mut files = sources::files(&config, log);
         let mut list = sources::certificates(&config, log);
@@ -136,7 +136,7 @@ impl Identities {
         }
         list.append(&mut others);
         list.append(&mut files);
-        // A .pub file alone is of use only with an agent that has the key.
+        // A `.pub` file alone helps only with an agent that has the key.
         list.retain(|identity| !matches!(identity.from, Source::Useless));
         if log.shows(LogLevel::Debug1) {
             for identity in &list {
@@ -147,7 +147,8 @@ impl Identities {
         Self { list, agent, config }
     }
 
-    /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private half.
+    /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private
+    /// half.
     pub(crate) fn signer(&self, index: usize) -> Option<usize> {
         let identity = self.list.get(index)?;
         if !matches!(identity.from, Source::Certificate) {
@@ -155,18 +156,18 @@ impl Identities {
         }
         let wanted = identity.public.as_ref()?.plain();
         let has_it = |other: &Identity| other.public.as_ref() == Some(wanted);
-        // A key whose .pub file is another certificate of it.
+        // A key whose `.pub` file is another certificate of that key.
         let under_another = |other: &Identity| {
             matches!(other.from, Source::Loaded(..) | Source::File(..))
                 && other.public.as_ref().is_some_and(|public| public.plain() == wanted)
         };
-        // An encrypted key in an old format shows no public half: then the name must do.
+        // An encrypted key in an old format hides its public half: then the names must match.
         let named_so = |other: &Identity| other.public.is_none() && other.name == identity.name;
         let at = |is: &dyn Fn(&Identity) -> bool| self.list.iter().position(is);
         at(&has_it).or_else(|| at(&under_another)).or_else(|| at(&named_so))
     }
 
-    /// True when signing needs nobody: the private key is in memory, in clear.
+    /// True if signing needs no user: the private key is in memory, unencrypted.
     pub(crate) fn is_ready(&self, index: usize) -> bool {
         let signer = self.signer(index).and_then(|at| self.list.get(at));
         signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(FileKey::Plain(_), _)))
@@ -212,13 +213,14 @@ impl Identities {
         })
     }
 
-    /// Makes sure that the public half of the identity at `index` is known, which may take its passphrase.
+    /// Makes the public half of the identity at `index` known, which may need its passphrase.
     pub(crate) fn load(&mut self, index: usize, log: &mut Log<'_>) -> Result<(), SignFailure> {
         let identity = self.list.get_mut(index).ok_or(SignFailure::Skip)?;
         if identity.public.is_some() { Ok(()) } else { identity.unlock(&self.config, log) }
     }
 
-    /// The identity at `index` has logged in: gives its key to the agent, where `AddKeysToAgent` says so.
+    /// Adds the key of the identity at `index`, which has logged in, to the agent if `AddKeysToAgent` says
+    /// so.
     pub(crate) fn add_to_agent(&self, index: usize, log: &mut Log<'_>) {
         let add = self.config.add;
         let signer = self.signer(index).and_then(|at| self.list.get(at));
@@ -239,7 +241,7 @@ impl Identities {
             sk_provider: matches!(key, FileKey::Security(_)).then(|| self.config.provider.clone()),
             ..Constraints::default()
         };
-        // A connection of its own: what has been bound to this session is for its logins.
+        // On a new agent connection: one that is bound to this session is for its logins only.
         let added = Agent::connect(path).and_then(|mut agent| agent.add(key.added(), comment, constraints));
         match added {
             Ok(()) => log.debug(|| format!("identity added to agent: {name}")),
@@ -249,7 +251,7 @@ impl Identities {
 }
 
 impl Identity {
-    /// `NAME TYPE FINGERPRINT explicit agent`, as `-v` shows keys.
+    /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
     pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
         let mut line = crate::log::sanitise(&self.name);
         if let Some(key) = &self.public {
@@ -264,7 +266,7 @@ impl Identity {
         line
     }
 
-    /// Turns a file into a loaded key, asking for its passphrase.
+    /// Loads a key file, asking for its passphrase if it has one.
     fn unlock(&mut self, config: &IdentityConfig, log: &mut Log<'_>) -> Result<(), SignFailure> {
         let Source::File(path, bytes) = std::mem::replace(&mut self.from, Source::Useless) else {
             return Err(SignFailure::Skip);
@@ -298,7 +300,7 @@ impl Identity {
     }
 }
 
-/// `ED25519`, `RSA`, `ECDSA`: key types as messages name them.
+/// `ED25519`, `RSA`, `ECDSA`: key types in messages.
 pub(crate) fn short_type(key_type: &str) -> String {
     let cert = if key_algorithms::is_certificate(key_type) { "-CERT" } else { "" };
     let plain = key_algorithms::plain(key_type);

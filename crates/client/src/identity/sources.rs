@@ -1,4 +1,4 @@
-//! Where identities come from: files, certificates beside them, the agent.
+//! Sources of identities: files, certificates beside them, the agent.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity>
     for path in &config.files {
         found.extend(from_file(path, config.explicit, log));
         if config.certificates.is_empty() {
-            // Of `id` the certificate is in `id-cert.pub`; `-i id.pub` means the same one.
+            // The certificate of `id` is in `id-cert.pub`, and so it is for `-i id.pub`.
             let private = path.extension().filter(|end| *end == "pub").map(|_| path.with_extension(""));
             let beside = key_file::with_suffix(private.as_deref().unwrap_or(path), "-cert.pub");
             let certificate = key_file::public_in(&beside).map(|(key, _)| key);
@@ -28,7 +28,7 @@ pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity>
     found
 }
 
-/// Says which key files there are, and of what type, in the lines that scripts look for in `ssh -v`.
+/// Logs which key files exist, and their types, in the lines that scripts search for in `ssh -v`.
 pub(crate) fn announce(files: &[PathBuf], log: &mut Log<'_>) {
     for path in files {
         let mut say = |path: &Path, kind: i32| {
@@ -42,7 +42,7 @@ pub(crate) fn announce(files: &[PathBuf], log: &mut Log<'_>) {
     }
 }
 
-/// OpenSSH's number of a type of key; -1 for what it does not know.
+/// OpenSSH's number of a key type; -1 for unknown types.
 fn type_number(key: &PublicKey) -> i32 {
     let plain = match key.plain().key_type() {
         "ssh-rsa" => 0,
@@ -84,7 +84,7 @@ fn user_certificate(key: PublicKey, path: &Path, explicit: bool, log: &mut Log<'
     Some(Identity { name, public: Some(key), explicit, from: Source::Certificate })
 }
 
-/// Connects to the agent, binds it to the session and asks what it has.
+/// Connects to the agent, binds it to the session and lists its keys.
 pub(super) fn ask_agent(
     path: &Path,
     session: Option<&SessionProof>,
@@ -115,7 +115,7 @@ pub(super) fn ask_agent(
     }
 }
 
-/// Looks at one `IdentityFile`. `None` when there is nothing to try.
+/// Reads one `IdentityFile`. `None` if it yields nothing to try.
 fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity> {
     let name = path.display().to_string();
     let (bytes, private_path) = match key_file::read(path) {
@@ -144,7 +144,7 @@ fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity>
     let Some(bytes) = bytes else {
         return Some(Identity { name, public: public_file(path), explicit, from: Source::Useless });
     };
-    // A public key given as identity: only the agent can hold its other half, unless the file is there too.
+    // A public key as identity file: its private half is in the agent, or in the file beside it.
     if let Some((public, _)) = key_file::public_line(&bytes) {
         let beside = path.with_extension("");
         if path.extension().is_some_and(|e| e == "pub")
@@ -183,7 +183,7 @@ fn private_identity(
     }
 }
 
-/// The certificate that stands in the `.pub` file of a private key: the key is then shown under it and not by itself.
+/// The certificate in the `.pub` file of a private key: the key is then presented only with it.
 fn certificate_in_its_place(path: &Path, key: &PublicKey) -> Option<PublicKey> {
     let usable = |public: &PublicKey| {
         public.certificate().is_some_and(|certificate| certificate.kind() == CertificateKind::User)
@@ -192,7 +192,7 @@ fn certificate_in_its_place(path: &Path, key: &PublicKey) -> Option<PublicKey> {
     public_file(path).filter(usable)
 }
 
-/// The key in `path`.pub, or in `path` itself when that is a `.pub` file.
+/// The key in `path`.pub, or in `path` itself if that is a `.pub` file.
 fn public_file(path: &Path) -> Option<PublicKey> {
     let beside = if path.extension().is_some_and(|e| e == "pub") {
         path.to_path_buf()

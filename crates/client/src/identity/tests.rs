@@ -6,16 +6,16 @@ use super::*;
 use crate::testing::FakeUi;
 
 struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("folder") }
+        Self { directory: tempfile::tempdir().expect("directory") }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// A key file with its `.pub` file.
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// A certificate nobody signed: servers would refuse it, choosing does not look.
+/// A certificate with an invalid signature: servers would refuse it, but the selection does not check it.
 fn certificate(key: &PublicKey, kind: u32) -> PublicKey {
     let mut fields = Reader::new(key.blob());
     let plain = fields.text().expect("a type").trim_end_matches("@openssh.com").to_owned();
@@ -98,12 +98,12 @@ fn words(list: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn order_is_certificates_then_the_agent_s_then_files() {
+fn order_is_certificates_then_agent_keys_then_files() {
     let place = Place::new();
     let (a, b) = (place.key("a"), place.key("b"));
-    let stranger = PrivateKey::generate(KeyType::EcdsaP256, None).expect("a key");
+    let other = PrivateKey::generate(KeyType::EcdsaP256, None).expect("a key");
     place.public("named-cert.pub", &certificate(a.public(), 1));
-    let replies = vec![Reply::Identities(vec![entry(stranger.public(), "stranger"), entry(b.public(), "b")])];
+    let replies = vec![Reply::Identities(vec![entry(other.public(), "other"), entry(b.public(), "b")])];
     let peer = crate::agent::scripted(&place.path("agent"), replies);
     let mut config = place.config(&["a", "b"]);
     config.certificates = vec![place.path("named-cert.pub")];
@@ -111,7 +111,7 @@ fn order_is_certificates_then_the_agent_s_then_files() {
     let (identities, _) = gather(config);
     assert_eq!(
         shown(&identities),
-        words(&[("named-cert.pub", "certificate"), ("b", "agent"), ("stranger", "agent"), ("a", "loaded")])
+        words(&[("named-cert.pub", "certificate"), ("b", "agent"), ("other", "agent"), ("a", "loaded")])
     );
     // The certificate signs with the file of its key.
     assert_eq!(identities.signer(0), Some(3));
@@ -127,18 +127,18 @@ fn a_certificate_beside_a_key_file_follows_it() {
     place.public("a-cert.pub", &certificate(a.public(), 1));
     place.public("b-cert.pub", &certificate(b.public(), 2));
     let (identities, _) = gather(place.config(&["a", "b"]));
-    // One for hosts is none of ours.
+    // A host certificate is ignored.
     assert_eq!(shown(&identities), words(&[("a", "loaded"), ("a", "certificate"), ("b", "loaded")]));
     assert_eq!(identities.signer(1), Some(0));
 }
 
 #[test]
-fn a_certificate_in_the_place_of_the_public_key_is_what_is_shown() {
+fn certificate_in_the_pub_file_replaces_the_plain_key() {
     let place = Place::new();
     let (a, b, c) = (place.key("a"), place.key("b"), place.key("c"));
     let shown_for_a = certificate(a.public(), 1);
     place.public("a.pub", &shown_for_a);
-    // One that is for another key, or for hosts, changes nothing.
+    // A certificate for another key, or for hosts, is ignored.
     place.public("b.pub", &certificate(a.public(), 1));
     place.public("c.pub", &certificate(c.public(), 2));
     let mut config = place.config(&["a", "b", "c"]);
@@ -157,7 +157,7 @@ fn a_certificate_in_the_place_of_the_public_key_is_what_is_shown() {
 }
 
 #[test]
-fn identities_only_keeps_the_agent_to_what_is_named_public_files_included() {
+fn identities_only_limits_the_agent_to_named_keys() {
     let place = Place::new();
     let (named, other) = (place.key("named"), place.key("other"));
     let mut fields = Vec::new();
@@ -180,7 +180,7 @@ fn identities_only_keeps_the_agent_to_what_is_named_public_files_included() {
 }
 
 #[test]
-fn the_agent_is_bound_to_the_session_before_it_is_asked_anything() {
+fn agent_is_bound_to_the_session_first() {
     let place = Place::new();
     let peer =
         crate::agent::scripted(&place.path("agent"), vec![Reply::Failure, Reply::Identities(Vec::new())]);
@@ -191,7 +191,7 @@ fn the_agent_is_bound_to_the_session_before_it_is_asked_anything() {
         session_id: b"session".to_vec(),
         signature: b"signature".to_vec(),
     });
-    // Agents that do not know the extension are used all the same.
+    // An agent without the extension is used all the same.
     let (identities, _) = gather(config);
     drop(identities);
     let asked = peer.join().expect("agent");
@@ -209,7 +209,7 @@ fn the_agent_is_bound_to_the_session_before_it_is_asked_anything() {
 }
 
 #[test]
-fn keys_that_logged_in_are_added_as_configured() {
+fn add_keys_to_agent_adds_keys_that_logged_in() {
     let place = Place::new();
     let key = place.key("a");
     let add = |config: AddKeysToAgent, answers: &[&str]| {
@@ -228,7 +228,7 @@ fn keys_that_logged_in_are_added_as_configured() {
         identities.add_to_agent(0, &mut log);
         drop(identities);
         asking.join().expect("agent");
-        // Wakes an agent that nobody came to.
+        // Ends the wait of an agent that got no connection.
         let _ = std::os::unix::net::UnixStream::connect(&path);
         (adding.join().expect("agent"), ui.asked)
     };

@@ -1,7 +1,8 @@
-//! Host-based authentication (RFC 4252 section 9): this host vouches for its user.
+//! Host-based authentication (RFC 4252 section 9): the client host vouches for its user.
 //!
-//! The host's private keys are root's. A helper that runs as root, `lhssh-keysign`, signs with them, and only what says truly
-//! which host and user it is for. The conversation with it is OpenSSH's, so either end may be OpenSSH's.
+//! Only root can read the host's private keys. A helper that runs as root, `lhssh-keysign`, signs with them,
+//! but only data that names this host and user truthfully. The protocol with it is OpenSSH's, so either end
+//! may be OpenSSH's.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -17,7 +18,7 @@ use crate::log::Log;
 
 /// The helper's name.
 const HELPER: &str = "lhssh-keysign";
-/// Where the helper may be, ours or OpenSSH's, where it is not beside the program itself.
+/// Paths of our helper and OpenSSH's, tried if there is none beside the program itself.
 const HELPERS: [&str; 5] = [
     "/usr/libexec/lhssh-keysign",
     "/usr/lib/longhaul/lhssh-keysign",
@@ -26,16 +27,16 @@ const HELPERS: [&str; 5] = [
     "/usr/libexec/ssh-keysign",
 ];
 
-/// What has been tried, and what is left.
+/// The keys that are left to try.
 pub(super) struct HostBased {
     /// Keys and algorithms, the next one last.
     left: Vec<(PublicKey, String)>,
-    /// This host's name with the dot at its end.
+    /// This host's name with a trailing dot.
     host: String,
     local_user: String,
 }
 
-/// A request that only lacks its signature.
+/// A request without its signature.
 pub(super) struct Offer {
     pub(super) key: PublicKey,
     pub(super) algorithm: String,
@@ -51,7 +52,7 @@ impl Offer {
 }
 
 impl HostBased {
-    /// Looks for the host's keys: certificates before plain keys. `accepted` decides about the order of the algorithms.
+    /// Finds the host's keys: certificates before plain keys. `accepted` gives the order of the algorithms.
     pub(super) fn new(accepted: &[String], local_user: &str, connection: BorrowedFd<'_>) -> Self {
         let keys = host_keys();
         let mut left: Vec<(PublicKey, String)> = Vec::new();
@@ -82,13 +83,13 @@ fn host_keys() -> Vec<PublicKey> {
     keys
 }
 
-/// The first helper there is.
+/// The first helper that exists.
 fn helper() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(HELPER)));
     beside.into_iter().chain(HELPERS.iter().map(PathBuf::from)).find(|path| path.is_file())
 }
 
-/// Has the helper sign `data`. It learns from the connection's own descriptor which host this is.
+/// Makes the helper sign `data`. The helper takes this host's address from the connection's descriptor.
 pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -> Option<Vec<u8>> {
     let Some(path) = helper() else {
         log.error("ssh_keysign: not installed: no such helper");
@@ -105,14 +106,14 @@ pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -
 
 fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| crate::dial::errno_text(&error);
-    // A copy that the helper inherits; ours is closed when it runs.
+    // A copy that the helper inherits; ours is closed once it runs.
     let inherited = rustix::io::dup(connection).map_err(|error| failed(error.into()))?;
     let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| "no descriptor".to_owned())?;
     let message = keysign::request(number, data);
     let mut child =
         Command::new(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     drop(inherited);
-    // A helper that refuses reads nothing and says why on standard error.
+    // A helper that refuses reads nothing and reports the reason on standard error.
     let sent = child.stdin.take().map(|mut stdin| stdin.write_all(&message));
     let mut answer = Vec::new();
     let stdout = child.stdout.take();
@@ -132,20 +133,20 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn program(folder: &Path, script: &str) -> PathBuf {
-        let path = folder.join("helper");
+    fn program(directory: &Path, script: &str) -> PathBuf {
+        let path = directory.join("helper");
         std::fs::write(&path, format!("#!/bin/sh\n{script}")).expect("written");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
         path
     }
 
     #[test]
-    fn the_helper_gets_descriptor_and_data_and_is_believed_what_is_well_formed() {
-        let folder = tempfile::tempdir().expect("folder");
+    fn helper_gets_descriptor_and_data_and_its_reply_is_checked() {
+        let directory = tempfile::tempdir().expect("directory");
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
-        let ask = |script: &str| ask(&program(folder.path(), script), b"data", ours.as_fd());
-        // Version 2, "signed"; what came in is kept for a look, and so is where the descriptor leads.
-        let request = folder.path().join("request");
+        let ask = |script: &str| ask(&program(directory.path(), script), b"data", ours.as_fd());
+        // Version 2, "signed". The request is kept for the test, and so is the target of the descriptor.
+        let request = directory.path().join("request");
         let script = format!(
             "head -c 17 >{0}; n=$(od -An -tu1 -j8 -N1 {0}); readlink /proc/self/fd/$((n)) >{0}.fd\n\
              printf '\\0\\0\\0\\013\\002\\0\\0\\0\\006signed'",

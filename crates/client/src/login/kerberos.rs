@@ -1,4 +1,4 @@
-//! Logging in by Kerberos (RFC 4462 section 3): the user's ticket for the host instead of a key or password.
+//! Kerberos authentication (RFC 4462 section 3): the user's ticket for the host replaces a key or password.
 
 use lh_sys::gssapi::{Initiator, KERBEROS, Step};
 
@@ -6,15 +6,16 @@ use super::Login;
 use crate::error::ClientError;
 use crate::log::{Log, sanitise};
 
-/// A dialogue with the host's library.
+/// A GSSAPI dialogue with the host.
 pub(super) struct Dialogue {
     initiator: Initiator,
-    /// What to say next. The first token is made before the server is asked, because it shows whether there are credentials.
+    /// The next token. The first one is made before the server is asked, because it shows whether there are
+    /// credentials.
     step: Step,
 }
 
 impl Login<'_> {
-    /// Offers Kerberos. False: it has been tried, or there are no credentials, or none for this host.
+    /// Offers Kerberos. False if it has been tried, or there are no credentials for this host.
     pub(super) fn try_kerberos(&mut self, log: &mut Log<'_>) -> bool {
         if std::mem::replace(&mut self.tried_kerberos, true) {
             return false;
@@ -37,7 +38,7 @@ impl Login<'_> {
         true
     }
 
-    /// The server takes part, by the mechanism it names.
+    /// The server accepts the method, with the mechanism that it names.
     pub(super) fn begin_dialogue(&mut self, mechanism: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
         if mechanism != KERBEROS {
             log.debug(|| "Server returned different OID than expected".to_owned());
@@ -46,11 +47,11 @@ impl Login<'_> {
         self.speak(log)
     }
 
-    /// The server's library has said something.
+    /// Handles a token from the server.
     pub(super) fn go_on(&mut self, token: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
         let Some(dialogue) = &mut self.dialogue else { return self.next_method(log) };
         if dialogue.step.complete {
-            // Ours has nothing more to say to it, and the checksum is on its way.
+            // Our side is complete, and the checksum has been sent.
             return Err(ClientError::Lost("GSSAPI token after the end of the dialogue".to_owned()));
         }
         match dialogue.initiator.step(token) {

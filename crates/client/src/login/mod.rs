@@ -1,11 +1,12 @@
-//! Logging in: which method next, with which key or question, in OpenSSH's order and words.
+//! The login: which method next, with which key or answer, in OpenSSH's order and words.
 //!
-//! The conversation itself is `lh_auth`'s machine. This file decides: it keeps what has been tried, so that every
-//! method is left once it has nothing more to offer, and ends with the list of methods the server still wanted.
+//! `lh_auth` has the state machine of the protocol. This module decides: it tracks what has been tried, drops
+//! each method that has nothing more to offer, and ends with the list of methods that the server still
+//! accepts.
 //!
-//! One difference from OpenSSH: a key whose private half lies in memory unencrypted is signed with at once
-//! instead of being offered first. The signature costs less than the round trip it saves, most of all on the
-//! long paths this suite is for.
+//! One difference from OpenSSH: with an unencrypted private key in memory it signs at once instead of
+//! offering the key first. The signature costs less than the round trip that it saves, above all on long
+//! paths.
 
 mod hostbased;
 mod kerberos;
@@ -26,43 +27,43 @@ use crate::error::ClientError;
 use crate::identity::{Identities, IdentityConfig, SignFailure, short_type};
 use crate::log::{Log, sanitise};
 
-/// The packets of one connection, seen from here.
+/// The packets of one connection, as the login uses them.
 pub(crate) trait Packets {
-    /// Where requests go.
+    /// The sink for requests.
     fn sink(&mut self) -> &mut dyn PacketSink;
-    /// The next payload; sends what is queued and waits.
+    /// Sends what is queued, then waits for the next payload.
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError>;
-    /// The value of the server's `server-sig-algs`, if it sent one (it may come late).
+    /// The value of the server's `server-sig-algs`, if any (it may arrive late).
     fn server_sig_algs(&self) -> Option<String>;
-    /// The host key that signatures are to name, if the server understands that (it may say so late) and the
-    /// configuration wants it: such a signature is worth nothing to another host.
+    /// The host key that signatures must include, if the server supports that (it may announce it late) and
+    /// the configuration wants it. Such a signature is useless at another host.
     fn bound_host_key(&self) -> Option<Vec<u8>>;
-    /// The server is known to take requests one after the other however many come at once, and has said what it has to say before
-    /// the first.
+    /// True if the server is known to handle requests in sequence however many arrive at once, and has sent
+    /// its extension information.
     fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError>;
-    /// The server has said that keys are a way to log in there for users in general.
+    /// True if the server has announced that users in general may log in with keys.
     fn wants_keys(&self) -> bool {
         false
     }
-    /// The last request may log the user in: what is to be said on channels may follow it.
+    /// Allows channel messages behind the last request, which may log the user in.
     fn speak_early(&mut self) {}
-    /// It has not logged the user in.
+    /// Drops those messages: the request did not log the user in.
     fn early_dropped(&mut self) {}
-    /// The descriptor that the packets come from, where there is one.
+    /// The descriptor of the connection, if there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// How to log in.
+/// The settings of a login.
 #[derive(Debug, Clone)]
 pub(crate) struct LoginConfig {
     pub(crate) user: String,
-    /// The host as prompts and messages name it.
+    /// The host's name in prompts and messages.
     pub(crate) host: String,
-    /// `HostKeyAlias`, which takes the host's place in prompts.
+    /// `HostKeyAlias`, which replaces the host's name in prompts.
     pub(crate) alias: Option<String>,
-    /// Where the connection goes, for the "Authenticated to" line: `[IP]:PORT` or `via proxy`.
+    /// The peer in the "Authenticated to" line: `[IP]:PORT` or `via proxy`.
     pub(crate) peer: String,
-    /// Methods in order of preference that the configuration allows.
+    /// Allowed methods, in order of preference.
     pub(crate) methods: Vec<String>,
     pub(crate) password_prompts: u32,
     pub(crate) kbd_interactive_devices: String,
@@ -70,11 +71,11 @@ pub(crate) struct LoginConfig {
     pub(crate) pubkey_algorithms: Vec<String>,
     /// `HostbasedAcceptedAlgorithms`.
     pub(crate) hostbased_algorithms: Vec<String>,
-    /// Who the user is on this host.
+    /// The user's name on this host.
     pub(crate) local_user: String,
     /// `GSSAPIDelegateCredentials`.
     pub(crate) delegate: bool,
-    /// Smallest RSA key used, bits.
+    /// Smallest RSA key that is used, bits.
     pub(crate) required_rsa_size: u32,
     pub(crate) identities: IdentityConfig,
 }
@@ -82,7 +83,7 @@ pub(crate) struct LoginConfig {
 /// Logs in.
 ///
 /// # Errors
-/// [`ClientError::Denied`] with the line to show, or what ended the connection.
+/// [`ClientError::Denied`] with the error message, or the error that ended the connection.
 pub(crate) fn log_in(
     packets: &mut dyn Packets,
     machine: Machine,
@@ -113,26 +114,26 @@ struct Login<'a> {
     packets: &'a mut dyn Packets,
     machine: Machine,
     config: &'a LoginConfig,
-    /// Found when publickey is first tried: the agent and the disk are not asked in vain.
+    /// Found when publickey is first tried, so that the agent and the disk are not read in vain.
     identities: Option<Identities>,
     next_key: usize,
     passwords: u32,
     interactive: u32,
     /// The last keyboard-interactive request had at least one question.
     tried_interactive: bool,
-    /// Methods that have nothing more to offer.
+    /// Methods with nothing left to try.
     spent: Vec<&'static str>,
-    /// Methods the server named last.
+    /// The methods in the server's last reply.
     offered: Vec<String>,
     /// The method of the last request.
     method: &'static str,
     /// The identity of the last publickey request.
     used_key: Option<usize>,
-    /// What this host can still vouch with; found when it is first asked for.
+    /// The keys left for host-based authentication; found at its first use.
     host_based: Option<HostBased>,
-    /// Kerberos has had its turn: it would come to the same again.
+    /// Kerberos was tried; a second try would end alike.
     tried_kerberos: bool,
-    /// With the host's library.
+    /// The GSSAPI dialogue in progress.
     dialogue: Option<Dialogue>,
 }
 
@@ -182,7 +183,7 @@ impl Login<'_> {
                             "Authenticated using \"{}\" with partial success.",
                             self.method
                         ));
-                        // What worked once may be wanted again, with another key or password.
+                        // After a partial success a method may be wanted again, with another key or password.
                         self.spent.clear();
                         self.passwords = 0;
                         self.interactive = 0;
@@ -210,9 +211,10 @@ impl Login<'_> {
         }
     }
 
-    /// Sends the first request of all, and the first key behind it, without waiting in between: round trips are what a login over a
-    /// long path takes. What is sent is the same, in the same order. The key only where the user has named it for this host, or the
-    /// server has said that it wants keys: servers that want none count it among the failures that they allow.
+    /// Sends the first request (`none`) and the first key without waiting in between: round trips dominate a
+    /// login over a long path. Content and order stay unchanged. The key is sent only if the user has
+    /// configured it for this host, or the server has announced that it wants keys: other servers count it as
+    /// one of the allowed failures.
     fn go_ahead(&mut self, log: &mut Log<'_>) {
         self.machine.ahead(self.packets.sink());
         let config = self.config;
@@ -221,11 +223,11 @@ impl Login<'_> {
         }
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
-        // Nobody is asked for a passphrase before it is known that a key is wanted.
+        // The user must not be asked for a passphrase before a key is known to be wanted.
         let wanted = self.packets.wants_keys();
         let Some(first) = identities.list.first().filter(|first| first.explicit || wanted) else { return };
-        // What counts for this user the server may say only with its answer to `none`. With RSA that decides how to sign; with
-        // another key, whether to.
+        // The server may send its algorithms for this user only with the reply to `none`. For RSA they decide
+        // how to sign; for other key types, whether to.
         let server = self.packets.server_sig_algs();
         let one_way = first.public.as_ref().is_some_and(|public| {
             public.plain().key_type() != "ssh-rsa"
@@ -236,14 +238,14 @@ impl Login<'_> {
         }
     }
 
-    /// The last request has been accepted; if it was a key from a file, the agent may be to have it.
+    /// After the last request was accepted: a key from a file may be added to the agent.
     fn key_was_good(&self, log: &mut Log<'_>) {
         if let (PUBLICKEY, Some(index), Some(identities)) = (self.method, self.used_key, &self.identities) {
             identities.add_to_agent(index, log);
         }
     }
 
-    /// The next event; banners are shown on the way.
+    /// The next event other than a banner; banners are shown.
     fn event(&mut self, log: &mut Log<'_>) -> Result<Event, ClientError> {
         loop {
             let payload = self.packets.next(log)?;
@@ -264,7 +266,8 @@ impl Login<'_> {
             else {
                 continue;
             };
-            // A server that names none does not say that there are none, and as with ssh each is tried: ssh2 for Node.js is such a one.
+            // An empty list does not mean that there are no methods; as in ssh, each is tried. ssh2 for
+            // Node.js sends one.
             let offered = self.offered.is_empty() || self.offered.contains(method);
             if !offered || self.spent.contains(&known) {
                 continue;
@@ -295,7 +298,7 @@ impl Login<'_> {
         ))
     }
 
-    /// Offers the next key that can be used. False: there is none left.
+    /// Offers the next usable key. False if none is left.
     fn try_key(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         let count = self
@@ -311,7 +314,7 @@ impl Login<'_> {
         false
     }
 
-    /// Offers the next key, or signs with it at once where that needs nobody. False: it cannot be used.
+    /// Offers the next key, or signs with it at once if that needs no user. False if the key is unusable.
     fn try_next_key(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         let server = self.packets.server_sig_algs();
@@ -361,7 +364,7 @@ impl Login<'_> {
         true
     }
 
-    /// Lets this host vouch for the user, with its next key. False: there is none left, or nobody signs with one.
+    /// Sends the next host-based request. False if no key is left, or none can sign.
     fn try_host_based(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         loop {
@@ -388,7 +391,7 @@ impl Login<'_> {
         }
     }
 
-    /// The server would take the key that was offered last: sign, or go on with the next.
+    /// The server accepts the key that was offered last: signs, or continues with the next key.
     fn sign_accepted(&mut self, algorithm: &str, key: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
         let hash = self.config.identities.fingerprint;
         if let (Some(index), Some(identities)) = (self.used_key, &mut self.identities) {
@@ -404,7 +407,8 @@ impl Login<'_> {
                 }
             }
         }
-        // No signature: the server keeps waiting for a request, so the next method goes out without an answer.
+        // Without a signature the server keeps waiting for a request, so the next method is sent without its
+        // reply.
         self.next_method(log)
     }
 
@@ -444,7 +448,7 @@ impl Login<'_> {
     }
 
     fn try_interactive(&mut self) -> bool {
-        // A server that answers without asking anything would be asked for ever.
+        // Ends the loop with a server that never asks anything.
         if self.interactive >= self.config.password_prompts
             || (self.interactive > 0 && !self.tried_interactive)
         {
@@ -474,7 +478,7 @@ impl Login<'_> {
             self.tried_interactive = true;
             let text = format!("({}@{}) {}", self.config.user, self.shown_host(), sanitise(&prompt.text));
             let answer = if prompt.echo { log.ask(&text) } else { log.ask_secret(&text) };
-            // Without anybody to ask, an empty answer moves the server on to its refusal.
+            // With no way to ask the user, an empty answer makes the server continue to its refusal.
             answers.push(answer.unwrap_or_default());
         }
         let answers: Vec<&[u8]> = answers.iter().map(|answer| answer.as_bytes()).collect();
@@ -487,10 +491,11 @@ impl Login<'_> {
     }
 }
 
-/// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server says it takes
-/// (RFC 8308 section 3.1; a certificate is as good as the plain name there). A server that says nothing is old, and
-/// old servers know only the key's own name; for RSA that is SHA-1, so unless the configuration asks for it a SHA-2
-/// form is tried all the same. Other keys have one algorithm, which is offered whatever the server lists.
+/// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server
+/// announces (RFC 8308 section 3.1; the plain name covers a certificate). A server without an announcement is
+/// old and knows only the key's own name. For RSA that is SHA-1, so unless the configuration asks for it a
+/// SHA-2 form is tried all the same. Other keys have one algorithm, which is offered whatever the server
+/// lists.
 fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
     let mut usable =
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));

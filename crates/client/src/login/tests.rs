@@ -11,7 +11,7 @@ use super::*;
 use crate::testing::FakeUi;
 use crate::ui::LogLevel;
 
-/// A server that answers from a list.
+/// A server with prepared answers.
 #[derive(Default)]
 struct Script {
     answers: VecDeque<Vec<u8>>,
@@ -19,10 +19,10 @@ struct Script {
     sig_algs: Option<String>,
     bound: Option<Vec<u8>>,
     several: bool,
-    /// How much had been sent when the first answer was waited for.
+    /// Number of packets sent before the first wait for an answer.
     before: Option<usize>,
     wants_keys: bool,
-    /// What was asked for about messages for channels.
+    /// Calls about early channel messages.
     early: Vec<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Packets for Script {
     }
 
     fn speak_early(&mut self) {
-        self.early.push("said");
+        self.early.push("sent");
     }
 
     fn early_dropped(&mut self) {
@@ -70,7 +70,7 @@ impl Script {
         Self { answers: all, ..Self::default() }
     }
 
-    /// Method names of what was sent, the service request left out.
+    /// Method names of the sent requests.
     fn methods(&self) -> Vec<String> {
         let request = |payload: &Vec<u8>| match UserauthRequest::decode(payload) {
             Ok(request) => String::from_utf8_lossy(request.method).into_owned(),
@@ -127,7 +127,7 @@ fn config() -> LoginConfig {
     }
 }
 
-/// Logs in against the script, with these answers from the user.
+/// Logs in to the scripted server, with these answers from the user.
 fn run(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<(), String>, FakeUi) {
     let mut ui = FakeUi::answering(answers);
     let machine = Machine::new(&config.user, b"session", None);
@@ -135,18 +135,18 @@ fn run(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<(
     (result.map_err(|error| error.to_string()), ui)
 }
 
-fn key_file(folder: &tempfile::TempDir, name: &str, passphrase: Option<&str>) -> std::path::PathBuf {
+fn key_file(directory: &tempfile::TempDir, name: &str, passphrase: Option<&str>) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
     let text = key.to_openssh("", passphrase.map(|text| (text.as_bytes(), 1))).expect("a key file");
-    let path = folder.path().join(name);
+    let path = directory.path().join(name);
     std::fs::write(&path, text.as_bytes()).expect("written");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode");
     path
 }
 
 #[test]
-fn a_server_that_names_no_method_is_tried_with_all() {
+fn empty_method_list_means_trying_all_methods() {
     let refused = || failure("", false);
     let mut script = Script::new(vec![refused(), refused(), success()]);
     let (result, _) = run(&mut script, &config(), &["right"]);
@@ -155,7 +155,7 @@ fn a_server_that_names_no_method_is_tried_with_all() {
 }
 
 #[test]
-fn passwords_are_asked_for_three_times() {
+fn password_is_asked_for_three_times() {
     let refused = || failure("password", false);
     let mut script = Script::new(vec![refused(), refused(), refused(), refused()]);
     let (result, ui) = run(&mut script, &config(), &["a", "b", "c", "d"]);
@@ -174,7 +174,7 @@ fn a_banner_is_shown_without_its_escape_sequences() {
 }
 
 #[test]
-fn questions_are_asked_with_user_and_host_in_front() {
+fn questions_are_prefixed_with_user_and_host() {
     let mut script = Script::new(vec![
         failure("keyboard-interactive,password", false),
         question("Token", &[("Code: ", true), ("PIN: ", false)]),
@@ -189,19 +189,19 @@ fn questions_are_asked_with_user_and_host_in_front() {
 }
 
 #[test]
-fn a_server_that_asks_nothing_is_not_asked_for_ever() {
+fn server_that_asks_nothing_ends_the_method() {
     let again = || failure("keyboard-interactive", false);
     let mut script = Script::new(vec![again(), question("", &[]), again()]);
     let (result, _) = run(&mut script, &config(), &[]);
     assert_eq!(result, Err("me@h.example: Permission denied (keyboard-interactive).".to_owned()));
 }
 
-/// The server says that it takes such signatures after the key exchange, when the login has begun.
+/// The server announces support for such signatures after the key exchange, during the login.
 #[test]
-fn signatures_name_the_host_as_soon_as_the_server_understands_it() {
-    let folder = tempfile::tempdir().expect("folder");
+fn signatures_include_the_host_once_the_server_supports_it() {
+    let directory = tempfile::tempdir().expect("directory");
     let mut config = config();
-    config.identities.files = vec![key_file(&folder, "id", None)];
+    config.identities.files = vec![key_file(&directory, "id", None)];
     let mut script = Script::new(vec![failure("publickey", false), success()]);
     script.bound = Some(b"host key".to_vec());
     let (result, _) = run(&mut script, &config, &[]);
@@ -210,10 +210,10 @@ fn signatures_name_the_host_as_soon_as_the_server_understands_it() {
 }
 
 #[test]
-fn two_factors_in_a_row() {
-    let folder = tempfile::tempdir().expect("folder");
+fn two_factors_in_sequence_log_in() {
+    let directory = tempfile::tempdir().expect("directory");
     let mut config = config();
-    config.identities.files = vec![key_file(&folder, "id", None)];
+    config.identities.files = vec![key_file(&directory, "id", None)];
     let mut script = Script::new(vec![failure("publickey", false), failure("password", true), success()]);
     let (result, ui) = run(&mut script, &config, &["secret"]);
     assert_eq!(result, Ok(()));
@@ -222,19 +222,19 @@ fn two_factors_in_a_row() {
 }
 
 #[test]
-fn a_locked_key_is_offered_before_its_passphrase_is_asked_for() {
-    let folder = tempfile::tempdir().expect("folder");
-    let locked = key_file(&folder, "locked", Some("open"));
+fn encrypted_key_is_offered_before_the_passphrase_prompt() {
+    let directory = tempfile::tempdir().expect("directory");
+    let locked = key_file(&directory, "locked", Some("open"));
     let mut config = config();
     config.identities.files = vec![locked.clone()];
     let prompt = format!("Enter passphrase for key '{}': ", locked.display());
-    // Refused: nobody is asked.
+    // Refused: no prompt.
     let refused = failure("publickey", false);
     let mut script = Script::new(vec![refused.clone(), refused.clone()]);
     let (result, ui) = run(&mut script, &config, &["open"]);
     assert_eq!(result, Err("me@h.example: Permission denied (publickey).".to_owned()));
     assert!(ui.asked.is_empty());
-    // Accepted: asked until it is right.
+    // Accepted: prompts until the passphrase is right.
     let text = std::fs::read(&locked).expect("key file");
     let public = PrivateKey::parse_public(&text).expect("public half");
     let accepted = UserauthPkOk::new(b"ssh-ed25519", public.blob()).to_payload();
@@ -243,7 +243,7 @@ fn a_locked_key_is_offered_before_its_passphrase_is_asked_for() {
     assert_eq!(result, Ok(()));
     assert_eq!(ui.asked, [prompt.clone(), prompt.clone()]);
     assert_eq!(script.methods(), ["none", "publickey", "publickey"]);
-    // Never right: the next method has its turn, without waiting for an answer that cannot come.
+    // Never right: the next method follows at once, without waiting for a reply that cannot come.
     let mut script = Script::new(vec![failure("publickey,password", false), accepted, success()]);
     let (result, ui) = run(&mut script, &config, &["a", "b", "c", "password"]);
     assert_eq!(result, Ok(()));
@@ -252,10 +252,10 @@ fn a_locked_key_is_offered_before_its_passphrase_is_asked_for() {
 }
 
 #[test]
-fn an_offer_the_server_makes_up_signs_nothing() {
-    let folder = tempfile::tempdir().expect("folder");
+fn invented_pk_ok_gets_no_signature() {
+    let directory = tempfile::tempdir().expect("directory");
     let mut config = config();
-    config.identities.files = vec![key_file(&folder, "locked", Some("open"))];
+    config.identities.files = vec![key_file(&directory, "locked", Some("open"))];
     let other = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
     let accepted = UserauthPkOk::new(b"ssh-ed25519", other.public().blob()).to_payload();
     let mut script = Script::new(vec![failure("publickey", false), accepted]);
@@ -265,7 +265,7 @@ fn an_offer_the_server_makes_up_signs_nothing() {
 }
 
 #[test]
-fn rsa_keys_use_what_the_server_names() {
+fn rsa_keys_use_the_algorithms_of_the_server() {
     let key = PrivateKey::generate(KeyType::Rsa, Some(2048)).expect("a key");
     let choose = |allowed: &[&str], server: Option<&str>| {
         let allowed: Vec<String> = allowed.iter().map(|&name| name.to_owned()).collect();
@@ -275,11 +275,11 @@ fn rsa_keys_use_what_the_server_names() {
     assert_eq!(choose(&modern, Some("ssh-ed25519,rsa-sha2-256")).as_deref(), Some("rsa-sha2-256"));
     assert_eq!(choose(&modern, Some("ssh-ed25519")), None);
     assert_eq!(choose(&modern, None).as_deref(), Some("rsa-sha2-512"));
-    // SHA-1 only where the configuration asks for it, and then it is what an old server knows.
+    // SHA-1 only if the configuration asks for it; an old server then knows it.
     assert_eq!(choose(&["rsa-sha2-512", "ssh-rsa"], None).as_deref(), Some("ssh-rsa"));
 }
 
-/// Keys that the user has named (or that lie where keys do), for a server that bears several requests at once.
+/// A login with a configured key (or a default one, if not `explicit`).
 fn with_key(key: std::path::PathBuf, explicit: bool) -> LoginConfig {
     let mut config = config();
     config.identities.files = vec![key];
@@ -288,54 +288,54 @@ fn with_key(key: std::path::PathBuf, explicit: bool) -> LoginConfig {
 }
 
 #[test]
-fn a_key_that_was_named_goes_out_with_the_first_request() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = with_key(key_file(&folder, "k", None), true);
+fn configured_key_is_sent_with_the_first_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = with_key(key_file(&directory, "k", None), true);
     let mut script = Script { several: true, ..Script::new(vec![failure("publickey", false), success()]) };
     let (result, _) = run(&mut script, &config, &[]);
     assert_eq!(result, Ok(()));
     assert_eq!(script.methods(), ["none", "publickey"]);
     assert_eq!(script.before, Some(3), "service, none and the key wait for nothing");
-    // The same to a server that is not known to bear it.
+    // A server not known to handle several requests at once.
     let mut script = Script::new(vec![failure("publickey", false), success()]);
     assert_eq!(run(&mut script, &config, &[]).0, Ok(()));
     assert_eq!((script.before, script.methods()), (Some(1), vec!["none".to_owned(), "publickey".to_owned()]));
 }
 
-/// A server that has said that keys are a way to log in there for users in general, and bears what follows one.
+/// A server that announces that it wants keys, and accepts what follows one.
 ///
 /// Covers: wire first-flight@longhaul
 #[test]
-fn a_key_that_nobody_named_goes_out_with_the_first_request_where_keys_are_wanted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = with_key(key_file(&folder, "k", None), false);
+fn default_key_is_sent_first_if_the_server_wants_keys() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = with_key(key_file(&directory, "k", None), false);
     let answers = || vec![failure("publickey", false), failure("publickey", false)];
     let mut script = Script { several: true, wants_keys: true, ..Script::new(answers()) };
     assert!(run(&mut script, &config, &[]).0.is_err());
     assert_eq!((script.before, script.methods()), (Some(3), vec!["none".to_owned(), "publickey".to_owned()]));
-    // What is said early stands behind the signature, and is dropped with it, not with `none`.
-    assert_eq!(script.early, ["said", "dropped"]);
+    // Early channel messages follow the signature, and are dropped with it, not with `none`.
+    assert_eq!(script.early, ["sent", "dropped"]);
 }
 
 #[test]
-fn what_follows_a_key_that_is_refused_is_what_always_follows() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = with_key(key_file(&folder, "k", None), true);
+fn refused_first_key_continues_the_normal_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = with_key(key_file(&directory, "k", None), true);
     let refused = || failure("publickey,password", false);
     let mut script = Script { several: true, ..Script::new(vec![refused(), refused(), success()]) };
     let (result, ui) = run(&mut script, &config, &["right"]);
     assert_eq!(result, Ok(()));
     assert_eq!(ui.asked, ["me@h.example's password: "]);
     assert_eq!(script.methods(), ["none", "publickey", "password"]);
-    // A server that lets in without anything answers once.
+    // A server that accepts `none` replies once.
     let mut script = Script { several: true, ..Script::new(vec![success()]) };
     assert_eq!(run(&mut script, &config, &[]).0, Ok(()));
 }
 
 #[test]
-fn keys_that_nobody_named_are_not_shown_unasked() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let plain = key_file(&folder, "plain", None);
+fn default_keys_are_not_offered_unasked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plain = key_file(&directory, "plain", None);
     for config in [
         with_key(plain.clone(), false),
         LoginConfig { methods: vec!["password".to_owned()], ..with_key(plain.clone(), true) },
@@ -347,8 +347,8 @@ fn keys_that_nobody_named_are_not_shown_unasked() {
         assert_eq!(script.methods(), ["none", "password"]);
         assert_eq!(script.before, Some(2), "only the first request waits for nothing");
     }
-    // A named one that is locked is offered: nobody is asked for its passphrase before a server wants it.
-    let config = with_key(key_file(&folder, "locked", Some("secret")), true);
+    // A configured encrypted key is offered without a passphrase prompt until the server wants it.
+    let config = with_key(key_file(&directory, "locked", Some("secret")), true);
     let refused = || failure("publickey", false);
     let mut script = Script { several: true, ..Script::new(vec![refused(), refused()]) };
     let (result, ui) = run(&mut script, &config, &["secret"]);

@@ -1,4 +1,5 @@
-//! The client: asks a master, hands over descriptors, waits for the end. All of it blocks; there is nothing else to do.
+//! The mux client: sends requests to a master, passes descriptors, waits for the end. All calls block; there
+//! is nothing else to do.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,10 +12,10 @@ use lh_driver::{Target, error_words};
 
 use super::wire::{self, Kind, NewSession, Reply, Request, Said};
 
-/// A master that does not greet for so long is stopped or stuck.
+/// Time limit for the master's greeting; one that exceeds it is stopped or stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why a master did not do what it was asked.
+/// Why a master's request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MuxError {
     /// The control connection failed.
@@ -23,27 +24,27 @@ pub enum MuxError {
     /// The master broke the protocol.
     #[error("master said something unexpected: {0}")]
     Protocol(String),
-    /// It speaks another version.
+    /// The master speaks another version.
     #[error("unsupported multiplexing protocol version {0} (expected {version})", version = wire::VERSION)]
     Version(u32),
-    /// It is not allowed.
+    /// The master does not allow it.
     #[error("{0}")]
     Denied(String),
-    /// It is not possible.
+    /// The master could not do it.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Why there is no master at a path.
+/// Why no master is reachable at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("{}", error_words(.0))]
     Missing(io::Error),
-    /// A socket is there and nobody behind it: a master that has died.
+    /// A socket without a listener: its master has died.
     #[error("{}", error_words(.0))]
     Stale(io::Error),
-    /// Something else.
+    /// Any other error.
     #[error("{}", error_words(.0))]
     Other(io::Error),
 }
@@ -51,9 +52,9 @@ pub enum ConnectError {
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// With this status.
+    /// With this exit status.
     Exit(u32),
-    /// The master has gone, or the program was killed.
+    /// The master has exited, or the program was killed.
     Lost,
 }
 
@@ -63,15 +64,15 @@ pub struct MuxClient {
     socket: UnixStream,
     next: u32,
     pid: u32,
-    /// It answers questions about the connection.
+    /// The master answers [`Request::Information`].
     information: bool,
 }
 
 impl MuxClient {
-    /// Connects and nothing more.
+    /// Connects, without a greeting.
     ///
     /// # Errors
-    /// There is no master.
+    /// No master is reachable.
     pub fn connect(path: &Path) -> Result<Self, ConnectError> {
         let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ConnectError::Missing(error),
@@ -84,11 +85,12 @@ impl MuxClient {
     /// Exchanges greetings and learns the master's process id.
     ///
     /// # Errors
-    /// It hangs up (it is somebody else's), says nothing, or speaks another version.
+    /// The master closes the connection (it belongs to another user), does not reply, or speaks another
+    /// version.
     pub fn greet(&mut self) -> Result<(), MuxError> {
         self.socket.set_read_timeout(Some(PATIENCE))?;
-        // Both at once: what waiting for the first answer costs is most of what a short command takes over a master. One of another
-        // version hangs up at the first.
+        // Both are sent at once: a wait for the first reply would be most of the time that a short command
+        // takes over a master. A master of another version closes at the first message.
         let id = self.next_id();
         self.send(&[&wire::hello(), &Request::Alive.encode(id)])?;
         match self.receive()? {
@@ -109,35 +111,35 @@ impl MuxClient {
         self.pid
     }
 
-    /// To wait for the master's end beside other things.
+    /// The socket, to detect the master's end in a poll.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Asks the master to end (`-O exit`).
+    /// Asks the master to exit (`-O exit`).
     ///
     /// # Errors
-    /// It refuses, or has gone.
+    /// The master refuses, or has exited.
     pub fn terminate(&mut self) -> Result<(), MuxError> {
         match self.expect_ok(&Request::Terminate) {
-            // OpenSSH's is gone before its answer is on its way.
+            // OpenSSH's master exits before it sends a reply.
             Err(MuxError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             result => result,
         }
     }
 
-    /// Asks the master to take no further clients (`-O stop`).
+    /// Asks the master to accept no further clients (`-O stop`).
     ///
     /// # Errors
-    /// It refuses, or has gone.
+    /// The master refuses, or has exited.
     pub fn stop_listening(&mut self) -> Result<(), MuxError> {
         self.expect_ok(&Request::StopListening)
     }
 
-    /// What the master says about the connection or its channels (`-O conninfo`, `-O channels`).
+    /// The master's lines about the connection or its channels (`-O conninfo`, `-O channels`).
     ///
     /// # Errors
-    /// It cannot, or has gone.
+    /// The master cannot answer, or has exited.
     pub fn information(&mut self, what: &str) -> Result<String, MuxError> {
         if !self.information {
             return Err(MuxError::Failed("information request not supported by the master".to_owned()));
@@ -148,10 +150,11 @@ impl MuxClient {
         }
     }
 
-    /// Goes over to proxy mode (`-O proxy`): the socket carries messages of the connection protocol from here on.
+    /// Switches to proxy mode (`-O proxy`): from here on the socket carries messages of the connection
+    /// protocol.
     ///
     /// # Errors
-    /// The master cannot, or has gone.
+    /// The master cannot do it, or has exited.
     pub fn into_proxy(mut self) -> Result<UnixStream, MuxError> {
         match self.ask(&Request::Proxy)? {
             Reply::Proxy => Ok(self.socket),
@@ -159,10 +162,10 @@ impl MuxClient {
         }
     }
 
-    /// Adds a forward; where the server chose the port, it comes back.
+    /// Adds a forward; returns the port if the server chose it.
     ///
     /// # Errors
-    /// It cannot be.
+    /// The forward failed.
     pub fn open_forward(&mut self, kind: Kind, forward: &Forward) -> Result<Option<u16>, MuxError> {
         match self.ask(&Request::OpenForward(kind, forward.clone()))? {
             Reply::Ok => Ok(None),
@@ -174,12 +177,12 @@ impl MuxClient {
     /// Removes a forward.
     ///
     /// # Errors
-    /// There is none like it.
+    /// There is no such forward.
     pub fn close_forward(&mut self, kind: Kind, forward: &Forward) -> Result<(), MuxError> {
         self.expect_ok(&Request::CloseForward(kind, forward.clone()))
     }
 
-    /// Starts a session on these descriptors: standard input, output and error.
+    /// Starts a session with these descriptors as standard input, output and error.
     ///
     /// # Errors
     /// The master or the server refuses it.
@@ -210,7 +213,7 @@ impl MuxClient {
         }
     }
 
-    /// Waits for the next thing the master says about the session. `Ok(None)` is no terminal.
+    /// Waits for the next message about the session. `Ok(None)` means that it gets no terminal.
     ///
     /// # Errors
     /// The master broke the protocol.

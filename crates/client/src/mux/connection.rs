@@ -1,4 +1,4 @@
-//! One client's control connection, from the master's side.
+//! A mux client's control connection, on the master's side.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,19 +17,20 @@ use super::relay::Relay;
 use super::wire::{self, Kind, Reply, Request};
 use crate::ui::LogLevel;
 
-/// The socket, which others write to as well: replies come when forwards are set up, exit statuses when programs end.
+/// The shared socket: replies are sent when forwards are set up, exit statuses when programs end.
 #[derive(Clone)]
 pub(super) struct Line(Rc<UnixStream>);
 
 impl Line {
-    /// For who speaks another protocol over it from now on.
+    /// The socket, for proxy mode, where it carries another protocol.
     pub(super) fn socket(&self) -> &UnixStream {
         &self.0
     }
 }
 
 impl Line {
-    /// Sends one message. A client that does not read its few bytes loses them, and with them its place in the protocol.
+    /// Sends one message. A client that does not read these few bytes loses them, and with them the sync of
+    /// the protocol.
     pub(super) fn say(&self, message: &[u8]) {
         let mut framed = Vec::with_capacity(message.len() + 4);
         lh_wire::Writer::put_string(&mut framed, message);
@@ -44,19 +45,19 @@ impl Line {
     }
 }
 
-/// Where the dialogue is.
+/// State of the control connection.
 enum State {
-    /// The greeting is awaited, or the next request.
+    /// Waiting for the greeting or the next request.
     Listening {
         greeted: bool,
     },
-    /// Descriptors that belong to a request are awaited.
+    /// Waiting for the descriptors of a request.
     Descriptors {
         id: u32,
         request: Request,
         got: Vec<OwnedFd>,
     },
-    /// Somebody is asked whether the request may be done.
+    /// Waiting for the user's permission.
     Asking {
         id: u32,
         request: Request,
@@ -64,7 +65,7 @@ enum State {
         wake: UnixStream,
         answer: Receiver<bool>,
     },
-    /// A session runs, and what is left to wait for is the client's end.
+    /// A session runs; only the client's end is awaited.
     Riding(Ride),
     Over,
 }
@@ -72,7 +73,7 @@ enum State {
 pub(super) struct Connection {
     master: Master,
     line: Line,
-    /// The message that is being read: its length first.
+    /// The message being read: its length first.
     partial: Vec<u8>,
     state: State,
 }
@@ -86,7 +87,7 @@ impl Connection {
         cx.add_source(Box::new(connection));
     }
 
-    /// Reads what is there, and no byte more than belongs to the message: descriptors may follow it.
+    /// Reads available bytes, but none beyond the message: descriptors may follow it.
     fn read(&mut self, cx: &mut ControlCx<'_>) -> io::Result<()> {
         loop {
             match &mut self.state {
@@ -127,7 +128,7 @@ impl Connection {
                         self.complete(cx);
                     }
                 }
-                // Nothing is said while somebody thinks, and nothing any more while a session runs.
+                // No message is expected while the user decides or a session runs.
                 State::Asking { .. } | State::Riding(_) | State::Over => {
                     return match recv(&*self.line.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
                         Err(Errno::AGAIN | Errno::INTR) => Ok(()),
@@ -164,7 +165,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The request is here with all its descriptors.
+    /// Handles a request that has arrived with all its descriptors.
     fn complete(&mut self, cx: &mut ControlCx<'_>) {
         let State::Descriptors { id, request, got } =
             std::mem::replace(&mut self.state, State::Listening { greeted: true })
@@ -184,7 +185,7 @@ impl Connection {
         self.line.reply(id, &Reply::PermissionDenied("Permission denied".to_owned()));
     }
 
-    /// What somebody is to be asked before this is done.
+    /// The question to ask the user before this request, if any.
     fn question(&self, request: &Request) -> Option<String> {
         let shared = &self.master.0;
         let host = &shared.host;
@@ -301,7 +302,7 @@ impl Connection {
     }
 }
 
-/// Descriptors that follow a request.
+/// Number of descriptors that follow a request.
 const fn needed(request: &Request) -> usize {
     match request {
         Request::NewSession(_) => 3,
@@ -317,7 +318,7 @@ fn shown(target: &lh_driver::Target) -> String {
     }
 }
 
-/// Asks in a thread, for people think slowly.
+/// Asks the user in a thread, since the answer may take long.
 fn ask(question: String) -> io::Result<(UnixStream, Receiver<bool>)> {
     let (wake, waker) = UnixStream::pair()?;
     let (sender, answer) = channel();
@@ -374,14 +375,14 @@ impl Source for Connection {
     fn finished(&self) -> bool {
         match &self.state {
             State::Over => true,
-            // The passenger has closed the line behind himself.
+            // The client has closed the connection.
             State::Riding(ride) => ride.is_over(),
             _ => false,
         }
     }
 }
 
-/// Ends a connection from outside its own calls.
+/// Closes a connection from outside its own methods.
 pub(super) fn hang_up(line: &Line) {
     let _ = rustix::net::shutdown(&*line.0, rustix::net::Shutdown::Both);
 }

@@ -1,4 +1,5 @@
-//! Escape sequences in what a passenger types. His terminal is in raw mode by his own doing, his descriptors are ours.
+//! Escape sequences in a mux client's input. The client puts its terminal into raw mode itself; the master
+//! has its descriptors.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use lh_wire::Writer;
 use crate::Forwards;
 use crate::escape::{Action, EscapeFilter};
 
-/// Looks for escape sequences; answers go to the passenger's standard error.
+/// Filters escape sequences; their output goes to the mux client's standard error.
 pub(super) struct PassengerEscapes {
     filter: EscapeFilter,
     forwards: Forwards,
@@ -57,7 +58,7 @@ impl PassengerEscapes {
     }
 }
 
-/// A few words for a person; where they do not fit at once, nobody reads them.
+/// Writes a short text for the user. It is dropped if it does not fit at once.
 pub(super) fn tell(fd: &OwnedFd, text: &str) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(fd, PollFlags::OUT)];

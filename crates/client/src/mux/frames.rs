@@ -1,5 +1,4 @@
-//! How messages travel between a master and its client in proxy mode: the length, a byte for padding that there is none of,
-//! the message.
+//! Framing between a master and its client in proxy mode: the length, a padding length of 0, the message.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,16 +11,16 @@ use lh_wire::{Message as _, Reader, WireError};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-/// Longest message, bytes: what OpenSSH's transport takes.
+/// Longest message, bytes: the limit of OpenSSH's transport.
 const LONGEST: usize = 256 << 10;
-/// What waits for a client beyond this is more than any window; it has stopped to read.
+/// Most bytes that may wait for a client; more than any window, so the client has stopped reading.
 const MOST: usize = 1 << 30;
-/// Bytes in front of a message.
+/// Bytes before a message.
 const HEAD: usize = 5;
-/// Pieces in one call.
+/// Slices per write call.
 const PIECES: usize = 64;
 
-/// The first message of what has come, and how much of it that is; `None` when more is needed.
+/// The first message in `input` and its framed length; `None` if it is incomplete.
 pub(super) fn next(input: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
     let Some((head, rest)) = input.split_first_chunk::<HEAD>() else { return Ok(None) };
     let [length @ .., padding] = head;
@@ -32,7 +31,7 @@ pub(super) fn next(input: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str>
     Ok(rest.get(..length - 1).map(|message| (message, length + 4)))
 }
 
-/// Recipient of a message about an open channel, all of whose fields make sense, and the length of the data in it.
+/// Checks all fields of a message about an open channel; returns its recipient and the length of its data.
 pub(super) fn check(message: &[u8]) -> lh_wire::Result<(u32, Option<usize>)> {
     Ok(match message.first().copied().unwrap_or(0) {
         msg::ChannelData::NUMBER => {
@@ -53,7 +52,7 @@ pub(super) fn check(message: &[u8]) -> lh_wire::Result<(u32, Option<usize>)> {
     })
 }
 
-/// The listener that a global request asks for; true when it is to go. `None`: the request is about something else.
+/// The listener that a global request asks for; true if it is cancelled. `None`: another request.
 pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Forward, bool)>> {
     let mut reader = Reader::new(fields);
     let (cancel, tcp) = match name {
@@ -66,7 +65,7 @@ pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Fo
     let place = String::from_utf8_lossy(reader.string()?).into_owned();
     let listen = if tcp {
         let port = u16::try_from(reader.u32()?).map_err(|_| WireError::Invalid { what: "port" })?;
-        // The server is told `*` as nothing.
+        // `*` is sent as an empty address.
         Endpoint::Tcp { host: Some(if place.is_empty() { "*".to_owned() } else { place }), port }
     } else {
         Endpoint::Unix(place)
@@ -75,10 +74,10 @@ pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Fo
     Ok(Some((Forward { listen, connect: None }, cancel)))
 }
 
-/// The answer to a global request: success, with the port of a listener (0 for none), or failure.
+/// The reply to a global request: success, with the port of a listener (0 for none), or failure.
 ///
-/// OpenSSH's clients take no message shorter than four bytes for one (its masters never answer), so neither answer is: what
-/// they do not need they do not look at.
+/// OpenSSH's clients accept no message shorter than four bytes (its masters never reply), so neither reply is
+/// shorter; the clients ignore the rest.
 pub(super) fn answer(port: Option<u16>) -> Vec<u8> {
     match port {
         Some(port) => msg::RequestSuccess::new(Rest(&u32::from(port).to_be_bytes())).to_payload(),
@@ -86,12 +85,12 @@ pub(super) fn answer(port: Option<u16>) -> Vec<u8> {
     }
 }
 
-/// What waits for a client.
+/// Messages that wait for a client.
 #[derive(Default)]
 pub(super) struct Queue {
     pieces: VecDeque<Bytes>,
     bytes: usize,
-    /// The socket took no more: what comes now may stay for a while.
+    /// The socket buffer is full: further messages may wait for long.
     stuck: bool,
 }
 
@@ -100,12 +99,12 @@ impl Queue {
         self.pieces.is_empty()
     }
 
-    /// Queues a message as it is.
+    /// Queues a message unchanged.
     pub(super) fn push(&mut self, message: Bytes) {
         self.put(head(message.len()).into(), message);
     }
 
-    /// Queues a message of the server's about a channel that the client knows by this number.
+    /// Queues a server message with the client's number for the channel.
     pub(super) fn push_for(&mut self, client: u32, message: &Bytes) {
         let mut front = head(message.len());
         front.extend(message.first());
@@ -115,12 +114,12 @@ impl Queue {
 
     fn put(&mut self, front: Bytes, rest: Bytes) {
         self.bytes += front.len() + rest.len();
-        // A slice keeps the whole buffer alive that it was received in.
+        // A slice keeps its whole receive buffer alive.
         let rest = if self.stuck { Bytes::copy_from_slice(&rest) } else { rest };
         self.pieces.extend([front, rest].into_iter().filter(|piece| !piece.is_empty()));
     }
 
-    /// Writes what fits; true when something is left.
+    /// Writes what fits; true if something is left.
     pub(super) fn flush(&mut self, socket: &UnixStream) -> Result<bool, Errno> {
         while !self.pieces.is_empty() {
             let mut slices = [IoSlice::new(&[]); PIECES];
@@ -173,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_come_out_as_they_went_in() {
+    fn messages_keep_content_and_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut queue = Queue::default();
         queue.push(Bytes::from_static(&[81]));
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_waits_alone() {
+    fn client_that_does_not_read_delays_only_itself() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut queue = Queue::default();
         let block = Bytes::from(vec![5; 100_000]);
@@ -214,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(input in proptest::collection::vec(any::<u8>(), 0..80), number in 80u8..110) {
+        fn arbitrary_bytes_never_panic(input in proptest::collection::vec(any::<u8>(), 0..80), number in 80u8..110) {
             let _ = next(&input);
             let mut message = vec![number];
             message.extend(&input);

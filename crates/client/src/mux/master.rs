@@ -1,4 +1,4 @@
-//! The master: listens on the control socket and serves those who connect.
+//! The mux master: listens on the control socket and serves its clients.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ use crate::session::connection_information;
 use crate::ui::LogLevel;
 use crate::{Forwards, X11Forward};
 
-/// Files of control sockets are for their owner alone.
+/// Umask: control sockets are accessible only to their owner.
 const MASK: u32 = 0o177;
 
-/// Whether there is a control socket now.
+/// Result of [`Master::listen`].
 #[derive(Debug)]
 pub enum Listen {
-    /// There is.
+    /// The master listens.
     Yes,
-    /// Somebody else's is there; OpenSSH's line about it.
+    /// Another process listens at the path; OpenSSH's message about it.
     Taken(String),
 }
 
@@ -39,13 +39,13 @@ pub struct Master(pub(super) Rc<Shared>);
 pub(super) struct Shared {
     pub(super) forwards: Forwards,
     pub(super) voice: Voice,
-    /// The host, for questions.
+    /// The host's name, for questions.
     pub(super) host: String,
-    /// Ask before anything is done for a client (`ControlMaster ask`).
+    /// Ask the user before each request (`ControlMaster ask`).
     pub(super) ask: bool,
-    /// How the agent is asked for, where the connection forwards it.
+    /// The channel request for agent forwarding, if the connection forwards the agent.
     pub(super) agent: Option<&'static str>,
-    /// The display, where the connection forwards it.
+    /// The forwarded display, if any.
     pub(super) x11: Option<X11Forward>,
     pub(super) state: RefCell<State>,
 }
@@ -55,25 +55,25 @@ pub(super) struct State {
     listener: Option<SourceId>,
     pub(super) passengers: HashMap<HandlerId, Passenger>,
     pub(super) terminate: bool,
-    /// A client has asked that no more be taken in.
+    /// A client has sent `-O stop`.
     stopped: bool,
-    /// Clients in proxy mode, by their channels; and those that something waits for.
+    /// Clients in proxy mode by their channels, and those with queued messages.
     pub(super) relayed: HashMap<ChannelId, Relay>,
     pub(super) dirty: Vec<Relay>,
-    /// How many such clients there are.
+    /// Number of clients in proxy mode.
     pub(super) proxies: usize,
 }
 
 impl Master {
-    /// A master that does not listen yet. `agent` is how the agent is asked for, where it is forwarded at all; with `ask`
-    /// somebody is asked before anything is done for a client.
+    /// A master that does not listen yet. `agent` is the request for agent forwarding, if the agent is
+    /// forwarded; with `ask` the user is asked before each request.
     pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool, agent: Option<&'static str>) -> Self {
         let state = RefCell::default();
         let host = host.to_owned();
         Self(Rc::new(Shared { forwards, voice, host, ask, agent, x11: None, state }))
     }
 
-    /// Lets passengers have this display, where they want it.
+    /// Allows mux clients to use this display.
     #[must_use]
     pub fn with_x11(mut self, x11: X11Forward) -> Self {
         if let Some(shared) = Rc::get_mut(&mut self.0) {
@@ -82,10 +82,10 @@ impl Master {
         self
     }
 
-    /// Listens on `path`. The socket appears there complete: somebody who finds it can connect.
+    /// Listens on `path`. The socket appears there complete: a client that finds it can connect.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The socket cannot be created.
     pub fn listen(&self, path: &Path, cx: &mut ControlCx<'_>) -> io::Result<Listen> {
         let listener = match bind(path) {
             Ok(listener) => listener,
@@ -125,7 +125,7 @@ impl Master {
         }
     }
 
-    /// Takes no further clients.
+    /// Accepts no further clients.
     pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         state.stopped = true;
@@ -134,8 +134,8 @@ impl Master {
         }
     }
 
-    /// True once a client has asked that no more be taken in: a master that is there for others only has no reason to
-    /// stay when the last of them has gone.
+    /// True once a client has sent `-O stop`: a master that serves only others then has no reason to stay
+    /// after the last one.
     pub fn has_stopped(&self) -> bool {
         self.0.state.borrow().stopped
     }
@@ -145,7 +145,7 @@ impl Master {
         self.0.state.borrow().terminate
     }
 
-    /// Takes the events that are about passengers, and gives the others back.
+    /// Handles the events that concern mux clients; returns the others.
     pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
         match event {
             ControlEvent::Note { handler, id, note } => {
@@ -163,7 +163,7 @@ impl Master {
                 if let Some(passenger) = passenger {
                     passenger.end();
                 }
-                // Others count channels.
+                // Other components count channels.
                 Some(ControlEvent::ChannelGone { id, handler })
             }
             ControlEvent::Relayed { id, message } => {
@@ -177,13 +177,13 @@ impl Master {
         }
     }
 
-    /// Sends clients in proxy mode what this turn of the loop has brought.
+    /// Sends queued messages to clients in proxy mode, at the end of a turn of the loop.
     pub fn before_wait(&self) {
         let dirty = std::mem::take(&mut self.0.state.borrow_mut().dirty);
         dirty.iter().for_each(Relay::flush);
     }
 
-    /// True while there are clients in proxy mode, or channels of theirs.
+    /// True while there are clients in proxy mode, or channels of such clients.
     pub fn is_used(&self) -> bool {
         let state = self.0.state.borrow();
         state.proxies > 0 || !state.relayed.is_empty()
@@ -208,7 +208,7 @@ impl Master {
         Some(lines.join("\n"))
     }
 
-    /// A terminal has changed its size: maybe a passenger's.
+    /// Sends changed window sizes: a terminal that was resized may belong to a mux client.
     pub fn window_changed(&self, cx: &mut ControlCx<'_>) {
         for passenger in self.0.state.borrow().passengers.values() {
             passenger.send_window_size(cx);
@@ -216,8 +216,8 @@ impl Master {
     }
 }
 
-/// Makes the socket under another name first and links it to its own, so that it is complete when it is found, and nobody
-/// else's is touched.
+/// Creates the socket under a temporary name and links it to `path`. So it is complete once visible, and no
+/// other process's socket is replaced.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let mut tries = 0;
     loop {

@@ -1,9 +1,9 @@
-//! Several sessions over one connection (`ControlMaster`, `ControlPath`, `ControlPersist`, `-O`): OpenSSH's multiplexing
-//! protocol, version 4, as the master ([`Master`]) and as its client ([`MuxClient`]). Either works with OpenSSH's at the other
-//! end.
+//! Several sessions over one connection (`ControlMaster`, `ControlPath`, `ControlPersist`, `-O`): OpenSSH's
+//! multiplexing protocol, version 4, as the master ([`Master`]) and as its client ([`MuxClient`]). Both work
+//! with OpenSSH's at the other end.
 //!
-//! A client hands its standard descriptors over and waits; the master runs the session as it would its own, so that a
-//! passenger's bulk takes no detour and has the same share of every turn of the loop as anybody's.
+//! A mux client passes its standard descriptors to the master and waits. The master runs the session like its
+//! own, so the client's bulk data takes no detour and gets an equal share of each turn of the loop.
 
 mod client;
 mod connection;

@@ -1,4 +1,4 @@
-//! A session or a stdio forward that a client's descriptors are the ends of.
+//! A session or stdio forward on a mux client's descriptors.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::log::sanitise;
 use crate::proxy::open_failure_words;
 use crate::session::{Pty, SessionChannel, SessionNote, SessionSetup, Start};
 
-/// What a control connection knows of its passenger.
+/// The control connection's handle of its session.
 pub(super) struct Ride {
     handler: Option<HandlerId>,
     channel: ChannelId,
@@ -29,7 +29,7 @@ impl Ride {
         self.over.get()
     }
 
-    /// The client has gone: its session is closed.
+    /// Closes the session after its client has gone.
     pub(super) fn abandon(&self, cx: &mut ControlCx<'_>) {
         if self.handler.is_some()
             && cx.handler_of(self.channel) == self.handler
@@ -40,20 +40,20 @@ impl Ride {
     }
 }
 
-/// What the master knows of it.
+/// The master's state of a mux client's session.
 pub(super) struct Passenger {
     line: Line,
-    /// The request, until it is answered.
+    /// The request's id, until it is answered.
     request: Option<u32>,
     channel: ChannelId,
-    /// Standard input, where that is a terminal whose size is told.
+    /// Standard input, if that is a terminal whose size is sent.
     terminal: Option<Rc<OwnedFd>>,
     stderr: Option<Rc<OwnedFd>>,
     over: Rc<Cell<bool>>,
 }
 
 impl Passenger {
-    /// How the channel or its program is doing.
+    /// Handles a note about the channel or its program.
     pub(super) fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         let session = self.channel.number();
         let say = |said: Said| {
@@ -62,7 +62,7 @@ impl Passenger {
             }
         };
         match note {
-            // A stdio forward has no program that could start but says so when it is open.
+            // A stdio forward has no program that starts; it reports its open channel.
             SessionNote::Opened | SessionNote::Started => {
                 if let Some(id) = self.request.take() {
                     self.line.reply(id, &Reply::SessionOpened(session));
@@ -89,10 +89,10 @@ impl Passenger {
                     channel.close();
                 }
             }
-            // `ChannelTimeout`: the channel closes and the passenger learns of that.
+            // `ChannelTimeout`: the channel closes, which the client notices.
             SessionNote::Idle => {}
             SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
-            // As ssh: no status of its own, so the exit status says that something went wrong.
+            // As in ssh: a signal has no exit status, so the status reports a failure.
             SessionNote::ExitSignal { .. } => say(Said::Exit(session, 255)),
         }
     }
@@ -101,7 +101,7 @@ impl Passenger {
         self.channel
     }
 
-    /// The channel is gone and its output written.
+    /// Ends the session after the channel is gone and its output written.
     pub(super) fn end(self) {
         self.over.set(true);
         hang_up(&self.line);
@@ -189,7 +189,7 @@ fn register(
     let over = Rc::new(Cell::new(false));
     let ride_over = Rc::clone(&over);
     let passenger = Passenger { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
-    // It was opened a moment ago, so it is there.
+    // It was opened just now, so it exists.
     let handler = cx.handler_of(channel);
     match handler {
         Some(handler) => {

@@ -1,13 +1,13 @@
-//! A client in proxy mode (OpenSSH's PROTOCOL.mux): it makes and reads the messages of its channels itself, and the master
-//! passes them on, with the channels' numbers changed.
+//! A mux client in proxy mode (OpenSSH's PROTOCOL.mux): it writes and parses the messages of its channels
+//! itself; the master forwards them with translated channel numbers.
 //!
-//! The client is the same user's process, but a mistake of its must not end the connection that others use: what the server
-//! would take amiss (another one's channel, data beyond a window, malformed messages) ends the client. Its bulk is read only while
-//! there is room in the output, in turn with everybody's; what the server sends it is bounded by the windows it has granted.
+//! The client is a process of the same user, but its mistakes must not end a connection that others share. A
+//! message that the server would punish (another client's channel, data beyond a window, malformed fields)
+//! ends only the client. Its bulk data is read only while the output buffer has space, in turn with others'.
+//! What the server sends it is bounded by the windows that it has granted.
 //!
-//! The sizes of packets that the two ends announce are the one thing that is not passed on as it is. Each end
-//! decided by the peer it knows, which is this master; who the other one is neither of them knows, so both
-//! get what the RFCs oblige everybody to take.
+//! Only the announced packet sizes are not forwarded unchanged. Each end chose them for the peer that it
+//! knows, which is this master. So both get the size that the RFCs require every implementation to accept.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -28,23 +28,23 @@ use super::frames::{self, Queue};
 use super::master::Master;
 use crate::ui::LogLevel;
 
-/// Channels of one client at a time.
+/// Most channels of one client.
 const MOST_CHANNELS: usize = 4096;
-/// Read in one turn before others have theirs.
+/// Most bytes read from one client per turn of the loop.
 const SHARE: usize = 512 << 10;
-/// Read at a time.
+/// Most bytes per read call.
 const READ: usize = 128 << 10;
 
-/// What is known of a channel.
+/// State of a channel.
 struct Channel {
-    /// The client's number, once it has one.
+    /// The client's channel number, once known.
     client: Option<u32>,
-    /// The server's.
+    /// The server's channel number, once known.
     server: Option<u32>,
-    /// Bytes the server takes, and in one packet.
+    /// Bytes that the server still accepts (in one packet: `max_packet`).
     window: u64,
     max_packet: u32,
-    /// What the client has said: no more data, nothing more.
+    /// The client has sent EOF, or CLOSE.
     eof: bool,
     closed_here: bool,
     closed_there: bool,
@@ -58,7 +58,7 @@ struct Shared {
     master: Master,
     line: Line,
     state: RefCell<State>,
-    /// The client's socket takes no more for now.
+    /// The client's socket buffer is full.
     stuck: Cell<bool>,
     over: Cell<bool>,
 }
@@ -66,26 +66,26 @@ struct Shared {
 #[derive(Default)]
 struct State {
     channels: HashMap<ChannelId, Channel>,
-    /// By the server's number.
+    /// Channels by the server's number.
     theirs: HashMap<u32, ChannelId>,
-    /// Remote forwards of the client's.
+    /// The client's remote forwards.
     listening: Vec<Forward>,
     out: Queue,
-    /// Answers to global requests, in the order of the requests; `None` for those that are still to come.
+    /// Replies to global requests, in the order of the requests; `None` for those still awaited.
     answers: VecDeque<Option<Vec<u8>>>,
     answered: u64,
 }
 
-/// What a client may not do.
+/// A violation by the client; ends it.
 type Wrong = &'static str;
 
-/// The data per packet that one end may be told the other takes.
+/// The packet size to announce to one end for the other.
 fn crossing(announced: u32) -> u32 {
     announced.min(STOCK_CHANNEL_PACKET)
 }
 
 impl Relay {
-    /// Serves the client that has the other end of this line.
+    /// Serves the client at the other end of this control connection.
     pub(super) fn start(master: &Master, line: &Line, cx: &mut ControlCx<'_>) {
         let shared = Shared {
             master: master.clone(),
@@ -126,7 +126,7 @@ impl Relay {
             number @ msg::ChannelWindowAdjust::NUMBER..=msg::ChannelFailure::NUMBER => {
                 self.of_channel(number, message, cx)
             }
-            // Answers to what is not asked, and what does not concern channels.
+            // Unsolicited replies, and messages that concern no channel.
             _ => Ok(()),
         }
     }
@@ -150,7 +150,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The client takes a connection that came to a listener at the server.
+    /// The client accepts a connection to a listener at the server.
     fn accepted(
         &self,
         accepted: &msg::ChannelOpenConfirmation<'_>,
@@ -168,7 +168,7 @@ impl Relay {
         Ok(())
     }
 
-    /// A message about a channel that is open. Its recipient is the server's number already.
+    /// Handles a message about an open channel. Its recipient already is the server's number.
     fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
         let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
         if !cx.transport().can_send_message(message.len()) {
@@ -200,7 +200,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The channel of the client's that has this number at the server.
+    /// The client's channel with this number at the server.
     fn by_server(&self, server: u32, is_it: impl Fn(&Channel) -> bool) -> Result<ChannelId, Wrong> {
         let state = self.0.state.borrow();
         let id = state.theirs.get(&server).copied().ok_or("a message for a channel that it has not")?;
@@ -217,7 +217,7 @@ impl Relay {
         let forward = frames::listener(request.name, request.fields.0).map_err(|_| "a malformed message")?;
         let forwards = &self.0.master.0.forwards;
         match forward {
-            // Whoever shares a connection has no say about it as a whole.
+            // A client of a shared connection may not send requests about the whole of it.
             None => self.answer(slot, &frames::answer(None)),
             Some((forward, true)) => {
                 let mut state = self.0.state.borrow_mut();
@@ -273,7 +273,7 @@ impl Relay {
 
     // ---- from the server
 
-    /// Somebody connected to a listener of the client's at the server.
+    /// Offers the client a connection to its listener at the server.
     fn offer(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
         if self.0.over.get() || self.0.state.borrow().channels.len() >= MOST_CHANNELS {
             return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
@@ -287,13 +287,13 @@ impl Relay {
             state.theirs.insert(asked.remote_id, id);
         }
         self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
-        // It answers to the server's own number.
+        // The client replies to the server's own number.
         let (server, window, max_packet) = (asked.remote_id, asked.window, crossing(asked.max_packet));
         let open = msg::ChannelOpen::new(kind.as_bytes(), server, window, max_packet, Rest(fields));
         self.to_client(open.to_payload().into());
     }
 
-    /// A message of the server's about one of the channels.
+    /// Handles a server message about one of the channels.
     pub(super) fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         let State { channels, theirs, .. } = &mut *state;
@@ -356,7 +356,7 @@ impl Relay {
         self.queue(|out| out.push(message));
     }
 
-    /// With its own number for the channel.
+    /// Queues a message with the client's number for the channel.
     fn to_client_as(&self, client: u32, message: &Bytes) {
         self.queue(|out| out.push_for(client, message));
     }
@@ -367,17 +367,17 @@ impl Relay {
         }
         let mut state = self.0.state.borrow_mut();
         if state.out.is_empty() {
-            // Sent at the end of the turn, many in one go.
+            // Sent at the end of the turn, many in one call.
             self.0.master.0.state.borrow_mut().dirty.push(self.clone());
         }
         push(&mut state.out);
     }
 
-    /// Sends what waits and fits.
+    /// Sends queued messages, as far as they fit.
     pub(super) fn flush(&self) {
         match self.0.state.borrow_mut().out.flush(self.0.line.socket()) {
             Ok(stuck) => self.0.stuck.set(stuck),
-            // Its end is found where it is read.
+            // The read side detects the client's end.
             Err(_) => {
                 self.0.stuck.set(false);
                 let _ = rustix::net::shutdown(self.0.line.socket(), rustix::net::Shutdown::Both);
@@ -385,7 +385,7 @@ impl Relay {
         }
     }
 
-    /// The client has gone: what it has left is cleared away.
+    /// Cleans up after a client that has gone.
     fn end(&self, cx: &mut ControlCx<'_>) {
         if self.0.over.replace(true) {
             return;
@@ -428,7 +428,7 @@ impl Channel {
         Self { client, server, window: 0, max_packet: 0, eof: false, closed_here: false, closed_there: false }
     }
 
-    /// Says CLOSE in the client's place, unless it was said.
+    /// Sends CLOSE on the client's behalf, unless it was sent.
     fn close(&mut self, cx: &mut ControlCx<'_>) {
         if let (Some(server), false) = (self.server, self.closed_here) {
             self.closed_here = true;
@@ -440,9 +440,9 @@ impl Channel {
 /// The client's socket.
 struct FromClient {
     relay: Relay,
-    /// The beginning of a message.
+    /// An incomplete message.
     input: Vec<u8>,
-    /// Messages are here, and no room for them.
+    /// Messages are waiting for space in the output buffer.
     waits: bool,
 }
 

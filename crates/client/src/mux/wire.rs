@@ -1,4 +1,5 @@
-//! The messages of OpenSSH's multiplexing protocol, version 4 (PROTOCOL.mux). Each travels as a string: its length first.
+//! The messages of OpenSSH's multiplexing protocol, version 4 (PROTOCOL.mux). Each is framed as a string: its
+//! length first.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use lh_wire::{Reader, Result, WireError, Writer};
 
 /// The protocol's version.
 pub const VERSION: u32 = 4;
-/// Longest message, bytes; the environment of a session is the longest thing in one.
+/// Longest message, bytes; its longest part is a session's environment.
 pub const MESSAGE_MAX: usize = 256 << 10;
 
 const HELLO: u32 = 1;
@@ -32,10 +33,10 @@ const S_TTY_ALLOC_FAIL: u32 = 0x8000_0008;
 const S_PROXY: u32 = 0x8000_000f;
 const S_INFORMATION: u32 = 0x9000_0001;
 
-/// The extension in a greeting that says that the master answers [`Request::Information`].
+/// The greeting's extension of a master that answers [`Request::Information`].
 const INFORMATION: &[u8] = b"info";
 
-/// The port that says that the host is a socket's path.
+/// Port number that marks the host as a socket path.
 const PORT_STREAMLOCAL: u32 = 0xffff_fffe;
 
 /// Which side of a forward listens, and how.
@@ -49,51 +50,51 @@ pub enum Kind {
     Dynamic,
 }
 
-/// A session to be run (`MUX_C_NEW_SESSION`). Three descriptors follow it: standard input, output and error.
+/// A session request (`MUX_C_NEW_SESSION`). Three descriptors follow it: standard input, output and error.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewSession {
-    /// A terminal is wanted.
+    /// Allocate a terminal.
     pub tty: bool,
-    /// X11 is to be forwarded.
+    /// Forward X11.
     pub x11: bool,
-    /// The agent is to be forwarded.
+    /// Forward the agent.
     pub agent: bool,
     /// The command is a subsystem's name.
     pub subsystem: bool,
-    /// The escape character, `None` for none.
+    /// The escape character; `None` for none.
     pub escape: Option<u8>,
     /// `TERM`.
     pub term: String,
     /// The command; empty for a shell.
     pub command: Vec<u8>,
-    /// `NAME=value`.
+    /// Variables as `NAME=value`.
     pub environment: Vec<Vec<u8>>,
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// A session.
+    /// Run a session.
     NewSession(Box<NewSession>),
-    /// The master's process id.
+    /// Return the master's process id.
     Alive,
-    /// The end of the connection.
+    /// End the connection.
     Terminate,
-    /// A forward more.
+    /// Add a forward.
     OpenForward(Kind, Forward),
-    /// A forward less.
+    /// Cancel a forward.
     CloseForward(Kind, Forward),
-    /// Two descriptors, which follow, are to be connected to somewhere.
+    /// Connect two descriptors, which follow, to a target.
     StdioForward(Target),
-    /// No further clients.
+    /// Accept no further clients.
     StopListening,
-    /// From the answer on, the client speaks for its channels itself.
+    /// Switch to proxy mode: after the reply the client sends and receives channel messages itself.
     Proxy,
-    /// What `-O` shows about the connection: `connection` or `channels`.
+    /// Return the lines that `-O` shows about the connection: `connection` or `channels`.
     Information(String),
 }
 
-/// What the master says.
+/// The master's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Done.
@@ -104,13 +105,13 @@ pub enum Reply {
     Failure(String),
     /// The master's process id.
     Alive(u32),
-    /// The session with this number is there.
+    /// The session with this number is open.
     SessionOpened(u32),
     /// A remote forward listens on this port.
     RemotePort(u16),
-    /// What follows is for the client's channels.
+    /// Proxy mode is on: the following messages are for the client's channels.
     Proxy,
-    /// Lines for a person.
+    /// Lines for the user.
     Information(String),
 }
 
@@ -119,18 +120,18 @@ pub enum Reply {
 pub enum Said {
     /// Its greeting.
     Hello {
-        /// The version it speaks.
+        /// Protocol version.
         version: u32,
-        /// It answers [`Request::Information`].
+        /// The master answers [`Request::Information`].
         information: bool,
     },
     /// The answer to the request with this number.
     Reply(u32, Reply),
     /// The program of a session has ended with this status.
     Exit(u32, u32),
-    /// A session gets no terminal.
+    /// The session gets no terminal.
     NoTerminal(u32),
-    /// Something newer.
+    /// A message of an unknown type.
     Unknown(u32),
 }
 
@@ -156,7 +157,7 @@ fn text(reader: &mut Reader<'_>) -> Result<String> {
 
 fn put_endpoint(out: &mut Vec<u8>, endpoint: Option<&Endpoint>) {
     match endpoint {
-        // A dynamic forward, in OpenSSH's words.
+        // A dynamic forward, in OpenSSH's notation.
         None => {
             out.put_string(b"socks");
             out.put_u32(0);
@@ -207,7 +208,7 @@ fn forward(reader: &mut Reader<'_>) -> Result<(Kind, Forward)> {
     };
     let listen = endpoint(reader)?;
     let connect = endpoint(reader)?;
-    // Port 0 is how a dynamic forward looks, on either side.
+    // Port 0 marks a dynamic forward, on either side.
     let connect = match (kind, connect) {
         (Kind::Dynamic, _) | (Kind::Remote, Endpoint::Tcp { port: 0, .. }) => None,
         (_, connect) => Some(connect),
@@ -228,7 +229,7 @@ impl Request {
                 head(C_NEW_SESSION);
                 out.put_string(b"");
                 for flag in [session.tty, session.x11, session.agent, session.subsystem] {
-                    // OpenSSH has them as whole numbers.
+                    // OpenSSH encodes them as uint32.
                     out.put_u32(flag.into());
                 }
                 out.put_u32(session.escape.map_or(0xffff_ffff, u32::from));
@@ -265,7 +266,7 @@ impl Request {
         out
     }
 
-    /// Reads what a client says after its greeting. `Ok((id, None))` is a request that is not known here.
+    /// Decodes a client's message after the greeting. `Ok((id, None))` is a request of an unknown type.
     ///
     /// # Errors
     /// The message is malformed.
@@ -368,7 +369,7 @@ impl Reply {
 }
 
 impl Said {
-    /// The message about a session, without its length; `None` for what other types encode.
+    /// The message about a session, without its length; `None` for variants that other types encode.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match self {
@@ -386,7 +387,7 @@ impl Said {
         Some(out)
     }
 
-    /// Reads what a master says.
+    /// Decodes a master's message.
     ///
     /// # Errors
     /// The message is malformed.
@@ -424,7 +425,7 @@ impl Said {
 /// The version in a client's greeting.
 ///
 /// # Errors
-/// It is no greeting.
+/// The message is no greeting.
 pub fn read_hello(message: &[u8]) -> Result<u32> {
     let mut reader = Reader::new(message);
     if reader.u32()? != HELLO {
@@ -446,13 +447,13 @@ mod tests {
         let bytes = request.encode(7);
         assert_eq!(Request::decode(&bytes).unwrap(), (7, Some(request.clone())));
         for end in 8..bytes.len() {
-            // A shorter environment is none the worse.
+            // A shorter environment may still be valid.
             let _ = Request::decode(&bytes[..end]);
         }
     }
 
     #[test]
-    fn requests_there_and_back() {
+    fn requests_survive_encoding_and_decoding() {
         let session = NewSession {
             tty: true,
             agent: true,
@@ -482,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_there_and_back() {
+    fn replies_survive_encoding_and_decoding() {
         for reply in [
             Reply::Ok,
             Reply::PermissionDenied("no".into()),
@@ -507,7 +508,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(message in proptest::collection::vec(any::<u8>(), 0..120), number in 0usize..12) {
+        fn arbitrary_bytes_never_panic(message in proptest::collection::vec(any::<u8>(), 0..120), number in 0usize..12) {
             let _ = Request::decode(&message);
             let _ = Said::decode(&message);
             let _ = read_hello(&message);

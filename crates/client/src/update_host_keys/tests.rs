@@ -7,7 +7,7 @@ fn private() -> PrivateKey {
     PrivateKey::generate(KeyType::Ed25519, None).expect("a key")
 }
 
-fn policy(folder: &std::path::Path) -> Policy {
+fn policy(directory: &std::path::Path) -> Policy {
     Policy {
         strict: Strict::Ask,
         name: "[h]:2222".to_owned(),
@@ -16,7 +16,7 @@ fn policy(folder: &std::path::Path) -> Policy {
         ca_algorithms: vec![],
         address: Some("[192.0.2.1]:2222".to_owned()),
         skip_localhost: false,
-        user_files: vec![folder.join("known")],
+        user_files: vec![directory.join("known")],
         global_files: vec![],
         revoked_files: vec![],
         hash: false,
@@ -32,8 +32,8 @@ fn line(hosts: &str, key: &PublicKey) -> String {
 
 #[test]
 fn new_keys_are_added_and_old_ones_removed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let policy = policy(folder.path());
+    let directory = tempfile::tempdir().expect("a directory");
+    let policy = policy(directory.path());
     let (current, old, fresh) = (private(), private(), private());
     let (current, old, fresh) = (current.public(), old.public(), fresh.public());
     let text = format!(
@@ -53,9 +53,9 @@ fn new_keys_are_added_and_old_ones_removed() {
 }
 
 #[test]
-fn files_arranged_by_hand_and_strangers_change_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let policy = policy(folder.path());
+fn hand_arranged_files_and_unknown_servers_change_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let policy = policy(directory.path());
     let (current, fresh) = (private(), private());
     let (current, fresh) = (current.public(), fresh.public());
     let keys = [current.clone(), fresh.clone()];
@@ -74,7 +74,7 @@ fn files_arranged_by_hand_and_strangers_change_nothing() {
 }
 
 #[test]
-fn only_signatures_over_this_session_by_these_keys_prove_anything() {
+fn only_signatures_of_this_session_and_key_are_proof() {
     let (one, two) = (private(), private());
     let sign = |key: &PrivateKey, session: &[u8]| {
         let mut signed = Vec::new();
@@ -102,9 +102,9 @@ fn only_signatures_over_this_session_by_these_keys_prove_anything() {
 }
 
 #[test]
-fn a_person_may_refuse() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let policy = policy(folder.path());
+fn user_may_refuse_the_update() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let policy = policy(directory.path());
     let (current, fresh) = (private(), private());
     let text = line("[h]:2222", current.public());
     for (answers, changes) in

@@ -1,4 +1,4 @@
-//! The channel of one program that draws here.
+//! The channel of one X11 program.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use super::gate::{Gate, Step};
 use crate::log::Voice;
 use crate::ui::LogLevel;
 
-/// A pump whose peer has to show his cookie first.
+/// A pump whose peer must first present the fake cookie.
 pub(super) struct X11Channel {
     pump: FdPump,
-    /// `None` once the program has been let in, or sent away.
+    /// `None` after the program was accepted or refused.
     gate: Option<Gate>,
     refuse_from: Option<Instant>,
     voice: Voice,

@@ -1,4 +1,4 @@
-//! What the X server here lets programs in by, as xauth knows it.
+//! The local X server's cookie, from xauth.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -14,22 +14,22 @@ use super::display::Display;
 use crate::log::Voice;
 use crate::ui::LogLevel;
 
-/// The one protocol with which xauth makes cookies.
+/// The only protocol for which xauth generates cookies.
 const MIT: &str = "MIT-MAGIC-COOKIE-1";
-/// The X server forgets a cookie only that much later than we stop to use it.
+/// The X server drops a generated cookie this much later than we stop using it.
 const SLACK: Duration = Duration::from_secs(60);
-/// Longest cookie that is taken; XDM's are 16 bytes, as MIT's.
+/// Longest accepted cookie, bytes; XDM's and MIT's have 16.
 const MOST: usize = 512;
 
-/// The name of an authentication protocol, and what it wants to see.
+/// Name and data of an X11 authentication protocol.
 pub(super) struct Cookie {
     pub(super) protocol: String,
     pub(super) value: Zeroizing<Vec<u8>>,
 }
 
 impl Cookie {
-    /// Asks xauth. For programs that are trusted a missing cookie is no obstacle (the X server may let everybody in that
-    /// comes from here); for others nothing is forwarded then.
+    /// Gets a cookie from xauth. Trusted programs need none (the X server may accept all local connections);
+    /// for untrusted ones nothing is forwarded without it.
     pub(super) fn of(
         display: &Display,
         xauth: &Path,
@@ -44,10 +44,10 @@ impl Cookie {
         } else if trusted {
             list(xauth, None, &name)
         } else {
-            match Folder::make() {
-                Ok(folder) => generate(xauth, &folder.0.join("xauthfile"), &name, timeout),
+            match PrivateDirectory::make() {
+                Ok(directory) => generate(xauth, &directory.0.join("xauthfile"), &name, timeout),
                 Err(error) => {
-                    let text = format!("cannot make a folder for xauth: {error}");
+                    let text = format!("cannot make a directory for xauth: {error}");
                     voice.say(LogLevel::Error, &text);
                     None
                 }
@@ -71,10 +71,10 @@ impl Cookie {
     }
 }
 
-/// A private folder for the file xauth writes; goes with the value.
-struct Folder(PathBuf);
+/// A private directory for the file that xauth writes; removed on drop.
+struct PrivateDirectory(PathBuf);
 
-impl Folder {
+impl PrivateDirectory {
     fn make() -> io::Result<Self> {
         let mut name = [0; 8];
         SystemRandom.fill(&mut name);
@@ -84,15 +84,15 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for PrivateDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Has the X server make a cookie for programs it is not to trust.
+/// Makes the X server generate a cookie for untrusted programs.
 fn generate(xauth: &Path, file: &Path, display: &str, timeout: Duration) -> Option<Cookie> {
-    // 0 is for ever, there and in our configuration.
+    // 0 means no limit, for xauth as in our configuration.
     let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(SLACK).as_secs() };
     let done = Command::new(xauth)
         .arg("-f")
@@ -116,7 +116,7 @@ fn list(xauth: &Path, file: Option<&Path>, display: &str) -> Option<Cookie> {
     parse(std::str::from_utf8(&printed).ok()?)
 }
 
-/// The first line of xauth's list: display, protocol, cookie.
+/// Parses the first line of xauth's list: display, protocol, cookie.
 fn parse(printed: &str) -> Option<Cookie> {
     let mut words = printed.lines().next()?.split_whitespace().skip(1);
     let protocol = words.next()?.to_owned();
@@ -153,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_list_is_read() {
+    fn xauth_list_is_parsed() {
         let cookie = parse("box/unix:0  MIT-MAGIC-COOKIE-1  00ff10\nbox:1 X 11\n").unwrap();
         assert_eq!((cookie.protocol.as_str(), &cookie.value[..]), (MIT, &[0, 255, 16][..]));
         for text in ["", "box:0", "box:0 MIT", "box:0 MIT 0", "box:0 MIT xy"] {
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hex_there_and_back(bytes in proptest::collection::vec(any::<u8>(), 1..80), text in "\\PC{0,40}") {
+        fn hex_survives_encoding_and_decoding(bytes in proptest::collection::vec(any::<u8>(), 1..80), text in "\\PC{0,40}") {
             prop_assert_eq!(&*from_hex(&to_hex(&bytes)).unwrap(), &bytes);
             let _ = parse(&text);
         }

@@ -1,4 +1,4 @@
-//! The display here: what `DISPLAY` names, and connecting to it.
+//! The local display: parses `DISPLAY` and connects to it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 use lh_driver::{ControlCx, Family, Resolver, Target, dial};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// TCP port of display 0; the others follow.
+/// TCP port of display 0; display N has this port plus N.
 const FIRST_PORT: u32 = 6000;
-/// Where sockets of displays of this machine lie.
-const FOLDER: &str = "/tmp/.X11-unix";
+/// Directory of the sockets of local displays.
+const SOCKET_DIRECTORY: &str = "/tmp/.X11-unix";
 
-/// Where the X server is.
+/// The X server's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
-    /// This machine, by number.
+    /// A local display, by number.
     Number(u32),
-    /// A socket (what launchd hands out).
+    /// A socket path (as launchd sets it).
     Socket(PathBuf),
     /// Another machine, or this one over TCP.
     Tcp { host: String, port: u16 },
 }
 
-/// A display and the screen programs use unless they say otherwise.
+/// A display, and the default screen for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Display {
-    /// As `DISPLAY` has it.
+    /// The value of `DISPLAY`.
     pub(super) text: String,
     pub(super) screen: u32,
     place: Place,
 }
 
 impl Display {
-    /// Reads `[host]:number[.screen]`, `unix:number[.screen]` or a socket's path with or without a number behind it.
-    /// Anything with characters that no display has is refused: it becomes an argument of xauth.
+    /// Parses `[host]:number[.screen]`, `unix:number[.screen]` or a socket path with an optional number. Text
+    /// with characters that no display has is refused, because it becomes an argument of xauth.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ":/.-_".contains(c);
         if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
@@ -61,7 +61,7 @@ impl Display {
         Some(Self { text: text.to_owned(), screen, place })
     }
 
-    /// The name xauth knows it by: one that is reached over the loopback address has the cookie of the local one.
+    /// The display's name for xauth: one at the loopback address has the cookie of the local one.
     pub(super) fn authority_name(&self) -> String {
         match self.text.strip_prefix("localhost:") {
             Some(numbers) => format!("unix:{numbers}"),
@@ -69,7 +69,7 @@ impl Display {
         }
     }
 
-    /// Connects; `done` hears of it.
+    /// Connects; calls `done` with the result.
     pub(super) fn connect(
         &self,
         resolver: &Resolver,
@@ -78,8 +78,8 @@ impl Display {
     ) {
         let target = match &self.place {
             Place::Number(number) => {
-                let path = format!("{FOLDER}/X{number}");
-                // Linux' X servers listen at the same name without a file, too.
+                let path = format!("{SOCKET_DIRECTORY}/X{number}");
+                // On Linux, X servers also listen on an abstract socket with this name.
                 if let Ok(socket) = nameless(path.as_bytes()) {
                     return done(Ok(socket), cx);
                 }
@@ -92,7 +92,7 @@ impl Display {
     }
 }
 
-/// A path with the numbers that may stand behind it taken off, and the screen.
+/// Splits a socket path from the display and screen numbers behind it.
 fn socket(text: &str) -> Option<(PathBuf, u32)> {
     let is_socket =
         |path: &str| std::fs::metadata(Path::new(path)).is_ok_and(|meta| meta.file_type().is_socket());
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_name_a_display() {
+    fn every_form_of_display_is_parsed() {
         let place = |text: &str| Display::parse(text).map(|display| (display.place, display.screen));
         assert_eq!(place(":0"), Some((Place::Number(0), 0)));
         assert_eq!(place("unix:12.3"), Some((Place::Number(12), 3)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_address_has_the_local_cookie() {
+    fn loopback_display_uses_the_local_cookie() {
         let name = |text: &str| Display::parse(text).unwrap().authority_name();
         assert_eq!(name("localhost:10.0"), "unix:10.0");
         assert_eq!(name("far:1"), "far:1");

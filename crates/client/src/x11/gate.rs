@@ -1,8 +1,9 @@
-//! The first message of an X11 connection: whoever comes must show the cookie that was made up, and gets the real one put in
-//! its place.
+//! The first message of an X11 connection: the program must present the fake cookie, which is replaced by the
+//! real one.
 //!
-//! Its form (X Window System Protocol, "Connection Setup"): byte order, a byte, two numbers of 16 bits for the version, the
-//! lengths of name and data of the authentication, two bytes; then name and data, each filled up to a multiple of four.
+//! Its form (X Window System Protocol, "Connection Setup"): byte order, a byte, two 16-bit version numbers,
+//! the lengths of the authentication's name and data, two bytes; then name and data, each padded to a
+//! multiple of four.
 
 use bytes::Bytes;
 use zeroize::Zeroizing;
@@ -12,23 +13,23 @@ use super::cookie::Cookie;
 /// Bytes before the name.
 const HEAD: usize = 12;
 
-/// Looks at what the program at the server says first.
+/// Checks the first message of a program at the server.
 pub(super) struct Gate {
     protocol: Vec<u8>,
     fake: Zeroizing<Vec<u8>>,
     real: Zeroizing<Vec<u8>>,
-    /// What has come so far; never more than the message that is expected.
+    /// The bytes received so far; never more than the expected message.
     seen: Zeroizing<Vec<u8>>,
 }
 
-/// What becomes of it.
+/// Result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// More is needed.
+    /// More bytes are needed.
     More,
-    /// All that has come, with the real cookie: for the X server.
+    /// All received bytes, with the real cookie: for the X server.
     Pass(Bytes),
-    /// It may not come in.
+    /// The program is refused, for this reason.
     Wrong(&'static str),
 }
 
@@ -42,12 +43,12 @@ impl Gate {
         }
     }
 
-    /// Bytes that were kept.
+    /// Number of bytes held back.
     pub(super) fn held(&self) -> usize {
         self.seen.len()
     }
 
-    /// Takes the next bytes.
+    /// Checks the next bytes.
     pub(super) fn feed(&mut self, data: &[u8]) -> Step {
         self.seen.extend_from_slice(data);
         let Some(head) = self.seen.first_chunk::<HEAD>() else { return Step::More };
@@ -59,7 +60,7 @@ impl Gate {
             return Step::Wrong("Initial packet from X11 connection contains bad byte order byte");
         }
         let (name_len, data_len) = (number(6), number(8));
-        // Known before the bytes are here, so that nobody can make us wait for many.
+        // Checked before the bytes arrive, so that a program cannot make us wait for many.
         if name_len != self.protocol.len() {
             return Step::Wrong("X11 connection uses different authentication protocol.");
         }
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fake_cookie_becomes_the_real_one() {
+    fn fake_cookie_is_replaced_by_the_real_one() {
         for order in [b'B', b'l'] {
             let mut message = setup(order, b"MIT", &FAKE);
             message.extend(b"and what follows");
@@ -122,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_stays_outside() {
+    fn other_cookies_and_protocols_are_refused() {
         let wrong = |message: &[u8]| matches!(gate().feed(message), Step::Wrong(_));
         assert!(wrong(&setup(b'l', b"MIT", &REAL)), "not even with the real one");
         assert!(wrong(&setup(b'l', b"XDM", &FAKE)));
         assert!(wrong(&setup(b'l', b"", b"")));
-        assert!(wrong(&setup(b'l', b"MIT", &[0; 60_000])[..12]), "told by the head alone");
+        assert!(wrong(&setup(b'l', b"MIT", &[0; 60_000])[..12]), "refused by the head alone");
         assert!(wrong(b"GET / HTTP/1.1\r\n"));
     }
 
     proptest! {
         #[test]
-        fn pieces_change_nothing(cut in 0usize..30, order in prop_oneof![Just(b'B'), Just(b'l')]) {
+        fn chunk_borders_do_not_change_the_result(cut in 0usize..30, order in prop_oneof![Just(b'B'), Just(b'l')]) {
             let message = setup(order, b"MIT", &FAKE);
             let (first, rest) = message.split_at(cut.min(message.len() - 1));
             let mut gate = gate();
@@ -142,7 +143,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(message in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_bytes_never_panic(message in proptest::collection::vec(any::<u8>(), 0..60)) {
             let mut gate = gate();
             let _ = gate.feed(&message);
             prop_assert!(gate.held() <= message.len());

@@ -1,9 +1,9 @@
-//! X11 forwarding, the client's side: programs at the server draw on the display here.
+//! X11 forwarding, the client's side: programs at the server draw on the local display.
 //!
-//! The server never learns the display's cookie. It gets one of the same length that was made up, and whoever connects through
-//! it has to show that one; it is exchanged for the real one on the way, in the first message of the connection ([`gate`]).
-//! Programs that are not trusted (`ForwardX11Trusted no`) get a cookie with which the X server keeps them apart from others,
-//! and only for `ForwardX11Timeout`.
+//! The server never learns the display's cookie. It gets a fake one of equal length, which each program must
+//! present; the first message of the connection is rewritten with the real one ([`gate`]). For untrusted
+//! programs (`ForwardX11Trusted no`) the X server makes a cookie that isolates them from others, and only for
+//! `ForwardX11Timeout`.
 
 mod channel;
 mod cookie;
@@ -28,17 +28,17 @@ use cookie::Cookie;
 use display::Display;
 use gate::Gate;
 
-/// The request that asks the server for it.
+/// The channel request for X11 forwarding.
 pub(crate) const REQUEST: &str = "x11-req";
-/// The name `ChannelTimeout` knows such channels by.
+/// The channel type's name in `ChannelTimeout`.
 const TIMEOUT_KIND: &str = "x11-connection";
 
-/// The fields of the request: what the server is told, which is nothing that opens the display here.
+/// The fields of the request. They contain nothing that gives access to the local display.
 #[derive(Clone, PartialEq, Eq)]
 pub struct X11Request(Rc<[u8]>);
 
 impl X11Request {
-    /// The fields as they go into the message.
+    /// The encoded fields.
     pub(crate) fn fields(&self) -> &[u8] {
         &self.0
     }
@@ -53,7 +53,7 @@ impl std::fmt::Debug for X11Request {
 /// The display that programs at the server may use. Clones share it.
 #[derive(Clone)]
 pub struct X11Forward {
-    /// `None`: nothing is forwarded, and a server that tries it all the same is told off.
+    /// `None`: nothing is forwarded, and a server that opens an X11 channel is refused with a warning.
     shared: Option<Rc<Shared>>,
     voice: Voice,
 }
@@ -61,32 +61,33 @@ pub struct X11Forward {
 struct Shared {
     display: Display,
     cookie: Cookie,
-    /// What the server has in its place.
+    /// The fake cookie that the server gets.
     fake: Zeroizing<Vec<u8>>,
-    /// When connections are not let in any more (`ForwardX11Timeout`).
+    /// Time from which connections are refused (`ForwardX11Timeout`).
     refuse_from: Option<Instant>,
     idle: Option<Duration>,
     resolver: Resolver,
 }
 
 impl X11Forward {
-    /// What `ForwardX11` asks for. Runs xauth and waits for it; without a display or a cookie nothing is forwarded.
+    /// Evaluates `ForwardX11`. Runs xauth and waits for it; without a display or a cookie nothing is
+    /// forwarded.
     pub fn new(config: &ClientConfig, voice: Voice) -> Self {
         let shared = if *config.forward_x11 { prepare(config, &voice) } else { None };
         Self { shared: shared.map(Rc::new), voice }
     }
 
-    /// Nothing is forwarded.
+    /// Forwards nothing.
     pub const fn none(voice: Voice) -> Self {
         Self { shared: None, voice }
     }
 
-    /// What asks the server for it, if there is anything to forward.
+    /// The channel request, if a display is forwarded.
     pub fn request(&self) -> Option<X11Request> {
         let shared = self.shared.as_ref()?;
         self.voice.debug(|| "Requesting X11 forwarding with authentication spoofing.".to_owned());
         let mut fields = Vec::new();
-        // Any number of connections.
+        // `single connection` is false.
         fields.put_bool(false);
         fields.put_string(shared.cookie.protocol.as_bytes());
         fields.put_string(cookie::to_hex(&shared.fake).as_bytes());
@@ -94,7 +95,7 @@ impl X11Forward {
         Some(X11Request(fields.into()))
     }
 
-    /// Takes the event if it is about X11, and gives others back.
+    /// Handles the event if it concerns X11; returns all others.
     pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
         let ControlEvent::OpenRequested { id, kind, fields } = event else { return Some(event) };
         if kind != "x11" {

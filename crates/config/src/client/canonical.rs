@@ -1,7 +1,7 @@
-//! `CanonicalizeHostname`: completing short names from `CanonicalDomains`, and following aliases that are permitted.
+//! `CanonicalizeHostname`: completes short names from `CanonicalDomains`, and follows permitted aliases.
 //!
-//! It happens between two passes over the files: the second one sees the new name, so that `Host` and `Match canonical` lines can be
-//! about it.
+//! It runs between two passes over the files: the second pass uses the new name, so that `Host` and `Match
+//! canonical` lines can match it.
 
 use std::net::IpAddr;
 
@@ -14,18 +14,18 @@ use crate::pattern::{ListMatch, match_list};
 const MAX_DOTS: u32 = 1;
 
 impl Loader<'_> {
-    /// The name to go on with: `host` completed, or another that it is an alias of, or `host` itself.
+    /// The name to continue with: `host` completed, the target of its alias, or `host` itself.
     ///
     /// # Errors
-    /// The name is in none of the domains and `CanonicalizeFallbackLocal` is off, or there are rules about aliases and the name
-    /// does not exist.
+    /// The name is in none of the domains and `CanonicalizeFallbackLocal` is off, or the name does not exist
+    /// and `CanonicalizePermittedCNAMEs` has rules.
     pub(super) fn canonical_host(&self, host: &str) -> Result<String, ConfigError> {
         let s = &self.settings;
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(address.to_string());
         }
         let mode = *s.canonicalize_hostname;
-        // `%` and a scope belong to addresses only.
+        // `:` and `%` (a scope) occur only in addresses.
         if host.contains([':', '%']) {
             return Ok(host.to_string());
         }
@@ -58,11 +58,11 @@ impl Loader<'_> {
         self.permitted_alias(host, host)
     }
 
-    /// `name`, or what it is an alias of where `CanonicalizePermittedCNAMEs` lets us follow; `asked` is what the resolver is
-    /// asked for.
+    /// `name`, or the target of its alias if `CanonicalizePermittedCNAMEs` permits it. `asked` is the name
+    /// for the resolver.
     ///
     /// # Errors
-    /// The name has no address, and nobody else is going to resolve it.
+    /// The name has no address, and no proxy will resolve it.
     fn permitted_alias(&self, asked: &str, name: &str) -> Result<String, ConfigError> {
         let s = &self.settings;
         let rules = &s.canonicalize_permitted_cnames.0;
@@ -85,7 +85,7 @@ impl Loader<'_> {
         Ok(if permitted { alias } else { name.to_string() })
     }
 
-    /// Whether the connection will go to the host without a command or a jump host between.
+    /// Whether the connection goes to the host without a proxy command or jump host.
     fn is_direct(&self) -> bool {
         let none = |text: Option<&str>| text.is_none_or(|text| text.eq_ignore_ascii_case("none"));
         none(self.settings.proxy_command.0.as_deref()) && none(self.settings.proxy_jump.as_deref())

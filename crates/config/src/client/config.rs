@@ -1,4 +1,4 @@
-//! The finished configuration: typed settings, and what follows from several of them together.
+//! The loaded configuration: typed settings, and values derived from several of them.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use crate::forward::Endpoint;
 use crate::special::ForwardAgent;
 use crate::token::{Tokens, expand_environment, expand_tilde};
 
-/// The client's configuration for one destination. Dereferences to [`ClientSettings`], one field a keyword.
+/// The client's configuration for one destination. Dereferences to [`ClientSettings`], which has one field
+/// per keyword.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// Every keyword.
@@ -20,14 +21,14 @@ pub struct ClientConfig {
     pub host: String,
     /// The local user.
     pub account: Account,
-    /// Remarks for the log (unsupported old keywords, keywords without effect).
+    /// Notes for the log (unsupported old keywords, keywords without effect).
     pub notes: Vec<Note>,
 }
 
-/// A remark about a configuration that is no error.
+/// A note about the configuration that is no error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Shown always (`true`) or only with `-v`.
+    /// Logged always (`true`) or only with `-v`.
     pub loud: bool,
     /// One line.
     pub text: String,
@@ -38,9 +39,9 @@ pub struct Note {
 pub struct IdentityFile {
     /// As configured.
     pub text: String,
-    /// Expanded.
+    /// As a path, with tokens expanded.
     pub path: PathBuf,
-    /// The user asked for it (then its absence is worth a word).
+    /// The user configured it, so its absence is logged.
     pub configured: bool,
 }
 
@@ -56,7 +57,7 @@ pub struct JumpHost {
 }
 
 impl JumpHost {
-    /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`.
+    /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`.
     pub fn parse(text: &str) -> Option<Self> {
         let uri = text.strip_prefix("ssh://");
         let text = uri.map_or(text, |rest| rest.trim_end_matches('/'));
@@ -87,7 +88,7 @@ impl JumpHost {
         (!host.is_empty() && !host.starts_with('-')).then(|| Self { user, host: host.to_string(), port })
     }
 
-    /// Reads a whole `ProxyJump` value; `none` is an empty list.
+    /// Parses a whole `ProxyJump` value; `none` is an empty list.
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         if text.eq_ignore_ascii_case("none") {
             return Some(Vec::new());
@@ -97,7 +98,7 @@ impl JumpHost {
 }
 
 impl std::fmt::Display for JumpHost {
-    /// `[user@]host[:port]`, as it can be read again.
+    /// `[user@]host[:port]`, in a form that can be parsed again.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -113,12 +114,12 @@ impl ClientConfig {
         self.settings.user.as_deref().unwrap_or(&self.account.name)
     }
 
-    /// The port.
+    /// The port to connect to.
     pub fn port(&self) -> u16 {
         self.settings.port.value.0
     }
 
-    /// The name under which known_hosts has the host: `HostKeyAlias` or the host.
+    /// The host's name in known_hosts: `HostKeyAlias` or the host.
     pub fn host_key_name(&self) -> &str {
         self.settings.host_key_alias.as_deref().unwrap_or(&self.host)
     }
@@ -161,7 +162,7 @@ impl ClientConfig {
     /// Expands `~`, `${ENV}` and tokens of a path.
     ///
     /// # Errors
-    /// Unknown tokens, variables that are not set, unknown users.
+    /// Unknown tokens, unset variables, unknown users.
     pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, String> {
         let text = expand_tilde(text, &self.account, environment)?;
         let text = self.tokens(environment).expand(&text)?;
@@ -186,7 +187,7 @@ impl ClientConfig {
             .collect()
     }
 
-    /// The user's known_hosts files, which the loader has expanded.
+    /// The user's known_hosts files; the loader has expanded them.
     pub fn user_known_hosts_files(&self) -> Vec<PathBuf> {
         self.settings.user_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
@@ -207,7 +208,7 @@ impl ClientConfig {
             let path = self.expand_path(&path, environment).map_err(|why| format!("MetricsPath: {why}"))?;
             self.settings.metrics_path.value = Some(path.to_string_lossy().into_owned());
         }
-        // Its variables are the remote shell's.
+        // Its variables belong to the remote shell.
         if let Some(text) = &self.settings.remote_command.value.0 {
             let command = tokens.expand(text).map_err(|why| format!("RemoteCommand: {why}"))?;
             self.settings.remote_command.value.0 = Some(command);
@@ -253,8 +254,8 @@ impl ClientConfig {
         Ok(())
     }
 
-    /// What `ssh -G` prints. `defaults` gives the default list of an algorithm keyword (`Ciphers`, `KexAlgorithms`, …), to
-    /// which a configured edit is applied.
+    /// The output of `ssh -G`. `defaults` returns the default list of an algorithm keyword (`Ciphers`,
+    /// `KexAlgorithms`, …), to which a configured edit is applied.
     pub fn dump(&self, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
         let s = &mut settings;
@@ -278,7 +279,7 @@ impl ClientConfig {
     }
 }
 
-/// The tokens that most keywords know.
+/// The tokens that most keywords accept.
 #[allow(clippy::too_many_arguments)]
 pub(super) fn tokens(
     account: &Account,

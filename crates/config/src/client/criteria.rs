@@ -8,14 +8,14 @@ use crate::line::split_criteria;
 use crate::pattern::{ListMatch, match_host, match_list, wildcard};
 use crate::token::Tokens;
 
-/// What `Match version` compares with.
+/// The version for `Match version`.
 const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
 
 impl Loader<'_> {
-    /// Whether the criteria hold now; `live` is false inside blocks that do not apply, where nothing must be run.
+    /// Whether the criteria match. `live` is false inside blocks that do not apply, where no command may run.
     ///
     /// # Errors
-    /// The lines to print before "Bad Match condition" (the first without a place).
+    /// The lines to print before "Bad Match condition"; the first has no file and line.
     pub(super) fn criteria(&mut self, text: &str, live: bool) -> Result<bool, String> {
         let words = split_criteria(text).map_err(|_| "invalid quotes")?;
         let mut words = words.into_iter();
@@ -52,7 +52,7 @@ impl Loader<'_> {
             };
             result &= hit != negated;
         }
-        // "canonical" and "final" alone are criteria enough.
+        // "canonical" and "final" may stand alone.
         if attributes == 0
             && !text.to_ascii_lowercase().contains("final")
             && !text.to_ascii_lowercase().contains("canonical")
@@ -110,7 +110,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The host name as far as it is known now.
+    /// The host name as far as it is known at this point.
     pub(super) fn current_host(&self) -> String {
         match self.settings.hostname.as_deref().filter(|_| !self.final_pass) {
             Some(name) => {

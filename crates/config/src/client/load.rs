@@ -1,4 +1,4 @@
-//! From files and command line to settings.
+//! Loads the configuration from files and the command line.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,7 +19,7 @@ use crate::pattern::{ListMatch, match_list, wildcard};
 use crate::table::{Origin, Setting, find};
 use crate::token::{Tokens, expand_environment, expand_tilde};
 
-/// The key files that are tried when none is configured, in OpenSSH's order.
+/// The default key files, in OpenSSH's order.
 const DEFAULT_IDENTITIES: [&str; 6] = [
     "~/.ssh/id_rsa",
     "~/.ssh/id_ecdsa",
@@ -29,7 +29,7 @@ const DEFAULT_IDENTITIES: [&str; 6] = [
     "~/.ssh/id_mldsa44_ed25519",
 ];
 
-/// Reads everything that applies to `request.host`.
+/// Loads all settings that apply to `request.host`.
 ///
 /// # Errors
 /// [`ConfigError`] with the lines to print; exit status 255.
@@ -72,19 +72,19 @@ pub(super) struct Loader<'a> {
     pub(super) environment: &'a dyn Environment,
     pub(super) settings: ClientSettings,
     notes: Vec<Note>,
-    /// Complaints so far.
+    /// Error messages so far.
     lines: Vec<String>,
-    /// The name `Host` compares with.
+    /// The name that `Host` patterns are matched against.
     pub(super) host: String,
     pub(super) final_pass: bool,
     pub(super) final_wanted: bool,
-    /// The user is that of a flag or of the destination, which take no tokens.
+    /// The user is from a flag or the destination, where tokens are not expanded.
     user_as_typed: bool,
 }
 
-/// Where a line stands.
+/// Position of a line.
 struct Place {
-    /// As it is named in messages.
+    /// The file's name in messages.
     name: String,
     line: usize,
     origin: Origin,
@@ -96,14 +96,14 @@ impl Place {
     }
 }
 
-/// What a file was included with.
+/// How a file is read.
 #[derive(Clone, Copy)]
 struct FileContext {
-    /// The user's, for relative includes and the permission check.
+    /// The user's file: for relative includes and the permission check.
     user: bool,
     check_owner: bool,
     depth: usize,
-    /// Included from a block that does not apply: check only.
+    /// Included from a block that does not apply: only checked.
     never: bool,
 }
 
@@ -175,7 +175,7 @@ impl Loader<'_> {
             UserFile::Default => {
                 let path = request.account.home.join(".ssh/config");
                 let context = FileContext { user: true, check_owner: true, depth: 0, never: false };
-                // A file that is not there or not ours to read is as good as empty.
+                // A missing or unreadable file counts as empty.
                 let _ = self.file(&path, context, &mut active)?;
             }
         }
@@ -187,7 +187,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Reads a file. The inner result says whether it could be opened, the outer whether its contents are fit for use.
+    /// Reads a file. The inner result says whether it could be opened, the outer one whether its contents are
+    /// valid.
     fn file(
         &mut self,
         path: &Path,
@@ -242,7 +243,7 @@ impl Loader<'_> {
         false
     }
 
-    /// One line; `false` when it is bad and was complained about.
+    /// Parses one line; `false` if it is invalid, which was reported.
     fn line(
         &mut self,
         line: &str,
@@ -276,7 +277,7 @@ impl Loader<'_> {
             return Ok(self.unknown(&lower, place));
         };
         if CLIENT_KEYWORDS[row].name == "ProxyJump" && place.origin == Origin::CommandLine {
-            // As OpenSSH reads it: what looks like a quote is part of a name, and refused.
+            // As OpenSSH does: quotes are part of a name, and refused.
             let args = Arguments::from_words("ProxyJump", Dialect::Client, &[rest]);
             return Ok(self.keyword(row, args, place, *active));
         }
@@ -286,7 +287,7 @@ impl Loader<'_> {
         }
     }
 
-    /// For those who want to know how it came to a setting.
+    /// Adds a debug message about the origin of a setting.
     fn debug(&mut self, text: String) {
         self.notes.push(Note { loud: false, text });
     }
@@ -367,7 +368,7 @@ impl Loader<'_> {
             for path in glob(&pattern.to_string_lossy()) {
                 let inner =
                     FileContext { depth: context.depth + 1, never: context.never || !*active, ..context };
-                // What a block of the included file switched ends with the file.
+                // A `Host` or `Match` line of the included file has no effect behind it.
                 let mut inner_active = *active;
                 match self.file(&path, inner, &mut inner_active)? {
                     Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -382,14 +383,14 @@ impl Loader<'_> {
         Ok(true)
     }
 
-    /// A keyword with its words; `false` when they are bad and were complained about.
+    /// Parses a keyword's words; `false` if they are invalid, which was reported.
     fn keyword(&mut self, row: usize, mut args: Arguments, place: &Place, active: bool) -> bool {
         let keyword = &CLIENT_KEYWORDS[row];
         let name = keyword.name;
         let mut active = active;
-        // The second pass is about the name that the first one led to.
+        // The second pass uses the name that the first one found.
         active &= !(self.final_pass && name == "Hostname");
-        // Whichever of these two comes first wins over the other.
+        // The first of these two keywords wins.
         let other_proxy = match name {
             "ProxyJump" => self.settings.proxy_command.is_set(),
             "ProxyCommand" => self.settings.proxy_jump.is_set(),
@@ -427,10 +428,10 @@ impl Loader<'_> {
             return self.bad(place.say(&message));
         }
         if active && keyword.is_unsupported() {
-            // Files of the system are written for whatever program reads them; Debian's has such a line.
+            // System files are written for several SSH programs; Debian's has such a line.
             let system = self.request.system_file.as_deref().and_then(Path::parent);
             let loud = match &place.origin {
-                Origin::File { path, .. } => system.is_none_or(|folder| !path.starts_with(folder)),
+                Origin::File { path, .. } => system.is_none_or(|directory| !path.starts_with(directory)),
                 _ => true,
             };
             let text = place.say(&format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
@@ -442,7 +443,7 @@ impl Loader<'_> {
         true
     }
 
-    /// `Hostname` with its tokens expanded, or what was typed; in lower case.
+    /// `Hostname` with its tokens expanded, or the typed host; in lower case.
     fn resolved_host(&mut self) -> Result<String, ConfigError> {
         let host = match self.settings.hostname.as_deref() {
             Some(name) => match Tokens::new().with('h', &self.request.host).expand(name) {
@@ -454,13 +455,14 @@ impl Loader<'_> {
         Ok(host.to_ascii_lowercase())
     }
 
-    /// Refuses a host that is shell syntax, wherever it comes from: no network has one.
+    /// Refuses a host name with shell syntax, whatever its source: no network has one.
     fn check_host(&mut self, host: &str) -> Result<(), ConfigError> {
         if host_is_safe(host) { Ok(()) } else { Err(self.fatal(BAD_HOST.to_string())) }
     }
 
-    /// `User` with its tokens and variables expanded. What a file says literally may be anything, as with OpenSSH, and is checked
-    /// where a shell gets it; what comes from the command line or from outside must not be shell syntax.
+    /// `User` with its tokens and variables expanded. Literal text from a file may be anything, as in
+    /// OpenSSH, and is checked before a shell gets it. Text from the command line or an expansion must not
+    /// contain shell syntax.
     fn resolve_user(&mut self) -> Result<(), ConfigError> {
         let Some(text) = self.settings.user.value.clone() else { return Ok(()) };
         let typed = self.settings.user.origin == Origin::CommandLine;
@@ -493,18 +495,18 @@ impl Loader<'_> {
 
     fn finish(mut self) -> Result<ClientConfig, ConfigError> {
         let host = self.host.clone();
-        // Every criterion below and every token from here on is about the host as it was found.
+        // From here on all criteria and tokens use the resolved host.
         self.final_pass = true;
         self.resolve_user()?;
         self.resolve_set_env()?;
-        // Two passes say some things twice.
+        // Two passes report some things twice.
         let mut said = std::collections::HashSet::new();
         self.notes.retain(|note| said.insert(note.text.clone()));
         let s = &mut self.settings;
         if s.metrics_path.is_set() && !s.metrics.is_set() {
             s.metrics = Setting { value: true, origin: s.metrics_path.origin.clone() };
         }
-        // A user who keeps host keys elsewhere, or in DNS, does not want them learned behind his back.
+        // `UpdateHostKeys` stays off by default for a user with other host key files, or with keys in DNS.
         let own_files = s.user_known_hosts_file.is_set();
         s.fill_defaults();
         use crate::enums::YesNoAsk;
@@ -523,7 +525,7 @@ impl Loader<'_> {
             s.user.value = Some(self.request.account.name.clone());
         }
         s.hostname.value = Some(host.clone());
-        // These switch themselves off.
+        // The value `none` disables these keywords.
         let is_none = |text: &Option<String>| text.as_deref().is_some_and(|t| t.eq_ignore_ascii_case("none"));
         for command in [&mut s.proxy_command, &mut s.local_command, &mut s.remote_command] {
             if is_none(&command.value.0) {

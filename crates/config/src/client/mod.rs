@@ -1,7 +1,7 @@
-//! Reading the client's configuration for one destination.
+//! Loads the client's configuration for one destination.
 //!
-//! First value wins, in this order: command line, the user's file, the system's file. Keywords inside `Host` and `Match` blocks
-//! that do not apply are still checked, and never take effect.
+//! The first value wins, in this order: command line, the user's file, the system's file. Keywords in `Host`
+//! and `Match` blocks that do not apply are checked but have no effect.
 
 mod canonical;
 mod config;
@@ -15,47 +15,48 @@ use std::path::PathBuf;
 
 use crate::environment::Account;
 
-/// One thing said on the command line, in order.
+/// One argument of the command line, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandLine {
-    /// The text of an `-o`: `Keyword=value` or `Keyword value`, parsed as a line of a file.
+    /// The text of an `-o`: `Keyword=value` or `Keyword value`, parsed like a line of a file.
     Option(String),
-    /// A flag that stands for a keyword: its words are taken as they are, spaces and quotes included (`-i`, `-p`, `-l`).
+    /// A flag with the meaning of a keyword: its words are used unparsed, spaces and quotes included (`-i`,
+    /// `-p`, `-l`).
     Flag(&'static str, Vec<String>),
 }
 
-/// Which file stands in for `~/.ssh/config`.
+/// The source of the user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum UserFile {
     /// `~/.ssh/config` if it exists; its owner and mode are checked. The system's file is read too.
     #[default]
     Default,
-    /// `-F path`: this one, which must exist; no system file.
+    /// `-F path`: this file, which must exist; the system's file is not read.
     Named(PathBuf),
     /// `-F none`: no file at all.
     None,
-    /// The system's file alone, for programs that the user must not configure.
+    /// Only the system's file, for programs that the user must not configure.
     Skipped,
-    /// The text of a file that was read already, and its name for messages; no system file.
+    /// The text of a file that was already read, and its name for messages; the system's file is not read.
     Text(PathBuf, String),
 }
 
-/// What is known before any file is read.
+/// The inputs of [`load`].
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The destination as typed, without user and port.
     pub host: String,
-    /// Flags and options in the order they were given; the user of `user@host` comes last, as `Flag("User", …)`.
+    /// Flags and options in the order given; the user of `user@host` comes last, as `Flag("User", …)`.
     pub command_line: Vec<CommandLine>,
     /// The user's file.
     pub user_file: UserFile,
-    /// The system's file; `/etc/ssh/ssh_config` unless a test says otherwise.
+    /// The system's file; `/etc/ssh/ssh_config` outside of tests.
     pub system_file: Option<PathBuf>,
     /// The local user.
     pub account: Account,
     /// The remote command, for `Match command`.
     pub command: Option<String>,
-    /// The rate that the program itself keeps to, bytes/s (`scp -l`). It is only recorded, by `Metrics`.
+    /// The program's own rate limit, bytes/s (`scp -l`), recorded by `Metrics`.
     pub rate_limit: Option<u64>,
 }
 

@@ -5,10 +5,10 @@ use crate::cidr;
 use crate::line::split_criteria;
 use crate::pattern::{ListMatch, match_host, match_list};
 
-/// What `Match version` compares with.
+/// The version for `Match version`.
 const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
 
-/// One criterion.
+/// One criterion of a `Match` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Criterion {
     All,
@@ -26,22 +26,22 @@ enum Criterion {
 /// All criteria of a `Match` line; all must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Criteria {
-    /// As written, for the session process.
+    /// The text as written, for the session process.
     pub(super) text: String,
     list: Vec<Criterion>,
 }
 
-/// Why a `Match` line is bad.
+/// Why a `Match` line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BadCriteria {
     /// A line to print before "Bad Match condition".
     Line(String),
-    /// A line that stands alone; its end is the line number.
+    /// A complete message, to which only the line number is appended.
     Alone(String),
 }
 
 impl Criteria {
-    /// Reads what follows `Match`.
+    /// Parses the criteria of a `Match` line.
     pub(super) fn parse(text: &str) -> Result<Self, BadCriteria> {
         let line = |text: &str| BadCriteria::Line(text.to_string());
         let words = split_criteria(text).map_err(|_| line("invalid quotes"))?;
@@ -99,7 +99,7 @@ impl Criteria {
         Ok(Self { text: text.to_string(), list })
     }
 
-    /// Whether all hold.
+    /// True if all criteria match.
     pub(super) fn hold(&self, facts: &ConnectionFacts) -> bool {
         let listed = |text: &str, list: &str| match_list(text, list, false) == ListMatch::Yes;
         self.list.iter().all(|criterion| match criterion {

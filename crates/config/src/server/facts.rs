@@ -1,13 +1,13 @@
-//! What `Match` criteria of the server look at.
+//! The facts about a connection that the server's `Match` criteria test.
 
 use std::net::IpAddr;
 
-/// What is known about a connection when `Match` blocks are applied. A fact that is `None` fails every criterion about it.
+/// The known facts when `Match` blocks are applied. A fact that is `None` fails every criterion about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectionFacts {
-    /// The user name asked for.
+    /// The requested user name.
     pub user: Option<String>,
-    /// The user does not exist.
+    /// True if the user does not exist.
     pub invalid_user: bool,
     /// The user's groups by name, the primary one included.
     pub groups: Vec<String>,
@@ -15,19 +15,20 @@ pub struct ConnectionFacts {
     pub host: Option<String>,
     /// The client's address.
     pub address: Option<IpAddr>,
-    /// The address it connected to.
+    /// The server address of the connection.
     pub local_address: Option<IpAddr>,
-    /// The port it connected to.
+    /// The server port of the connection.
     pub local_port: Option<u16>,
     /// The routing domain.
     pub rdomain: Option<String>,
 }
 
 impl ConnectionFacts {
-    /// Adds what a `-C` option says: `user=`, `host=`, `addr=`, `laddr=`, `lport=`, `rdomain=`, `invalid-user`, separated by commas.
+    /// Adds the facts of a `-C` option: `user=`, `host=`, `addr=`, `laddr=`, `lport=`, `rdomain=`,
+    /// `invalid-user`, separated by commas.
     ///
     /// # Errors
-    /// The line to print.
+    /// The error message to print.
     pub fn parse_spec(&mut self, spec: &str) -> Result<(), String> {
         for part in spec.split(',').filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));

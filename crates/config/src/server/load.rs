@@ -1,4 +1,4 @@
-//! From files to statements.
+//! Loads statements from files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, Scope, find};
 
-/// Reads the command line's options, then the file.
+/// Parses the command line's options, then the file.
 pub(super) fn read(
     file: Option<&Path>,
     command_line: &[String],
@@ -40,7 +40,7 @@ pub(super) fn read(
     Ok(loader.source)
 }
 
-/// Reads a text.
+/// Parses a text.
 pub(super) fn read_text(
     name: &Path,
     text: &str,
@@ -85,7 +85,8 @@ impl Loader<'_> {
         false
     }
 
-    /// Reads a file's text; `conditions` are the `Match` lines in force where it was included, and are the same afterwards.
+    /// Parses a file. `conditions` are the `Match` lines in force at its `Include` line; they are unchanged
+    /// afterwards.
     fn file(
         &mut self,
         path: &Path,
@@ -100,7 +101,7 @@ impl Loader<'_> {
         let mut bad = 0;
         for (index, line) in text.split('\n').enumerate() {
             let place = Place { name: &name, file, line: index + 1 };
-            // A Match inside an included file narrows the one it was included under.
+            // A `Match` in an included file adds to those of its `Include` line.
             let mut inner = std::mem::take(conditions);
             if split_keyword(line).is_some_and(|(keyword, _)| keyword.eq_ignore_ascii_case("match")) {
                 inner.clone_from(&outer);
@@ -118,7 +119,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// One line; `false` when it is bad and was complained about. Most errors end the reading at once, as in sshd.
+    /// Parses one line; `false` if it is invalid, which was reported. Most errors end the loading at once, as
+    /// in sshd.
     fn line(
         &mut self,
         line: &str,
@@ -149,7 +151,7 @@ impl Loader<'_> {
         }
         let Some(row) = find(SERVER_KEYWORDS, &keyword) else {
             if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
-                // OpenSSH does not say so of this one, which half of all files still have.
+                // OpenSSH does not report this one, which many files still have.
                 if !keyword.eq_ignore_ascii_case("Protocol") {
                     self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
                 }
@@ -166,7 +168,7 @@ impl Loader<'_> {
             return Ok(self.bad(place.say("invalid quotes")));
         };
         self.check_names(row, &args, place, conditions)?;
-        // What the session processes read is what the listener understood.
+        // Expanded here, so that session processes get the listener's result.
         let rest = match (AlgorithmKind::of_keyword(SERVER_KEYWORDS[row].name), args.clone().next_word()) {
             (Some(kind), Some(list)) if list.contains(['*', '?']) && args.clone().remaining().len() == 1 => {
                 expanded(&list, kind, self.environment)
@@ -193,7 +195,7 @@ impl Loader<'_> {
         Ok(true)
     }
 
-    /// Algorithm names that do not exist, subsystems that exist already.
+    /// Checks for unknown algorithm names and duplicate subsystems.
     fn check_names(
         &mut self,
         row: usize,

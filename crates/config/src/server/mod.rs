@@ -1,8 +1,8 @@
-//! Reading the server's configuration, and applying its `Match` blocks to a connection.
+//! Loads the server's configuration, and applies its `Match` blocks to a connection.
 //!
-//! The files are read once, by the process that listens. What it read travels to the session process as bytes
-//! ([`ServerConfig::to_bytes`]): the statements, not the values, so `Match` blocks can be applied there when user and
-//! addresses are known, and a file changed meanwhile has no effect on half of a connection.
+//! The listener process reads the files once. The session process gets the result as bytes
+//! ([`ServerConfig::to_bytes`]): statements, not values, so that `Match` blocks can be applied there once
+//! user and addresses are known. A file that changes meanwhile does not affect half of a connection.
 
 mod criteria;
 mod facts;
@@ -21,19 +21,19 @@ use crate::server_table::ServerSettings;
 use crate::server_values::ListenAddress;
 use source::Source;
 
-/// The server's configuration. Dereferences to [`ServerSettings`], one field a keyword.
+/// The server's configuration. Dereferences to [`ServerSettings`], which has one field per keyword.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Every keyword.
     pub settings: ServerSettings,
-    /// Remarks for the log: deprecated keywords, keywords without effect.
+    /// Notes for the log: deprecated keywords, keywords without effect.
     pub notes: Vec<String>,
     source: Arc<Source>,
 }
 
 impl ServerConfig {
-    /// Reads a file, after the options of the command line (texts of `-o`, or `Keyword value` for flags such as `-p`), which
-    /// win. `Match` blocks are checked and remembered, not applied.
+    /// Loads a file after the options of the command line (texts of `-o`, or `Keyword value` for flags such
+    /// as `-p`), which take precedence. `Match` blocks are checked and stored, not applied.
     ///
     /// `file` is `None` for `-f none`.
     ///
@@ -48,7 +48,7 @@ impl ServerConfig {
         Self::from_source(Arc::new(source), None)
     }
 
-    /// The same for the text of a file that was read already; messages call it `name`.
+    /// Like [`load`](Self::load), for the text of a file that was already read. Messages call it `name`.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -56,30 +56,31 @@ impl ServerConfig {
         Self::from_source(Arc::new(load::read_text(name, text, environment)?), None)
     }
 
-    /// The configuration that holds for a connection: `Match` blocks whose criteria hold for `facts` override the global section.
+    /// The configuration for a connection: `Match` blocks whose criteria match `facts` override the global
+    /// section.
     ///
     /// # Errors
-    /// None for a configuration that was loaded without one.
+    /// None if the loading succeeded.
     pub fn for_connection(&self, facts: &ConnectionFacts) -> Result<Self, ConfigError> {
         Self::from_source(Arc::clone(&self.source), Some(facts))
     }
 
-    /// Everything that was read, for another process of ours.
+    /// Serialises all statements for another process of the server.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.source.to_bytes()
     }
 
-    /// The reverse of [`to_bytes`](Self::to_bytes).
+    /// Inverse of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// Bytes that `to_bytes` of this version did not make.
+    /// Bytes that this version's `to_bytes` did not produce.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ConfigError> {
         let source = Source::from_bytes(bytes)?;
         Self::from_source(Arc::new(source), None)
     }
 
-    /// What `sshd -T` prints; keywords in mixed case as OpenSSH 10 prints them, or in lower case as older ones do.
-    /// `defaults` gives the default list of an algorithm keyword.
+    /// The output of `sshd -T`; keywords in mixed case like OpenSSH 10, or in lower case like older versions.
+    /// `defaults` returns the default list of an algorithm keyword.
     pub fn dump(&self, lower: bool, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
         let mut settings = self.settings.clone();
         let s = &mut settings;
@@ -107,8 +108,8 @@ impl ServerConfig {
         out
     }
 
-    /// Addresses and ports to listen on: each `ListenAddress` with its port or every `Port`; without any, the wildcard addresses
-    /// of the address families.
+    /// Addresses and ports to listen on: each `ListenAddress` with its port or every `Port`; without any, the
+    /// wildcard addresses of the enabled address families.
     pub fn listen_endpoints(&self) -> Vec<(String, u16)> {
         use crate::enums::AddressFamily;
         let ports = &self.settings.port.0;

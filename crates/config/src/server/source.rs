@@ -1,4 +1,4 @@
-//! The statements of a server configuration, before they become values.
+//! The statements of a server configuration, before they are converted to values.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, Value as _, find};
 
-/// First bytes of a serialised configuration: a name and a version.
+/// First bytes of a serialised configuration: name and version.
 const MAGIC: &[u8] = b"lh-sshd-config-1\n";
 
-/// One `keyword value`, checked.
+/// One valid `keyword value` statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
     /// Row of the keyword table.
@@ -23,11 +23,11 @@ pub(super) struct Statement {
     /// Index of the file; `None` for the command line.
     pub(super) file: Option<usize>,
     pub(super) line: usize,
-    /// Indices of the `Match` lines it stands under; all must hold. Empty: global.
+    /// Indices of the `Match` lines around it; all must match. Empty: global.
     pub(super) conditions: Vec<usize>,
 }
 
-/// Everything that was read.
+/// All statements that were loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) files: Vec<Arc<PathBuf>>,
@@ -61,7 +61,7 @@ impl Source {
         result.map_err(|message| ConfigError { lines: lines_at(&origin.to_string(), &message) })
     }
 
-    /// For another process of ours.
+    /// Serialises the statements for another process of the server.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let number = |out: &mut Vec<u8>, value: usize| out.extend_from_slice(&(value as u64).to_be_bytes());
@@ -91,14 +91,14 @@ impl Source {
         out
     }
 
-    /// The reverse.
+    /// Inverse of [`to_bytes`](Self::to_bytes).
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, ConfigError> {
         read_bytes(bytes)
             .ok_or_else(|| ConfigError::new("malformed configuration from the listening process"))
     }
 }
 
-/// Takes numbers and texts from bytes; `None` when they end too early.
+/// Reads numbers and texts from bytes; `None` at a premature end.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         usize::try_from(u64::from_be_bytes(*head)).ok()
     }
 
-    /// A number of things that take at least 8 bytes each, so that it cannot ask for more memory than there is input.
+    /// A count of items of at least 8 bytes each; limits allocations to the size of the input.
     fn count(&mut self) -> Option<usize> {
         self.number().filter(|count| *count <= self.0.len() / 8)
     }
@@ -149,7 +149,7 @@ fn read_bytes(bytes: &[u8]) -> Option<Source> {
 }
 
 impl ServerConfig {
-    /// Makes values of statements: the global ones, overridden by those whose `Match` lines hold.
+    /// Converts statements to values: the global ones, overridden by those whose `Match` lines match.
     pub(super) fn from_source(
         source: Arc<Source>,
         facts: Option<&ConnectionFacts>,
@@ -167,7 +167,7 @@ impl ServerConfig {
             }
             let everywhere = settings.subsystem.value.clone();
             settings.overlay(matched);
-            // A block replaces the subsystems it names and leaves the others.
+            // A block replaces the subsystems it names and keeps the others.
             settings.subsystem.value.append(everywhere);
         }
         let mut notes = source.notes.clone();

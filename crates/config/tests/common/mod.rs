@@ -1,4 +1,4 @@
-//! A made-up world for configuration tests.
+//! Fake environment and home directory for configuration tests.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -21,7 +21,7 @@ pub(crate) struct World {
     /// Commands that were run.
     pub(crate) ran: RefCell<Vec<String>>,
     pub(crate) addresses: Vec<IpAddr>,
-    /// Names the resolver knows, and what they are aliases of.
+    /// Names that the resolver knows, and the targets of their aliases.
     pub(crate) names: HashMap<String, String>,
 }
 
@@ -34,7 +34,7 @@ impl Environment for World {
         self.true_commands.iter().any(|known| known == command)
     }
     fn sha1(&self, data: &[u8]) -> [u8; 20] {
-        // Not SHA-1, but as good for telling inputs apart.
+        // Not SHA-1, but sufficient to distinguish inputs.
         let mut out = [0_u8; 20];
         for (index, byte) in data.iter().enumerate() {
             out[index % 20] = byte.wrapping_add(out[index % 20].rotate_left(3));
@@ -59,24 +59,24 @@ impl Environment for World {
     }
 }
 
-/// A home folder and a loader for it.
+/// A home directory and a loader for it.
 pub(crate) struct Home {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
     pub(crate) world: World,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir(folder.path().join(".ssh")).expect("a folder");
-        Self { folder, world: World::default() }
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(directory.path().join(".ssh")).expect("a directory");
+        Self { directory, world: World::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
-    /// Writes a file below the home folder, mode 0600.
+    /// Writes a file below the home directory, mode 0600.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).expect("written");
@@ -86,11 +86,11 @@ impl Home {
 
     pub(crate) fn account(&self) -> Account {
         use std::os::unix::fs::MetadataExt as _;
-        let uid = std::fs::metadata(self.folder.path()).expect("exists").uid();
+        let uid = std::fs::metadata(self.directory.path()).expect("exists").uid();
         Account {
             name: "alice".to_owned(),
             uid,
-            home: self.folder.path().to_path_buf(),
+            home: self.directory.path().to_path_buf(),
             host_name: "box.local".to_owned(),
         }
     }
@@ -103,21 +103,21 @@ impl Home {
         client::load(request, &self.world)
     }
 
-    /// What a file with this text means for `host`.
+    /// Loads a file with this text for `host`.
     pub(crate) fn with_text(&self, host: &str, text: &str) -> Result<ClientConfig, ConfigError> {
         let path = self.write("given", text);
         self.load(&Request { user_file: UserFile::Named(path), ..self.request(host) })
     }
 
-    /// What these `-o` options mean.
+    /// Loads these `-o` options.
     pub(crate) fn with_options(&self, options: &[&str]) -> Result<ClientConfig, ConfigError> {
         let command_line = options.iter().map(|text| CommandLine::Option((*text).to_owned())).collect();
         self.load(&Request { command_line, user_file: UserFile::None, ..self.request("host") })
     }
 }
 
-pub(crate) fn lines(result: Result<impl Sized, ConfigError>, folder: &Path) -> Vec<String> {
+pub(crate) fn lines(result: Result<impl Sized, ConfigError>, directory: &Path) -> Vec<String> {
     let error = result.err().expect("an error");
-    let folder = format!("{}/", folder.display());
-    error.lines.iter().map(|line| line.replace(&folder, "")).collect()
+    let directory = format!("{}/", directory.display());
+    error.lines.iter().map(|line| line.replace(&directory, "")).collect()
 }
