@@ -69,8 +69,8 @@ impl Controller {
     }
 }
 
-/// Every way Ansible has of moving its modules and files, over one connection that outlives the single command, and a second
-/// one after it was told to end the first.
+/// Every way Ansible has of moving its modules and files, over one connection that outlives the single
+/// command, and a second one after it was told to end the first.
 ///
 /// Covers: ssh_config ControlPersist; ssh -O stop; ssh -C; ssh -t; ssh_config ControlPath; wire mux
 #[test]
@@ -100,8 +100,8 @@ fn stop(here: &Controller) {
     here.lab.sh(sockets).ok("ssh -O exit");
 }
 
-/// What Ansible makes of a host that is not there, that is somebody else, that does not know the key, and of a password that
-/// `sshpass` types.
+/// What Ansible makes of a host that is not there, that is somebody else, that does not know the key, and of
+/// a password that `sshpass` types.
 ///
 /// Covers: ssh_config NumberOfPasswordPrompts; ssh_config StrictHostKeyChecking; ssh_config PreferredAuthentications
 #[test]

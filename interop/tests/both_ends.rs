@@ -236,7 +236,8 @@ fn a_full_disk_is_an_error_on_either_side() {
 fn a_dropped_connection_is_an_error() {
     let scene = Scene::new("");
     make_blob(&scene.lab.path("blob"), 64 << 20);
-    // The server's session kills itself through the command it runs; the copy is cut by a kill of the session's process.
+    // The server's session kills itself through the command it runs; the copy is cut by a kill of the
+    // session's process.
     let ran = scene.lab.run(&our("lhssh"), &scene.ssh(&[], &["kill -9 $PPID; sleep 5"]));
     assert_eq!(ran.code, 255, "{}", ran.err);
 }

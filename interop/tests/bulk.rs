@@ -31,7 +31,8 @@ fn workers(pids: &[u32]) -> usize {
     pids.iter().flat_map(names).filter(|name| name.trim() == "packets").count()
 }
 
-/// Workers at the client and at the server, each with this value of `DisableMTAES`, while a session runs that has moved data.
+/// Workers at the client and at the server, each with this value of `DisableMTAES`, while a session runs that
+/// has moved data.
 fn workers_with(client_says: &str, server_says: &str) -> (usize, usize) {
     let lab = Lab::new();
     let server = Lhsshd::start_with(&lab, &format!("DisableMTAES {server_says}"), &[("LH_WORKERS", "2")]);
@@ -65,7 +66,8 @@ fn whoever_says_so_has_no_threads_for_ciphers() {
     assert_eq!(workers_with("no", "yes"), (2, 0));
 }
 
-/// Megabytes (2^20 bytes) that pass a stuck channel: all of it where the programs are built for use, less where they are not.
+/// Megabytes (2^20 bytes) that pass a stuck channel: all of it where the programs are built for use, less
+/// where they are not.
 fn much() -> u64 {
     let asked = std::env::var("LH_FLOW_MIB").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(if bin_dir().ends_with("release") { 2048 } else { 64 })

@@ -1,4 +1,5 @@
-//! Options and keywords of `lhssh` whose effect shows outside: on the wire, in commands it runs, in what it says.
+//! Options and keywords of `lhssh` whose effect shows outside: on the wire, in commands it runs, in what it
+//! says.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
@@ -27,8 +28,8 @@ impl Client<'_> {
         self.lab.run(&our("lhssh"), &self.args(options, command))
     }
 
-    /// Runs the client on a terminal of its own, types the given pieces one after the other, and returns what the terminal
-    /// showed. Each piece is typed when the one before has had time to take effect.
+    /// Runs the client on a terminal of its own, types the given pieces one after the other, and returns what
+    /// the terminal showed. Each piece is typed when the one before has had time to take effect.
     fn type_into(&self, options: &[&str], command: &[&str], typed: &[&str]) -> String {
         let words: Vec<String> = self.args(options, command).iter().map(|word| format!("'{word}'")).collect();
         let line = format!("{} {}", our("lhssh").display(), words.join(" "));
@@ -311,7 +312,8 @@ fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
     let config = lab.path("home/.ssh/config");
     std::fs::write(&config, "Port 7\n").unwrap();
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o666)).unwrap();
-    // The account's home counts, and not the variable: what is checked is the file of whoever runs the program.
+    // The account's home counts, and not the variable: what is checked is the file of whoever runs the
+    // program.
     let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("home/.ssh/config"), "-G", "h"]).ok("a named file");
     assert!(ran.text().contains("\nport 7\n"));
     for (args, text) in [

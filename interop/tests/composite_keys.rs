@@ -1,13 +1,14 @@
-//! `ssh-mldsa44-ed25519@openssh.com` everywhere keys are: made, listed, logged in with, certified, held by agents, shown by hosts
-//! and learned. No peer that is installed knows the type; that its bytes are right is what `lh_crypto`'s test with the draft's
-//! own signature shows.
+//! `ssh-mldsa44-ed25519@openssh.com` everywhere keys are: made, listed, logged in with, certified, held by
+//! agents, shown by hosts and learned. No peer that is installed knows the type; that its bytes are right is
+//! what `lh_crypto`'s test with the draft's own signature shows.
 
 use lh_interop::{Agent, Lab, Lhsshd, Ran, me, our};
 
 const NAME: &str = "ssh-mldsa44-ed25519@openssh.com";
 const CERTIFIED: &str = "ssh-mldsa44-ed25519-cert-v01@openssh.com";
 
-/// A server with a composite host key, and a composite key that may log in. Both ends name the type, as they must.
+/// A server with a composite host key, and a composite key that may log in. Both ends name the type, as they
+/// must.
 struct Scene {
     lab: Lab,
     server: Lhsshd,

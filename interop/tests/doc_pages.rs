@@ -1,8 +1,9 @@
 //! The commands of the documentation's pages, run as they stand there.
 //!
-//! A block of code marked `sh runnable` is run by `sh -eu`, all blocks of a page in a row in one directory that has the files the
-//! pages speak of (`results`, `big.h5`). `server` is a host in the configuration of the clients, `/data` a directory of the test, port
-//! 2222 one that is free. A block with `needs=PROGRAM` is left out, loudly, where that is not installed.
+//! A block of code marked `sh runnable` is run by `sh -eu`, all blocks of a page in a row in one directory
+//! that has the files the pages speak of (`results`, `big.h5`). `server` is a host in the configuration of
+//! the clients, `/data` a directory of the test, port 2222 one that is free. A block with `needs=PROGRAM` is
+//! left out, loudly, where that is not installed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -59,7 +60,8 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
     );
     let hosts = format!("Host server\n  HostName 127.0.0.1\n  Port {}\nHost *\n{keys}", server.port_arg());
     lab.write("config", &hosts);
-    // The page's own server reads the real account's file unless it is told of another one; a wrapper tells it.
+    // The page's own server reads the real account's file unless it is told of another one; a wrapper tells
+    // it.
     let lines = format!(
         "#!/bin/sh\nexec {} \"$@\" -o AuthorizedKeysFile={} -o StrictModes=no\n",
         our("lhsshd").display(),

@@ -1,4 +1,5 @@
-//! What other programs make of `ssh` on a usual day: remote development tools, file systems, servers that ordinary users start.
+//! What other programs make of `ssh` on a usual day: remote development tools, file systems, servers that
+//! ordinary users start.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,8 +21,9 @@ fn pair() -> (Lab, Lhsshd) {
     (lab, server)
 }
 
-/// The way VS Code and its relatives start: they read the version, then feed a shell on the far side with a script, over a connection
-/// whose proxy they use as soon as the script has spoken, whatever the file says for people who log in.
+/// The way VS Code and its relatives start: they read the version, then feed a shell on the far side with a
+/// script, over a connection whose proxy they use as soon as the script has spoken, whatever the file says
+/// for people who log in.
 ///
 /// Covers: ssh -V; ssh -D; ssh -T; ssh -F; ssh_config RemoteCommand; ssh_config ConnectTimeout; ssh_config DynamicForward
 #[test]
@@ -93,7 +95,8 @@ fn places_that_are_named_speak_without_verbose_flags() {
     assert_eq!(said("packet.c:*"), "");
 }
 
-/// Locks, renames over files that are there, links and modes, as a program does them that has never heard of SFTP.
+/// Locks, renames over files that are there, links and modes, as a program does them that has never heard of
+/// SFTP.
 #[test]
 fn git_works_on_a_mounted_folder() {
     let Some([sshfs, fusermount, git]) = peers("git_on_sshfs", ["sshfs", "fusermount3", "git"]) else {
@@ -128,8 +131,8 @@ fn git_works_on_a_mounted_folder() {
     assert_same_tree(&lab.path("tree"), &lab.path("export/clone"));
 }
 
-/// A server that an ordinary user starts lets him in by password too, where PAM is built in: its modules have a helper for what
-/// only root may read.
+/// A server that an ordinary user starts lets him in by password too, where PAM is built in: its modules have
+/// a helper for what only root may read.
 ///
 /// Covers: sshd_config UsePAM; sshd_config PasswordAuthentication; sshd -i
 #[test]

@@ -1,9 +1,10 @@
-//! What a session says first goes out with the login, where the server bears it: how many flights are left, and what comes of it when
-//! something else happens than expected.
+//! What a session says first goes out with the login, where the server bears it: how many flights are left,
+//! and what comes of it when something else happens than expected.
 
 use lh_interop::{Flights, Inetd, Lab, Lhsshd, Ran, assert_same_tree, me, our, peers};
 
-/// Runs one of our clients against `port`, with these options before those of the lab and this behind the port.
+/// Runs one of our clients against `port`, with these options before those of the lab and this behind the
+/// port.
 fn run(lab: &Lab, program: &str, port: u16, options: &[&str], rest: &[&str]) -> Ran {
     let mut args: Vec<String> =
         options.iter().flat_map(|&option| ["-o".to_owned(), option.to_owned()]).collect();
@@ -84,7 +85,8 @@ fn a_tree_takes_four_flights_up_and_five_down() {
     }
 }
 
-/// The request in front of the first words fails, more than once; they are said again behind the one that does not.
+/// The request in front of the first words fails, more than once; they are said again behind the one that
+/// does not.
 #[test]
 fn a_key_that_is_not_taken_costs_the_first_words_nothing() {
     let lab = Lab::new();
@@ -160,7 +162,8 @@ fn a_subsystem_that_is_not_there_is_told_as_ever() {
     assert_eq!(listing(&lab, none.port, &[]).code, 255);
 }
 
-/// Where it cannot be told where compression begins, where plain text follows the login, and with other programs' subsystems.
+/// Where it cannot be told where compression begins, where plain text follows the login, and with other
+/// programs' subsystems.
 ///
 /// Covers: ssh_config Compression; ssh_config NoneSwitch; sshd_config Subsystem
 #[test]
@@ -186,7 +189,8 @@ fn what_else_happens_between_login_and_session_happens_as_ever() {
     }
 }
 
-/// A host that may be another one hears nothing before somebody is in; and other people's servers get everything one by one.
+/// A host that may be another one hears nothing before somebody is in; and other people's servers get
+/// everything one by one.
 ///
 /// Covers: ssh_config StrictHostKeyChecking
 #[test]

@@ -1,5 +1,5 @@
-//! Flags and keywords that everybody uses and that no other test is about, seen from outside: our clients against our server, and
-//! against OpenSSH's where that is what shows the effect.
+//! Flags and keywords that everybody uses and that no other test is about, seen from outside: our clients
+//! against our server, and against OpenSSH's where that is what shows the effect.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -322,7 +322,8 @@ fn the_server_s_connection_is_as_configured() {
     assert!(err.matches("SSH2_MSG_NEWKEYS sent").count() >= 4, "{err}");
     has(&err, "diffie-hellman-group-exchange-sha256");
     assert!(prime.len() > 700);
-    // Without a usable group of that size another file's answer would differ: an empty file falls back to the built-in ones.
+    // Without a usable group of that size another file's answer would differ: an empty file falls back to the
+    // built-in ones.
     let mut session = Command::new(our("lhssh"))
         .args(ours.lab.client_options())
         .args(["-p", &ours.server.port_arg(), "127.0.0.1", "echo up; sleep 60"])

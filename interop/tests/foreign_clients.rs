@@ -1,7 +1,8 @@
 //! SFTP clients of other people's libraries against our server: what arrives is compared byte by byte.
 //!
-//! Each script below `interop/peers` puts `blob` to `far/up` and gets it back to `down`, puts and gets the forty files of
-//! `small`, makes the links `link` (to `far/up`) and `link2`, renames one file and removes another, and says `done`.
+//! Each script below `interop/peers` puts `blob` to `far/up` and gets it back to `down`, puts and gets the
+//! forty files of `small`, makes the links `link` (to `far/up`) and `link2`, renames one file and removes
+//! another, and says `done`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ const PYTHON: &str = "/usr/bin/python3";
 enum SecondLink {
     /// To nothing: only the client's identification tells which string is the link.
     Nowhere,
-    /// To `far/up`, asked for in the other order: the client sends one order to every server, and its callers have both.
+    /// To `far/up`, asked for in the other order: the client sends one order to every server, and its callers
+    /// have both.
     Up,
 }
 
@@ -258,7 +260,8 @@ fn backups_of_restic_borg_and_unison_come_back() {
         assert_same_tree(&lab.path("small"), &lab.path("borg.back/small"));
         assert_same_file(&lab.path("blob"), &lab.path("borg.back/blob"));
 
-        // Its own server at the other end, over a pipe: it is told the command as one word, the options as another.
+        // Its own server at the other end, over a pipe: it is told the command as one word, the options as
+        // another.
         let (program, options) = shell.split_once(' ').unwrap_or((&shell, ""));
         let url = format!("ssh://{user}@127.0.0.1/{there}/unison");
         let small = lab.arg("small");

@@ -1,4 +1,5 @@
-//! `lhscp` and `lhsftp` with the SFTP servers of libraries and appliances: what arrives is compared byte by byte.
+//! `lhscp` and `lhsftp` with the SFTP servers of libraries and appliances: what arrives is compared byte by
+//! byte.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -359,7 +360,8 @@ fn tinysshd_gets_and_gives_what_was_meant() {
     site.exercise(Targets::Kept);
 }
 
-/// Over a program of the user's choice `lhsftp` sees no identification: it looks at the links that it has made.
+/// Over a program of the user's choice `lhsftp` sees no identification: it looks at the links that it has
+/// made.
 #[test]
 fn links_on_a_server_without_a_name_are_put_right() {
     let Some([node]) = peers("links_without_a_name", ["node"]) else { return };

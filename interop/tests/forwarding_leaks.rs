@@ -1,5 +1,5 @@
-//! Forwards that go wrong or come in crowds, many times over: each an error or normal service, and neither end keeps a descriptor or
-//! memory of those that are over.
+//! Forwards that go wrong or come in crowds, many times over: each an error or normal service, and neither
+//! end keeps a descriptor or memory of those that are over.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,8 +16,8 @@ use lh_interop::{Inetd, Lab, Lhsshd, our, peers, skip};
 const TIMES: usize = 100;
 /// Connections of a crowd.
 const CROWD: usize = 1000;
-/// Memory may differ by what an allocator keeps and by buffers of a megabyte that a crowd fills or does not, KiB; a leak of
-/// 4 KiB each time would be more.
+/// Memory may differ by what an allocator keeps and by buffers of a megabyte that a crowd fills or does not,
+/// KiB; a leak of 4 KiB each time would be more.
 const SLACK_KIB: [(usize, usize); 2] = [(TIMES, 384), (CROWD, 3584)];
 
 /// Our processes of one connection.
@@ -77,7 +77,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Says something to whoever listens, and hears that it is over: an end or a reset, and no data but an answer of SOCKS.
+/// Says something to whoever listens, and hears that it is over: an end or a reset, and no data but an answer
+/// of SOCKS.
 fn refused(mut stream: impl Read + Write, end: impl FnOnce()) {
     let _ = stream.write_all(b"x");
     end();
@@ -105,7 +106,8 @@ fn socks_request(port: u16) -> Vec<u8> {
     [&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1][..], &port.to_be_bytes()].concat()
 }
 
-/// Each of our programs with the other and with OpenSSH's; `None` for the process of a server that is not ours.
+/// Each of our programs with the other and with OpenSSH's; `None` for the process of a server that is not
+/// ours.
 fn each_watched(test: &str, check: impl Fn(&Pair<'_>, Option<u32>)) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
@@ -207,8 +209,8 @@ fn host(listener: TcpListener) {
     });
 }
 
-/// All open at once: each says a word and hears the echo behind `skip` bytes of something else. They come in groups, because a
-/// connection that finds a listener's queue full tries again only seconds later.
+/// All open at once: each says a word and hears the echo behind `skip` bytes of something else. They come in
+/// groups, because a connection that finds a listener's queue full tries again only seconds later.
 fn crowd<S: Read + Write>(connect: impl Fn() -> S, word: &[u8], skip: usize) {
     const GROUP: usize = 50;
     let mut streams: Vec<S> = Vec::new();

@@ -1,4 +1,5 @@
-//! Forwards with the libraries that people build their own tunnels with: asyncssh and paramiko, as clients and as servers.
+//! Forwards with the libraries that people build their own tunnels with: asyncssh and paramiko, as clients
+//! and as servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
 //! Further channels and connections that nobody has asked for: when they come, and what becomes of them.
 //!
-//! What the kernel counts of loss cannot be made to order on the loopback device, so the decision is given its figures here, and
-//! everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which a further connection is
-//! worth something, or is not.
+//! What the kernel counts of loss cannot be made to order on the loopback device, so the decision is given
+//! its figures here, and everything else is as in `lhscp`: the loop, the tickets, the logins, real servers,
+//! and a path on which a further connection is worth something, or is not.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -121,7 +121,8 @@ fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
     }
 }
 
-/// A server that grants 2 MiB for each channel, far away: more channels come by themselves, in `lhscp` and in `lhsftp`.
+/// A server that grants 2 MiB for each channel, far away: more channels come by themselves, in `lhscp` and in
+/// `lhsftp`.
 ///
 /// Covers: scp -v; lhscp --json; sftp -v
 #[test]

@@ -1,5 +1,5 @@
-//! Logins by Kerberos, in a realm of the test's own and in both directions. Programs that were built without the Cargo feature
-//! `gssapi` have a test of their own.
+//! Logins by Kerberos, in a realm of the test's own and in both directions. Programs that were built without
+//! the Cargo feature `gssapi` have a test of their own.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};

@@ -56,7 +56,8 @@ impl Client<'_> {
     }
 }
 
-/// The client asks the server to prove its other keys, learns them, and forgets one that the server no longer has.
+/// The client asks the server to prove its other keys, learns them, and forgets one that the server no longer
+/// has.
 fn learns_and_forgets(lab: &Lab, port: u16) {
     let client = Client { lab, port };
     lab.run(std::path::Path::new("ssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("gone")])

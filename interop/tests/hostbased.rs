@@ -1,5 +1,5 @@
-//! Host-based authentication: the key of the client's host and the server's files let a user in. Our client, server and helper,
-//! each beside OpenSSH's.
+//! Host-based authentication: the key of the client's host and the server's files let a user in. Our client,
+//! server and helper, each beside OpenSSH's.
 
 use std::fs;
 use std::path::{Path, PathBuf};

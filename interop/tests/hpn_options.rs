@@ -1,7 +1,9 @@
-//! HPN-SSH's options about windows and sockets, and our own beside them: what they do, seen from outside the programs.
+//! HPN-SSH's options about windows and sockets, and our own beside them: what they do, seen from outside the
+//! programs.
 //!
-//! What a socket was told is asked of the socket itself, taken out of the running program (`pidfd_getfd`). That races addresses side by
-//! side and what a growing window does are tested beside their code (`client::race`, `connection/tests`).
+//! What a socket was told is asked of the socket itself, taken out of the running program (`pidfd_getfd`).
+//! That races addresses side by side and what a growing window does are tested beside their code
+//! (`client::race`, `connection/tests`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

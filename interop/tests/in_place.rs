@@ -1,4 +1,5 @@
-//! Servers that let nobody rename, make other names or compare, and folders that take files and show nothing: files come in place.
+//! Servers that let nobody rename, make other names or compare, and folders that take files and show nothing:
+//! files come in place.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

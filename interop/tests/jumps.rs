@@ -1,5 +1,5 @@
-//! Jump hosts: chains of our server and OpenSSH's, for our client and OpenSSH's. Each hop has its own host keys and lets in a key of its
-//! own.
+//! Jump hosts: chains of our server and OpenSSH's, for our client and OpenSSH's. Each hop has its own host
+//! keys and lets in a key of its own.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -82,8 +82,8 @@ fn hashed_names_are_found_again() {
     assert_eq!(scan(&lab, &["-D", "-O", "hashalg=md5", "127.0.0.1"]).code, 255);
 }
 
-/// A host that refuses, one that says nothing, one that talks nonsense, one that hangs up, and a name that nobody knows: the good one
-/// among them is found.
+/// A host that refuses, one that says nothing, one that talks nonsense, one that hangs up, and a name that
+/// nobody knows: the good one among them is found.
 ///
 /// Covers: ssh-keyscan -T; ssh-keyscan -v
 #[test]

@@ -1,4 +1,5 @@
-//! What old equipment needs: never offered by itself, and working with everybody once a configuration names it.
+//! What old equipment needs: never offered by itself, and working with everybody once a configuration names
+//! it.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -114,7 +115,8 @@ fn sha1_signatures_of_users_where_both_sides_name_them() {
     }
 }
 
-/// dropbear's server has `ssh-rsa` and, built as Debian builds it, `diffie-hellman-group14-sha1` and `hmac-sha1`.
+/// dropbear's server has `ssh-rsa` and, built as Debian builds it, `diffie-hellman-group14-sha1` and
+/// `hmac-sha1`.
 #[test]
 fn our_client_with_dropbear_s_server() {
     let Some([dropbear, convert]) = peers("legacy_dropbear", ["dropbear", "dropbearconvert"]) else { return };

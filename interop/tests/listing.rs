@@ -71,7 +71,8 @@ fn our_server_matches_by_itself() {
         let ran = batch(&lab, &server, &format!("{command}\n"));
         assert_eq!(shown(&ran).len(), count, "{command}");
         assert_eq!(lines_with(&ran, ": list-dir"), 1, "{command}");
-        // What was named without a pattern, and what alone matches one, is looked at once: it may be a directory.
+        // What was named without a pattern, and what alone matches one, is looked at once: it may be a
+        // directory.
         let looked_at = usize::from(!command.contains('*') || count == 1);
         assert_eq!(lines_with(&ran, ": opendir") + lines_with(&ran, "stat name"), looked_at, "{command}");
         // Names alone are all in one answer.

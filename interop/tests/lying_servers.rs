@@ -1,7 +1,8 @@
-//! Copies to and from servers that lie: what is right arrives, or a message names the file and the status says so.
+//! Copies to and from servers that lie: what is right arrives, or a message names the file and the status
+//! says so.
 //!
-//! Over the pipes of `-D`, and over SSH where several channels matter. What a server does is in `lh_interop::lying`; what can be
-//! expected of a copy is in [`expected`].
+//! Over the pipes of `-D`, and over SSH where several channels matter. What a server does is in
+//! `lh_interop::lying`; what can be expected of a copy is in [`expected`].
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -88,7 +88,8 @@ fn our_server_takes_and_gives_them_by_the_hundred() {
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
     there_and_back(&lab, server.port);
     let log = server.log();
-    // Two copies each way. Nothing was opened, written or closed by itself, and nothing asked about by itself.
+    // Two copies each way. Nothing was opened, written or closed by itself, and nothing asked about by
+    // itself.
     for (name, least, most) in [("put-files", 8, 300), ("get-files", 8, 300), ("list-dir", 42, 42)] {
         let count = requests(&log, name);
         assert!((least..=most).contains(&count), "{count} × {name}");

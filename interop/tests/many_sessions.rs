@@ -12,7 +12,8 @@ use lh_interop::tunnel::eventually;
 const COMMANDS: usize = 200;
 /// Those before the first look, for what is kept once.
 const WARM_UP: usize = 100;
-/// Memory may differ by what an allocator keeps, KiB; a leak of 256 bytes a command would be more with 5,000 of them.
+/// Memory may differ by what an allocator keeps, KiB; a leak of 256 bytes a command would be more with 5,000
+/// of them.
 const SLACK_KIB: usize = 1024;
 
 /// The server's process for the connection, as its log names it.

@@ -1,4 +1,5 @@
-//! Figures of both ends: what `Metrics` writes, HPN-SSH's request on the wire, and what is made of them when something is missing.
+//! Figures of both ends: what `Metrics` writes, HPN-SSH's request on the wire, and what is made of them when
+//! something is missing.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -53,7 +54,8 @@ fn both_ends_write_what_they_see() {
         assert!(run.points.len() >= 6, "a sample every 0.1 s for more than a second: {}", run.points.len());
         assert!(run.points.is_sorted_by(|a, b| a.seconds <= b.seconds));
         assert!(last(run, true, "rtt") > 0);
-        // How many exchanges 9 MB take depends on how much is in flight when each begins, and so on the machine's load.
+        // How many exchanges 9 MB take depends on how much is in flight when each begins, and so on the
+        // machine's load.
         assert!(last(run, false, "rekeys") >= 1, "9 MB with RekeyLimit=2M");
         assert!(
             last(run, false, "receive_window") == 0,

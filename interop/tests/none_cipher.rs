@@ -1,8 +1,8 @@
 //! HPN-SSH's NONE cipher and MAC after authentication, and integrity without encryption between our own ends.
 //!
-//! There is no HPN-SSH program to test against. What it does on the wire is done by asyncssh, which `peers/hpn_none.py` teaches the two
-//! names; what it must not be able to do before authentication is tried by it and, message by message, by
-//! scripted peers in `crates/transport/src/tests/unencrypted.rs`.
+//! There is no HPN-SSH program to test against. What it does on the wire is done by asyncssh, which
+//! `peers/hpn_none.py` teaches the two names; what it must not be able to do before authentication is tried
+//! by it and, message by message, by scripted peers in `crates/transport/src/tests/unencrypted.rs`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -458,7 +458,8 @@ fn a_server_that_allows_it_as_hpn_ssh_does() {
     assert!(ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
     assert_same_file(&lab.path("blob"), &lab.path("up"));
 
-    // A server that has nothing else, before anybody has logged in: who would have agreed later does not agree now.
+    // A server that has nothing else, before anybody has logged in: who would have agreed later does not
+    // agree now.
     let claims = Asyncssh::start(&lab, "claims-none");
     for options in [&without_mac[..], BOTH, &[]] {
         let ran = copy(&claims, options);

@@ -1,4 +1,5 @@
-//! Copies to what is no plain file, and of what is not full of data, where one would hang, or blow up, what is copied.
+//! Copies to what is no plain file, and of what is not full of data, where one would hang, or blow up, what
+//! is copied.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -6,7 +7,8 @@ use std::path::Path;
 
 use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers, sftp_servers};
 
-/// A server cannot write to a pipe at an offset, and OpenSSH's waits for somebody who reads first: the copy says so at once.
+/// A server cannot write to a pipe at an offset, and OpenSSH's waits for somebody who reads first: the copy
+/// says so at once.
 ///
 /// Covers: lhscp --in-place; sftp -b
 #[test]

@@ -1,5 +1,5 @@
-//! Logging in with one round trip less for each question that need not be waited for: to whom it is done, and that what comes of it is what
-//! always comes of it.
+//! Logging in with one round trip less for each question that need not be waited for: to whom it is done, and
+//! that what comes of it is what always comes of it.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
 
@@ -66,7 +66,8 @@ fn nothing_counts_that_did_not_count() {
     check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2").port);
 }
 
-/// A key of the usual names is shown only when keys are wanted: a server that takes passwords alone would count it.
+/// A key of the usual names is shown only when keys are wanted: a server that takes passwords alone would
+/// count it.
 ///
 /// Covers: sshd_config PubkeyAuthentication
 #[test]

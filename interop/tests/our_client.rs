@@ -1,4 +1,5 @@
-//! `lhssh` and `lhscp` against other people's servers: connect, run, move 64 MiB each way with rekeys on the way, compare.
+//! `lhssh` and `lhscp` against other people's servers: connect, run, move 64 MiB each way with rekeys on the
+//! way, compare.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -215,7 +216,8 @@ fn openssh_sshd_by_password_agent_and_jump() {
     let mut args = lab.client_options();
     args.extend(["-J".into(), format!("{}@127.0.0.1:{}", me(), server.port), "-p".into(), last.port_arg()]);
     args.extend([format!("{}@127.0.0.1", me()), "echo through".into()]);
-    // The hop reads its options from a configuration file: the command line's belong to the last host, as with ssh.
+    // The hop reads its options from a configuration file: the command line's belong to the last host, as
+    // with ssh.
     let config = format!(
         "Host *\n UserKnownHostsFile {}\n StrictHostKeyChecking yes\n IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n",
         lab.arg("known_hosts"),

@@ -1,4 +1,5 @@
-//! Other people's clients against `lhsshd`: connect, run, move 64 MiB each way with rekeys on the way, compare.
+//! Other people's clients against `lhsshd`: connect, run, move 64 MiB each way with rekeys on the way,
+//! compare.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +25,8 @@ impl Scene {
         Self::with(&format!("{REKEY}\n{config}"), SIZE)
     }
 
-    /// Keys every 256 KiB: a hundred exchanges in a copy, begun by the server in the middle of the peer's bulk.
+    /// Keys every 256 KiB: a hundred exchanges in a copy, begun by the server in the middle of the peer's
+    /// bulk.
     fn rekeying_often() -> Self {
         Self::with("RekeyLimit 256K", 24 << 20)
     }

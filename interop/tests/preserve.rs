@@ -1,4 +1,5 @@
-//! What copies keep of a tree besides the data: holes, times to the nanosecond, links, extended attributes, owners.
+//! What copies keep of a tree besides the data: holes, times to the nanosecond, links, extended attributes,
+//! owners.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};

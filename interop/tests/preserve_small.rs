@@ -1,4 +1,5 @@
-//! Many small files with all their attributes: by the message where the server is ours, and kept with every server.
+//! Many small files with all their attributes: by the message where the server is ours, and kept with every
+//! server.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -35,8 +36,9 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// Three hundred files of one to 3,000 bytes, each with another mode and time; every fifth with an attribute, one with more than
-/// fits into a message of many, and as root with odd owners and bits. False where the file system has no attributes.
+/// Three hundred files of one to 3,000 bytes, each with another mode and time; every fifth with an attribute,
+/// one with more than fits into a message of many, and as root with odd owners and bits. False where the file
+/// system has no attributes.
 fn make_tree(root: &Path) -> bool {
     fs::create_dir(root).unwrap();
     for n in 0..300_u32 {

@@ -1,5 +1,5 @@
-//! Limits on how fast data goes: `-l` of the copying programs and `TcpPacing`. A limit makes things take longer, so a slow machine
-//! cannot make these tests fail.
+//! Limits on how fast data goes: `-l` of the copying programs and `TcpPacing`. A limit makes things take
+//! longer, so a slow machine cannot make these tests fail.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Copies that are killed, cut off or stopped, and the same command again: identical trees, and little copied twice.
+//! Copies that are killed, cut off or stopped, and the same command again: identical trees, and little copied
+//! twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -201,7 +202,8 @@ fn a_tree_of_many_files_survives_kills_with_little_sent_twice() {
         assert_same_tree(&lab.path("tree"), &lab.path("there"));
         assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
         no_journal_is_left(&lab);
-        // What the last attempt sent, beyond what was missing: a twentieth, and what was in flight at the kill.
+        // What the last attempt sent, beyond what was missing: a twentieth, and what was in flight at the
+        // kill.
         let again = (told(&last, "bytes") + there).saturating_sub(total);
         assert!(again <= total / 20 + 3 * MB, "{again} of {total} sent twice (upload: {upload})");
         fs::remove_dir_all(lab.path("there")).unwrap();

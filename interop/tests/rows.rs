@@ -51,7 +51,8 @@ fn commands_to_a_master_say_the_same() {
     }
 }
 
-/// `scp -R` has the first host copy to the second, and `-A` lets it log in there with the keys of the agent here.
+/// `scp -R` has the first host copy to the second, and `-A` lets it log in there with the keys of the agent
+/// here.
 ///
 /// Covers: scp -A; scp -R
 #[test]
@@ -143,7 +144,8 @@ fn an_agent_tells_what_happens() {
     child.wait().unwrap();
 }
 
-/// What the agent can do besides, what it says about libraries it does not load, and how much is said about a key that is tried.
+/// What the agent can do besides, what it says about libraries it does not load, and how much is said about a
+/// key that is tried.
 ///
 /// Covers: ssh-add -e; ssh-add -Q; ssh-add -v
 #[test]

@@ -1,4 +1,5 @@
-//! The old copy protocol: `lhscp -O` with other people's remote side, and `lhscp -t`/`-f` behind other people's clients.
+//! The old copy protocol: `lhscp -O` with other people's remote side, and `lhscp -t`/`-f` behind other
+//! people's clients.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};

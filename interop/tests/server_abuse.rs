@@ -114,7 +114,8 @@ fn processes_with_keys_leave_no_core_files() {
     client.wait().unwrap();
 }
 
-/// 200 connections from 50 addresses, each held open and renewed as soon as it is ended, until the value is dropped.
+/// 200 connections from 50 addresses, each held open and renewed as soon as it is ended, until the value is
+/// dropped.
 struct Flood {
     stop: Arc<AtomicBool>,
     renewed: Arc<AtomicUsize>,

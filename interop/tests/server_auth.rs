@@ -1,5 +1,5 @@
-//! How users prove to `lhsshd` who they are, seen from OpenSSH's client: keys from commands, several methods in a row, PAM, and what
-//! becomes of those who cannot.
+//! How users prove to `lhsshd` who they are, seen from OpenSSH's client: keys from commands, several methods
+//! in a row, PAM, and what becomes of those who cannot.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and shown by OpenSSH's client: whose are trusted, for which accounts,
-//! with which rights, and which are revoked.
+//! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and shown by OpenSSH's client: whose are trusted,
+//! for which accounts, with which rights, and which are revoked.
 
 use std::ops::Deref;
 
@@ -28,7 +28,8 @@ impl Scene {
         lh_interop::Scene::with_lab(test, lab, config).map(Self)
     }
 
-    /// Certifies `user_ed25519` with these options of ssh-keygen; the certificate is the client's from then on.
+    /// Certifies `user_ed25519` with these options of ssh-keygen; the certificate is the client's from then
+    /// on.
     fn certify(&self, ca: &str, options: &[&str]) {
         self.certify_key(ca, options, "user_ed25519");
     }

@@ -1,5 +1,5 @@
-//! What an administrator and a user tell `lhsshd`, seen from OpenSSH's client: keys with options, accounts, limits, terminals,
-//! forwards, and the server run by an ordinary user.
+//! What an administrator and a user tell `lhsshd`, seen from OpenSSH's client: keys with options, accounts,
+//! limits, terminals, forwards, and the server run by an ordinary user.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -110,7 +110,8 @@ fn strict_modes_refuse_what_others_can_write() {
     fs::create_dir(scene.lab.path("keys")).unwrap();
     let file = scene.lab.path("keys/authorized");
     fs::copy(scene.lab.path("authorized_keys"), &file).unwrap();
-    // Outside the home directory every folder up to the root is looked at, and /tmp may be written by everybody.
+    // Outside the home directory every folder up to the root is looked at, and /tmp may be written by
+    // everybody.
     assert_eq!(scene.ssh(&[], &["true"]).code, 255);
     scene.logged("Authentication refused: bad ownership or modes for directory");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();

@@ -1,5 +1,5 @@
-//! What happens to somebody who has logged in at `lhsshd`: environment, start-up files, records, rules of `Match` blocks, and how
-//! the server is told new ones.
+//! What happens to somebody who has logged in at `lhsshd`: environment, start-up files, records, rules of
+//! `Match` blocks, and how the server is told new ones.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! Set-ups for SFTP as administrators write them, seen from OpenSSH's client and compared with OpenSSH's server.
+//! Set-ups for SFTP as administrators write them, seen from OpenSSH's client and compared with OpenSSH's
+//! server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,5 @@
-//! Several sessions over one connection: `lhssh` as the master and as its client, with itself and with OpenSSH's `ssh`.
+//! Several sessions over one connection: `lhssh` as the master and as its client, with itself and with
+//! OpenSSH's `ssh`.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,5 +1,5 @@
-//! Proxy mode of shared connections: clients that speak for their channels themselves, with masters of ours and OpenSSH's;
-//! and `lhscp` and `lhsftp`, which use masters that way.
+//! Proxy mode of shared connections: clients that speak for their channels themselves, with masters of ours
+//! and OpenSSH's; and `lhscp` and `lhsftp`, which use masters that way.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

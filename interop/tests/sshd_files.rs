@@ -1,4 +1,5 @@
-//! `sshd_config` files as they are found on servers: ours and OpenSSH's `sshd -T` mean the same by them, for several people.
+//! `sshd_config` files as they are found on servers: ours and OpenSSH's `sshd -T` mean the same by them, for
+//! several people.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,8 @@ fn files_found_on_servers_mean_what_openssh_says() {
                     wrong.push(format!("{name} {person}: {keyword}: {ours:?}, OpenSSH {theirs:?}"));
                 }
             }
-            // Theirs says some things again when it reads the file for the person; what is not built in differs.
+            // Theirs says some things again when it reads the file for the person; what is not built in
+            // differs.
             let said = |words: &str| -> Vec<String> {
                 let lines = words
                     .lines()

@@ -394,8 +394,8 @@ fn the_system_s_logs_get_lines_and_fields() {
     let Some([ssh, _unshare]) = peers(test, ["ssh", "unshare"]) else { return };
     for target in ["journald", "syslog"] {
         let lab = Lab::new();
-        // A mount name space in which the log's socket is ours. (ssh ends its ProxyCommand by a signal, which is not to be the end of
-        // the session.)
+        // A mount name space in which the log's socket is ours. (ssh ends its ProxyCommand by a signal, which
+        // is not to be the end of the session.)
         let socket = UnixDatagram::bind(lab.path("socket")).unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
         let place = if target == "journald" { "/run/systemd/journal/socket" } else { "/dev/log" };
@@ -510,7 +510,8 @@ fn counters_say_what_happened() {
     assert!(after["lhsshd_received_bytes_total"] > SIZE && after["lhsshd_sent_bytes_total"] > SIZE);
     assert!(after["lhsshd_failed_attempts_total"] > 0);
 
-    // Sessions that come and go side by side are all counted: one that ends while others log in takes nobody's place.
+    // Sessions that come and go side by side are all counted: one that ends while others log in takes
+    // nobody's place.
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| scene.ssh(&[], &["true"]).ok("ssh"));

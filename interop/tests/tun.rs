@@ -1,5 +1,5 @@
-//! Tunnels between network devices: two namespaces that the test makes, joined by nothing but a connection. Ours with ours, and
-//! each with OpenSSH's other end.
+//! Tunnels between network devices: two namespaces that the test makes, joined by nothing but a connection.
+//! Ours with ours, and each with OpenSSH's other end.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};

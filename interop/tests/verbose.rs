@@ -1,4 +1,5 @@
-//! What programs that start `ssh` read from its standard error: with `-v`, and when something is wrong with the command line.
+//! What programs that start `ssh` read from its standard error: with `-v`, and when something is wrong with
+//! the command line.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -116,7 +117,8 @@ fn connections_to_a_forward_are_told_of() {
     }
 }
 
-/// Programs find out which options there are with command lines that are not meant to work: Ansible and Emacs ask for `ControlPersist`.
+/// Programs find out which options there are with command lines that are not meant to work: Ansible and Emacs
+/// ask for `ControlPersist`.
 ///
 /// Covers: ssh -o; ssh -p; ssh -E; ssh -F
 #[test]

@@ -1,6 +1,7 @@
-//! Windows on each kind of channel that can carry bulk, as the other end sees them: what it is granted at first, how far that goes, and
-//! what a stalled sink costs. The other end is OpenSSH's, whose log has every grant; the way to it takes 120 ms in each direction: a machine that is busy fills the first
-//! window in that time all the same.
+//! Windows on each kind of channel that can carry bulk, as the other end sees them: what it is granted at
+//! first, how far that goes, and what a stalled sink costs. The other end is OpenSSH's, whose log has every
+//! grant; the way to it takes 120 ms in each direction: a machine that is busy fills the first window in that
+//! time all the same.
 //!
 //! What the size of a window is made of is tested in virtual time, in `connection/tests`.
 
@@ -231,14 +232,15 @@ impl Run {
         found.expect("it came true")
     }
 
-    /// What the other end may send now that all it has sent has gone out of the sink: the window as it stands, but for what was
-    /// not worth an adjust. Waits until nothing changes any more.
+    /// What the other end may send now that all it has sent has gone out of the sink: the window as it
+    /// stands, but for what was not worth an adjust. Waits until nothing changes any more.
     fn window_at_rest(&self) -> u64 {
         let now = || {
             let sent = match (self.how, self.way) {
                 (How::Hop, Way::Up) => self.behind.forth(),
                 (How::Hop, Way::Down) => self.behind.back(),
-                // OpenSSH's server, as talkative as this, says something on the channel before the command does.
+                // OpenSSH's server, as talkative as this, says something on the channel before the command
+                // does.
                 _ => self.flow.passed + std::fs::metadata(self.lab.path("flow.err")).unwrap().len(),
             };
             self.granted().total - sent
@@ -253,7 +255,8 @@ impl Run {
     }
 }
 
-/// What our end was told about windows, what it grants at first, and what it ends at; nothing where the path decides.
+/// What our end was told about windows, what it grants at first, and what it ends at; nothing where the path
+/// decides.
 const TOLD: &[(&[&str], u64, Option<u64>)] = &[
     (&[], 2 * MIB, None),
     (&["HPNBufferSize 5120"], 2 * MIB, Some(5 * MIB)),
@@ -266,8 +269,8 @@ fn check(ours: Ours, carrier: Carrier, how: How, (config, first, end): (&[&str],
     let started = Instant::now();
     let mut run = Run::new(ours, carrier, how, config);
     assert_eq!(run.granted().first, first, "{name}");
-    // Where it grows, it is to four times what came in a round trip, which on a busy machine is less than the cap. Credit is kept
-    // back until it is worth an adjust: three packets of ours.
+    // Where it grows, it is to four times what came in a round trip, which on a busy machine is less than the
+    // cap. Credit is kept back until it is worth an adjust: three packets of ours.
     let goal = if end == Some(first) { first - 192 * KIB } else { 3 * MIB };
     let mut window = 0;
     for round in 0..40 {
@@ -315,7 +318,8 @@ fn a_client_s_windows_are_what_it_was_told_on_every_kind_of_channel() {
     check_all("a_client_s_windows_are_what_it_was_told", Ours::Client);
 }
 
-/// A copy that has its channel on a master's connection grants what it was told itself, not what its master was.
+/// A copy that has its channel on a master's connection grants what it was told itself, not what its master
+/// was.
 ///
 /// Covers: ssh_config HPNBufferSize (on a shared connection); ssh_config ControlPath
 #[test]

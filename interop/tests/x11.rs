@@ -1,4 +1,5 @@
-//! X11 forwarding: programs at the server draw on an X server here. Ours with ours, and each with OpenSSH's other end.
+//! X11 forwarding: programs at the server draw on an X server here. Ours with ours, and each with OpenSSH's
+//! other end.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Which test proves what: the lines `/// Covers: ssh -L; ssh_config LocalForward; token %C; wire ping@openssh.com` above tests.
+//! Which test proves what: the lines `/// Covers: ssh -L; ssh_config LocalForward; token %C; wire
+//! ping@openssh.com` above tests.
 
 use std::collections::BTreeMap;
 use std::fs;

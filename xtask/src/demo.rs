@@ -123,7 +123,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Starts this program anew with the folder of the binaries in its environment, which only a new process can get safely.
+/// Starts this program anew with the folder of the binaries in its environment, which only a new process can
+/// get safely.
 fn again(bins: &Path, args: &[String]) -> Outcome {
     let me = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     crate::call(Command::new(me).arg("demo").args(args).env("LH_BIN_DIR", bins))
@@ -146,7 +147,8 @@ fn copy_once(lab: &Lab, side: &Side, source: &Path, copy: &Path, up: bool) -> Re
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// SHA-256 of every file, by path relative to `root`; `root` itself when it is a file. Links are followed, as scp does.
+/// SHA-256 of every file, by path relative to `root`; `root` itself when it is a file. Links are followed, as
+/// scp does.
 fn checksums(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut sums = BTreeMap::new();
     let mut todo = vec![root.to_path_buf()];

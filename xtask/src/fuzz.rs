@@ -1,7 +1,7 @@
 //! Runs of every fuzz target, on the stable compiler: short ones in CI, campaigns on all cores.
 //!
-//! The coverage instrumentation is LLVM's own pass, which stable rustc takes as a code generation option; only the sanitizers
-//! need a nightly compiler. `cargo fuzz` with a nightly works on the same folder.
+//! The coverage instrumentation is LLVM's own pass, which stable rustc takes as a code generation option;
+//! only the sanitizers need a nightly compiler. `cargo fuzz` with a nightly works on the same folder.
 
 mod coverage;
 

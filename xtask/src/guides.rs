@@ -34,7 +34,8 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether `text` has `name` as a word of its own. A dash behind it belongs to the word; one before it begins a flag.
+/// Whether `text` has `name` as a word of its own. A dash behind it belongs to the word; one before it begins
+/// a flag.
 fn names(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {

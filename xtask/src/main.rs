@@ -1,4 +1,5 @@
-//! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
+//! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the
+//! layers.
 
 mod bench;
 mod campaign;
@@ -126,8 +127,8 @@ fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
-/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files,
-/// `GSSAPIAuthentication` MIT's of Kerberos.
+/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development
+/// files, `GSSAPIAuthentication` MIT's of Kerberos.
 fn features() -> Vec<&'static str> {
     [
         ("/usr/include/security/pam_appl.h", "lhsshd/pam"),

@@ -1,5 +1,5 @@
-//! A folder with OpenSSH's names that lead to our programs: `target/release/openssh-names/`. Put it in front on PATH, or give
-//! it to somebody else's test suite, and everything that calls `ssh` calls `lhssh`.
+//! A folder with OpenSSH's names that lead to our programs: `target/release/openssh-names/`. Put it in front
+//! on PATH, or give it to somebody else's test suite, and everything that calls `ssh` calls `lhssh`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! The programs of other people that the tests talk to: Debian's packages, and npm's and Maven's where Debian has none.
+//! The programs of other people that the tests talk to: Debian's packages, and npm's and Maven's where Debian
+//! has none.
 
 use std::process::Command;
 

@@ -1,9 +1,10 @@
-//! OpenSSH's own regression tests (Debian's package `openssh-tests`), run with our programs in the place of OpenSSH's.
+//! OpenSSH's own regression tests (Debian's package `openssh-tests`), run with our programs in the place of
+//! OpenSSH's.
 //!
-//! Nobody who wrote them had Longhaul in mind, which is their worth. `interop/regress.list` says for each test what is expected
-//! and, where that is not "pass", why: a test that fails unexpectedly is a failure, and so is one that passes unexpectedly, so
-//! that the list cannot rot. Each test gets a copy of the suite and, where we are root, a network namespace of its own, because
-//! the scripts listen on fixed ports.
+//! Nobody who wrote them had Longhaul in mind, which is their worth. `interop/regress.list` says for each
+//! test what is expected and, where that is not "pass", why: a test that fails unexpectedly is a failure, and
+//! so is one that passes unexpectedly, so that the list cannot rot. Each test gets a copy of the suite and,
+//! where we are root, a network namespace of its own, because the scripts listen on fixed ports.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -106,7 +107,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
     });
     let mut ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
-    // The scripts sleep and poll: on a loaded machine one may miss its moment. What fails beside others runs once more, alone.
+    // The scripts sleep and poll: on a loaded machine one may miss its moment. What fails beside others runs
+    // once more, alone.
     for one in &mut ended {
         let case = cases.iter().find(|case| case.name == one.name);
         if !one.passed && case.is_some_and(|case| case.expected == Expected::Pass) {
@@ -275,12 +277,12 @@ fn start_and_wait(
     Ok((status.code(), text))
 }
 
-/// What this suite is too old to know. OpenSSH 9.8 and later punish sources that fail too often, and their own suite switches
-/// that off for itself; from 10.4 on there is a type of key that works only where a configuration names it, and this suite takes
-/// each type that `ssh -Q` lists for one that works by itself.
+/// What this suite is too old to know. OpenSSH 9.8 and later punish sources that fail too often, and their
+/// own suite switches that off for itself; from 10.4 on there is a type of key that works only where a
+/// configuration names it, and this suite takes each type that `ssh -Q` lists for one that works by itself.
 ///
-/// And the file that it sends about, sometimes in pieces of five bytes, is `ssh-agent`: ours has its symbols in it and thirty
-/// times the size, which says nothing about anything but took minutes.
+/// And the file that it sends about, sometimes in pieces of five bytes, is `ssh-agent`: ours has its symbols
+/// in it and thirty times the size, which says nothing about anything but took minutes.
 fn calm(suite: &Path) -> Outcome {
     let script = suite.join("test-exec.sh");
     let problem = |error: std::io::Error| format!("{}: {error}", script.display());

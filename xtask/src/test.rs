@@ -67,9 +67,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Runs everything once more inside of a mount namespace in which root's shells find nothing to read when they start, where that
-/// can be had. Tests log in as who runs them, hundreds of times, and kill some of the shells: what a `.bashrc` does then (some
-/// take locks, and wait for them) is not what is tested.
+/// Runs everything once more inside of a mount namespace in which root's shells find nothing to read when
+/// they start, where that can be had. Tests log in as who runs them, hundreds of times, and kill some of the
+/// shells: what a `.bashrc` does then (some take locks, and wait for them) is not what is tested.
 fn without_start_up_files(args: &[String]) -> Option<Outcome> {
     const INSIDE: &str = "LH_NO_START_UP_FILES";
     if !lh_interop::is_root() || std::env::var_os(INSIDE).is_some() {
@@ -104,7 +104,8 @@ fn install_peers() -> Outcome {
     }
 }
 
-/// Tests of the crates themselves, all but `interop`, in the debug build. Those that want a peer leave themselves out.
+/// Tests of the crates themselves, all but `interop`, in the debug build. Those that want a peer leave
+/// themselves out.
 fn unit() -> Outcome {
     let test =
         ["test", "--locked", "--workspace", "--exclude", "lh-interop", "--lib", "--bins", "--no-fail-fast"];
@@ -159,7 +160,8 @@ fn docs() -> Outcome {
     )
 }
 
-/// Licences, sources and duplicate versions are judged from the lock file alone; advisories need RustSec's database.
+/// Licences, sources and duplicate versions are judged from the lock file alone; advisories need RustSec's
+/// database.
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");

@@ -1,4 +1,5 @@
-//! Runs commands at the two ends of an emulated wide-area path. `docs/long-paths.md` says what the path does and how well.
+//! Runs commands at the two ends of an emulated wide-area path. `docs/long-paths.md` says what the path does
+//! and how well.
 
 use std::ffi::OsString;
 use std::io;
@@ -127,7 +128,8 @@ fn start_server(path: &Path, line: &str) -> Outcome {
     Ok(())
 }
 
-/// Starts a command with all signals as usual: the standard library would hand down that we have ours blocked.
+/// Starts a command with all signals as usual: the standard library would hand down that we have ours
+/// blocked.
 fn start(command: &Command, own_session: bool) -> io::Result<Child> {
     // `env` looks the program up in PATH.
     let mut program = Program::new("/usr/bin/env").arg(command.get_program());

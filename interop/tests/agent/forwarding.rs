@@ -138,8 +138,8 @@ fn the_server_s_rules_about_it() {
     }
 }
 
-/// From here to a first host and from there to a second, with a key that never leaves this machine; then with one that may be
-/// used on just that way.
+/// From here to a first host and from there to a second, with a key that never leaves this machine; then with
+/// one that may be used on just that way.
 ///
 /// Covers: ssh -A (two hops); wire session-bind@openssh.com
 #[test]

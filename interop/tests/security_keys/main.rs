@@ -1,5 +1,5 @@
-//! Keys in FIDO security keys, with a library that is one made of software: made, listed and used by our programs and by
-//! OpenSSH's, each with what the other has made.
+//! Keys in FIDO security keys, with a library that is one made of software: made, listed and used by our
+//! programs and by OpenSSH's, each with what the other has made.
 
 mod agents;
 mod token;
@@ -46,7 +46,8 @@ fn keys_of_either_log_in_with_either() {
             }
         }
     }
-    // By name in the environment, as the configuration may have it; a library that is not there is said and no more.
+    // By name in the environment, as the configuration may have it; a library that is not there is said and
+    // no more.
     let from_environment = ["SecurityKeyProvider=$SSH_SK_PROVIDER"];
     token.lab.write("authorized_keys", &token.lab.read("ours-ed25519-sk.pub"));
     assert_in(&token.login(&our("lhssh"), ours.port, "ours-ed25519-sk", &from_environment), "by name");

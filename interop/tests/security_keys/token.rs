@@ -39,7 +39,8 @@ impl Token {
         );
     }
 
-    /// The questions since the last call, without what is only said: older clients say through the same program that they wait.
+    /// The questions since the last call, without what is only said: older clients say through the same
+    /// program that they wait.
     pub(super) fn asked(&self) -> String {
         let asked = std::fs::read_to_string(self.lab.path("asked")).unwrap_or_default();
         let _ = std::fs::remove_file(self.lab.path("asked"));

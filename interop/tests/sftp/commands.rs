@@ -252,7 +252,8 @@ fn an_interrupted_copy_is_resumed_and_nothing_else() {
         fs::write(lab.path("part"), &part).unwrap();
         let ran = local.batch(flags, &format!("{command} whole part\n")).ok(command);
         let mut expected = whole.clone();
-        // What is at the server is compared in samples before more is put behind it, so there it is copied again.
+        // What is at the server is compared in samples before more is put behind it, so there it is copied
+        // again.
         if command.contains("put") {
             assert!(ran.err.contains("does not begin as its source does"), "{command}: {}", ran.err);
         } else {

@@ -1,5 +1,5 @@
-//! `lhsftp` with other people's servers and ours, and what its users see: its commands, the ways to a server, and its
-//! prompt.
+//! `lhsftp` with other people's servers and ours, and what its users see: its commands, the ways to a server,
+//! and its prompt.
 
 mod commands;
 mod connections;
@@ -10,7 +10,8 @@ use std::os::unix::fs::symlink;
 
 use lh_interop::{Lab, Ran, our};
 
-/// Runs a program of the family of `sftp` on a local server, with a script on its standard input or as its batch.
+/// Runs a program of the family of `sftp` on a local server, with a script on its standard input or as its
+/// batch.
 struct Local<'a> {
     lab: &'a Lab,
     program: std::path::PathBuf,

@@ -57,7 +57,8 @@ fn a_person_types_completes_and_recalls() {
     assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
 }
 
-/// Interrupts a copy, sees the prompt again, and nothing under the copy's name; the same command goes on and leaves nothing else.
+/// Interrupts a copy, sees the prompt again, and nothing under the copy's name; the same command goes on and
+/// leaves nothing else.
 fn interrupt_a_copy(lab: &Lab, args: &[String]) {
     make_blob(&lab.path("large"), 30_000_000);
     for verb in ["get", "put"] {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::shown;
 use super::source::Files;
 
-/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall: whoever takes modules
-/// out of a cycle writes down the new one, and the row goes when it would be 0.
+/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall:
+/// whoever takes modules out of a cycle writes down the new one, and the row goes when it would be 0.
 const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),

@@ -1,5 +1,5 @@
-//! Checks of the structure: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO crates use no
-//! sockets, files, clocks or threads.
+//! Checks of the structure: dependencies of crates point one way, modules of a crate form no cycles, and
+//! sans-IO crates use no sockets, files, clocks or threads.
 
 mod cycles;
 mod sans_io;
@@ -102,7 +102,8 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate without the lints.
+/// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate
+/// without the lints.
 fn dependencies() -> Outcome {
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let mut wrong = Vec::new();

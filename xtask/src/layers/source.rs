@@ -62,7 +62,8 @@ impl Files {
         edges
     }
 
-    /// Paths in the code of each file: as they are written, with imported names replaced by what they stand for.
+    /// Paths in the code of each file: as they are written, with imported names replaced by what they stand
+    /// for.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&Path, String)> {
         self.modules.values().flat_map(|module| {
             let full = module.written.iter().map(|path| {
@@ -133,7 +134,8 @@ fn read_items(
     files: &mut Files,
 ) -> Result<(), String> {
     let module = files.modules.entry(at.clone()).or_default();
-    // A program beside a library has the library's name for what it takes from it: their roots are one module here.
+    // A program beside a library has the library's name for what it takes from it: their roots are one module
+    // here.
     if module.file.as_os_str().is_empty() {
         file.clone_into(&mut module.file);
     }

@@ -1,4 +1,5 @@
-//! ssh-audit: a scanner's opinion of what `lhsshd` offers by default, and whether it is open to Terrapin (CVE-2023-48795).
+//! ssh-audit: a scanner's opinion of what `lhsshd` offers by default, and whether it is open to Terrapin
+//! (CVE-2023-48795).
 //!
 //! Each warning is a "failed test" that needs a reason; algorithms without one have passed.
 

@@ -1,8 +1,9 @@
 //! Other people's test suites, run with our programs under OpenSSH's names.
 //!
-//! Nobody who wrote them had Longhaul in mind. Each is fetched in one pinned version from a package registry into
-//! `target/suites`, and each has a list of tests that are known to fail, with reasons: one that fails unexpectedly is a failure,
-//! and so is a reason that is no longer true. What cannot be fetched or built here is said loudly and left out.
+//! Nobody who wrote them had Longhaul in mind. Each is fetched in one pinned version from a package registry
+//! into `target/suites`, and each has a list of tests that are known to fail, with reasons: one that fails
+//! unexpectedly is a failure, and so is a reason that is no longer true. What cannot be fetched or built here
+//! is said loudly and left out.
 
 mod audit;
 mod go;
@@ -202,8 +203,8 @@ fn path_with(names: &Path) -> String {
     format!("{}:{}", names.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// A folder that everybody may read, with a user who is not root: suites refuse to run as root, and a server of an ordinary user
-/// is another case. Where root does not run this, the user is who does.
+/// A folder that everybody may read, with a user who is not root: suites refuse to run as root, and a server
+/// of an ordinary user is another case. Where root does not run this, the user is who does.
 struct Ordinary {
     lab: Lab,
     user: Option<TestUser>,
