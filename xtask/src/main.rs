@@ -1,5 +1,4 @@
-//! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the
-//! layers.
+//! Development commands: the README's test command and demonstration, structure checks, generated docs.
 
 mod bench;
 mod campaign;
@@ -66,7 +65,7 @@ usage: cargo xtask <command>
             docs/long-paths.md has more, `cargo xtask wan --help` every option
 ";
 
-/// What a command of this program ends with; the text is for a person.
+/// Result of a command; the error text is for the person at the terminal.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
@@ -102,33 +101,33 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder of the workspace.
+/// Returns the directory of the workspace.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Cargo itself, as it called us.
+/// Returns a command for the cargo that runs this program.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target directory.
 fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Runs a command and turns every way it can fail into a text.
+/// Runs a command; the error text names the command and its failure.
 fn call(command: &mut Command) -> Outcome {
     let shown = format!("{command:?}").replace('"', "");
     let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
-/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development
-/// files, `GSSAPIAuthentication` MIT's of Kerberos.
+/// Returns cargo's flags for the features whose libraries are installed: `UsePAM` needs libpam's development
+/// files, `GSSAPIAuthentication` MIT Kerberos'.
 fn features() -> Vec<&'static str> {
     [
         ("/usr/include/security/pam_appl.h", "lhsshd/pam"),
@@ -140,7 +139,7 @@ fn features() -> Vec<&'static str> {
     .collect()
 }
 
-/// Builds the programs as users get them and returns their folder.
+/// Builds the release programs and returns their directory.
 fn build_release() -> Result<PathBuf, String> {
     let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
     call(cargo().args(build).args(features()))?;

@@ -1,5 +1,5 @@
-//! Checks of the structure: dependencies of crates point one way, modules of a crate form no cycles, and
-//! sans-IO crates use no sockets, files, clocks or threads.
+//! Structure checks: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO
+//! crates use no sockets, files, clocks or threads.
 
 mod cycles;
 mod sans_io;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::{Outcome, root};
 
-/// What each crate may depend on, directly. Anything else is an arrow that points up or sideways.
+/// Allowed direct dependencies of each crate; any other points up or sideways.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("config", &[]),
@@ -70,7 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Runs all checks; the error lists every fault of the first that fails.
+/// Runs all checks; the error lists every fault of the first check that fails.
 pub(crate) fn check() -> Outcome {
     dependencies()?;
     let mut crates: Vec<String> = Vec::new();
@@ -97,13 +97,13 @@ pub(crate) fn check() -> Outcome {
     }
 }
 
-/// Shows a path below the root of the workspace.
+/// Formats a path relative to the workspace's root.
 fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate
-/// without the lints.
+/// Checks dependencies. The error lists every dependency that is not in the table, every crate that the table
+/// lacks, and every crate without the lints.
 fn dependencies() -> Outcome {
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let mut wrong = Vec::new();
@@ -125,7 +125,7 @@ fn dependencies() -> Outcome {
             let Some(dependency) = line.strip_prefix("lh-") else { continue };
             let dependency: String =
                 dependency.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-            // Tests may reach anywhere: they are no part of what is shipped.
+            // Tests may depend on any crate: they are not shipped.
             if section == "[dependencies]" && !may.contains(&dependency.as_str()) {
                 wrong.push(format!("crates/{name} must not depend on {dependency}"));
             }

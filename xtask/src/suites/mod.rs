@@ -1,9 +1,9 @@
-//! Other people's test suites, run with our programs under OpenSSH's names.
+//! Runs third-party test suites with our programs under OpenSSH's names.
 //!
-//! Nobody who wrote them had Longhaul in mind. Each is fetched in one pinned version from a package registry
-//! into `target/suites`, and each has a list of tests that are known to fail, with reasons: one that fails
-//! unexpectedly is a failure, and so is a reason that is no longer true. What cannot be fetched or built here
-//! is said loudly and left out.
+//! They were written without Longhaul in mind. Each is fetched in one pinned version from a package registry
+//! into `target/suites`, and has a list of known failures with reasons. An unexpected failure fails the run,
+//! and so does a reason that is no longer true. Suites that cannot be fetched or built here are reported as
+//! skipped.
 
 mod audit;
 mod go;
@@ -19,10 +19,10 @@ use lh_interop::{Lab, TestUser};
 
 use crate::{Outcome, build_release, call, names, target_dir};
 
-/// Seconds that one run of a suite may take; the longest takes three minutes on two cores.
+/// Time limit of one suite, in seconds; the longest takes three minutes on two cores.
 const LIMIT_S: &str = "900";
 
-/// What a suite said of its tests.
+/// Results of a suite's tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
     passed: usize,
@@ -38,15 +38,15 @@ impl Report {
     }
 }
 
-/// Why there is no report: this machine lacks something.
+/// Reason why a suite cannot run on this machine.
 struct Missing(String);
 
 struct Suite {
     name: &'static str,
-    /// Whose it is and what of ours it runs.
+    /// Project of the suite, and what it tests.
     about: &'static str,
     run: fn(&Place) -> Result<Report, Missing>,
-    /// Words in the names of tests that fail, and why they do.
+    /// Words in the names of tests known to fail, with the reason for each.
     known: &'static [(&'static str, &'static str)],
 }
 
@@ -89,13 +89,13 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// What the suites run with.
+/// Directories that the suites use.
 struct Place {
     /// Our programs.
     bins: PathBuf,
-    /// The folder with OpenSSH's names for them.
+    /// Directory with OpenSSH's names for them.
     names: PathBuf,
-    /// What was fetched, kept from run to run.
+    /// Fetched sources, kept from run to run.
     cache: PathBuf,
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// How many tests fail for known reasons, and everything that is not as it should be.
+/// Returns the number of known failures, and all problems found.
 fn judge(suite: &Suite, report: &Report) -> (usize, Vec<String>) {
     let why = |test: &str| suite.known.iter().find(|(words, _)| test.contains(words));
     let mut problems = Vec::new();
@@ -167,44 +167,45 @@ fn judge(suite: &Suite, report: &Report) -> (usize, Vec<String>) {
     (known, problems)
 }
 
-/// Runs a suite's own command with a bound on its time, shows where its output is, and returns it.
+/// Runs a suite's command with a time limit, prints the path of its output, and returns the output.
 fn output_of(place: &Place, name: &str, command: &mut Command) -> Result<String, Missing> {
     let log = place.cache.join(format!("{name}.log"));
     let failed = |error: std::io::Error| Missing(format!("{}: {error}", log.display()));
     let file = fs::File::create(&log).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;
-    // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
+    // A temporary directory of its own: some tests list `/tmp` and compare it with a server's listing a
+    // moment later.
     let folder = tempfile::tempdir().map_err(failed)?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
     fs::write(folder.path().join("something"), "to list").map_err(failed)?;
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
     command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", folder.path());
-    // How it ended shows in what it said of its tests.
+    // The exit status adds nothing: the output has the results of the tests.
     command.status().map_err(|error| Missing(format!("{command:?}: {error}")))?;
-    println!("suites: {name}: what it said is in {}", log.display());
+    println!("suites: {name}: the output is in {}", log.display());
     Ok(String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned())
 }
 
-/// The same command, ended when it takes too long.
+/// Returns a command for `program` with a time limit.
 fn bounded(program: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", LIMIT_S]).arg(program);
     command
 }
 
-/// Copies a folder of the registry's cache, which may be read-only, to where tests may write into it.
+/// Copies a directory of the registry's cache, which may be read-only, to where tests may write.
 fn copy_tree(from: &Path, to: &Path) -> Result<(), Missing> {
     let _ = fs::remove_dir_all(to);
     call(Command::new("cp").args(["-r", "--no-preserve=mode,ownership"]).arg(from).arg(to)).map_err(Missing)
 }
 
-/// OpenSSH's names in front of what PATH has.
+/// Returns a PATH that searches the directory of OpenSSH's names first.
 fn path_with(names: &Path) -> String {
     format!("{}:{}", names.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// A folder that everybody may read, with a user who is not root: suites refuse to run as root, and a server
-/// of an ordinary user is another case. Where root does not run this, the user is who does.
+/// A directory that all users may read, and an ordinary user: suites refuse to run as root, and a server of
+/// an ordinary user is another case to test. Without root it is the current user.
 struct Ordinary {
     lab: Lab,
     user: Option<TestUser>,
@@ -217,7 +218,7 @@ impl Ordinary {
         Self { lab, user }
     }
 
-    /// Our programs under OpenSSH's names where this user can reach them.
+    /// Links our programs under OpenSSH's names where this user can reach them.
     fn names(&self, place: &Place) -> Result<PathBuf, Missing> {
         let to = self.lab.path("programs");
         fs::create_dir_all(&to).map_err(|error| Missing(error.to_string()))?;
@@ -228,7 +229,7 @@ impl Ordinary {
         names::link(&to).map_err(Missing)
     }
 
-    /// A command of this user's.
+    /// Returns a command that runs as this user.
     fn command(&self, program: &Path) -> Command {
         match &self.user {
             None => bounded(program),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_without_a_reason_and_a_reason_without_a_failure_are_problems() {
+    fn unexplained_failures_and_stale_reasons_are_problems() {
         let report =
             Report { passed: 3, skipped: 0, failed: vec!["TestOne/a".to_owned(), "TestTwo".to_owned()] };
         assert_eq!(judge(&suite(&[("TestOne", ""), ("TestTwo", "")]), &report), (2, Vec::new()));
