@@ -16,7 +16,7 @@ const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sani
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1";
 
-/// Seconds for each target where nothing else is said.
+/// Default seconds per target.
 const SHORT: u64 = 8;
 
 /// Returns the names of the targets, from the file names in `fuzz/fuzz_targets`.

@@ -214,7 +214,7 @@ fn our_path(lab: &Lab, name: &str) -> std::path::PathBuf {
     lab.path(name)
 }
 
-/// A server that opens agent channels without a forwarded agent is refused, and the user is warned.
+/// Sixty agent connections at once over one session: all are served, and no socket is left.
 ///
 /// Covers: ssh -a
 #[test]
