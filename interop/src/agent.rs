@@ -1,24 +1,24 @@
-//! Agents that live as long as a test.
+//! Key agents that run for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::{Lab, Ran, our};
 
-/// An agent in the foreground, ours or somebody else's.
+/// A running foreground agent: ours, OpenSSH's or another.
 pub struct Agent {
     child: Child,
-    /// Its socket.
+    /// Socket that the agent listens on.
     pub socket: PathBuf,
 }
 
 impl Agent {
-    /// `lhssh-agent` with these flags.
+    /// Starts `lhssh-agent` with these flags.
     pub fn ours(lab: &Lab, name: &str, flags: &[&str]) -> Self {
         Self::start(lab, &our("lhssh-agent"), name, flags, &[])
     }
 
-    /// An agent with the flags of ssh-agent and these variables in its environment.
+    /// Starts an agent that takes ssh-agent's flags, with these variables in its environment.
     pub fn start(lab: &Lab, program: &Path, name: &str, flags: &[&str], env: &[(&str, &str)]) -> Self {
         let socket = lab.path(name);
         let child = Command::new(program)
@@ -43,7 +43,7 @@ impl Agent {
         panic!("{} does not listen", program.display());
     }
 
-    /// The process.
+    /// Process id of the agent.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -53,7 +53,7 @@ impl Agent {
         self.run_env(lab, &[], program, args)
     }
 
-    /// The same with more variables, `NAME=value`.
+    /// Like [`run`](Self::run), with more variables, `NAME=value`.
     pub fn run_env<S: AsRef<std::ffi::OsStr>>(
         &self,
         lab: &Lab,
@@ -68,7 +68,7 @@ impl Agent {
         lab.run(Path::new("env"), &words)
     }
 
-    /// Waits for the end of an agent that was told to end; true when it did.
+    /// Waits up to 10 s for an agent that was told to end; true when it ended.
     pub fn ended(&mut self) -> bool {
         (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,4 +1,5 @@
-//! The kinds of channel that can carry bulk, and a stream of bytes through each of them with both ends in a test's hands.
+//! The kinds of channel that can carry bulk data, and a byte stream through each whose two ends the test
+//! holds.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -18,9 +19,9 @@ use crate::{Lab, script};
 pub enum Carrier {
     /// A command.
     Command,
-    /// A subsystem, `bulk`; see [`server_lines`].
+    /// The subsystem `bulk`; see [`server_lines`].
     Subsystem,
-    /// What `-W` opens: direct-tcpip on the client's standard input and output.
+    /// `-W`: direct-tcpip on the client's standard input and output.
     Stdio,
     /// `-L` with ports: direct-tcpip.
     Local,
@@ -35,7 +36,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 8] = [
         Self::Command,
         Self::Subsystem,
@@ -48,12 +49,12 @@ impl Carrier {
     ];
 }
 
-/// What a server's configuration must begin with.
+/// Lines that the server's configuration must begin with.
 pub fn server_lines(lab: &Lab) -> String {
     format!("Subsystem bulk {}\nGatewayPorts clientspecified\n", lab.arg("bulk"))
 }
 
-/// Which way the bytes go.
+/// Direction of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the server.
@@ -62,15 +63,15 @@ pub enum Way {
     Down,
 }
 
-/// Where somebody will listen for a carrier's streams.
+/// Far end of a carrier's streams.
 enum Target {
     Tcp(TcpListener),
     Socket(UnixListener),
-    /// A command's other end.
+    /// Named pipe that the remote command reads or writes.
     Pipe(PathBuf),
 }
 
-/// Where a forward of a client begins.
+/// Near end of a client's forward.
 enum Door {
     Port(SocketAddr),
     Socket(PathBuf),
@@ -78,19 +79,20 @@ enum Door {
     Program,
 }
 
-/// One carrier with what it needs at both ends.
+/// One carrier, set up at both ends.
 pub struct Route {
     carrier: Carrier,
     way: Way,
     target: Target,
     door: Door,
-    /// The client's flags for it, before the host.
+    /// The client's flags for the carrier, before the host.
     pub flags: Vec<String>,
     /// The command, after the host.
     pub command: Vec<String>,
 }
 
-/// Where nobody listens and nobody else will: an address of its own, for there the kernel gives ports to nobody.
+/// An unused address for a forward to listen on: a loopback address of its own, where the kernel assigns no
+/// ports to other programs.
 fn quiet_place(number: usize) -> SocketAddr {
     let [.., high, low] = (number * 2 + 1).to_be_bytes();
     let [.., process] = std::process::id().to_be_bytes();
@@ -155,12 +157,14 @@ impl Route {
         Self { carrier, way, target, door, flags, command }
     }
 
-    /// True when the stream is the client's own: it must be started for it, with pipes, and handed to [`flow`](Self::flow).
+    /// True when the stream is the client's own standard input or output. The client must then be started
+    /// with pipes and passed to [`flow`](Self::flow).
     pub const fn is_program(&self) -> bool {
         matches!(self.door, Door::Program)
     }
 
-    /// A stream through the carrier, with the client running that was started for it, or that has its forwards.
+    /// Opens a stream through the carrier. `program` is the client started for this stream; forwards need
+    /// none.
     pub fn flow(&self, program: Option<Child>) -> Flow {
         let mut program = program.map(Running);
         let door = match &self.door {
@@ -181,13 +185,14 @@ impl Route {
         let target = File::from(match &self.target {
             Target::Tcp(listener) => OwnedFd::from(listener.accept().unwrap().0),
             Target::Socket(listener) => OwnedFd::from(listener.accept().unwrap().0),
-            // Opening waits for the command. Open for both, a pipe would seem to have a reader for ever.
+            // Opening waits for the command. Opened for both directions, the pipe would always seem to have a
+            // reader.
             Target::Pipe(path) => {
                 let up = self.way == Way::Up;
                 OwnedFd::from(File::options().read(up).write(!up).open(path).unwrap())
             }
         });
-        // A remote forward's door is at the server.
+        // A remote forward listens at the server.
         let door_is_near = !matches!(self.carrier, Carrier::Remote | Carrier::RemoteSocket);
         let (source, sink) =
             if door_is_near == (self.way == Way::Up) { (door, target) } else { (target, door) };
@@ -201,7 +206,7 @@ fn reach(what: &str, mut connect: impl FnMut() -> io::Result<OwnedFd>) -> OwnedF
         reached = connect().ok();
         reached.is_some()
     });
-    reached.expect("it came true")
+    reached.expect("a connection")
 }
 
 fn ask_socks(mut door: &File, port: u16) {
@@ -212,18 +217,19 @@ fn ask_socks(mut door: &File, port: u16) {
     assert_eq!(answer[..4], [5, 0, 5, 0], "{answer:?}");
 }
 
-/// A stream of bytes through a channel; a client that runs for it ends with it.
+/// A byte stream through a channel; dropping it ends the client that runs for it.
 pub struct Flow {
-    /// What is written here
+    /// End that the test writes.
     pub source: File,
-    /// comes out here.
+    /// End that the test reads.
     pub sink: File,
-    /// Bytes so far.
+    /// Bytes passed so far.
     pub passed: u64,
     _program: Option<Running>,
 }
 
-/// What is at `place` of every stream: a block that is out of place is noticed.
+/// Fills `block` with the stream's content at offset `place`; every word differs, so that misplaced blocks
+/// are noticed.
 fn pattern(place: u64, block: &mut [u8]) {
     for (at, word) in block.chunks_mut(8).enumerate() {
         let value = (place / 8 + at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
@@ -233,8 +239,8 @@ fn pattern(place: u64, block: &mut [u8]) {
 
 const BLOCK: usize = 64 << 10;
 
-/// Writes the blocks of a stream from `place` on, until `bytes` have been written or nobody takes them any more. Calls `wrote`
-/// after each.
+/// Writes the stream's blocks from offset `place` on, until `bytes` have been written or the peer stops
+/// reading. Calls `wrote` after each block, with the offset of its end.
 pub fn write_pattern(
     mut source: &File,
     place: u64,
@@ -250,19 +256,22 @@ pub fn write_pattern(
     Ok(())
 }
 
-/// Reads as many blocks from `place` on, and fails where they are not what was written.
+/// Reads `bytes` of the stream from offset `place` on.
+///
+/// # Panics
+/// If the data differ from what was written.
 pub fn read_pattern(mut sink: &File, place: u64, bytes: u64) -> io::Result<()> {
     let (mut block, mut expected) = (vec![0; BLOCK], vec![0; BLOCK]);
     for at in (place..place + bytes).step_by(BLOCK) {
         sink.read_exact(&mut block)?;
         pattern(at, &mut expected);
-        assert!(block == expected, "something else came at byte {at}");
+        assert!(block == expected, "wrong data at byte {at}");
     }
     Ok(())
 }
 
 impl Flow {
-    /// Sends blocks of 64 KiB, at least `bytes`, and waits until all have come out.
+    /// Sends at least `bytes`, in blocks of 64 KiB, and waits until all have arrived.
     pub fn pass(&mut self, bytes: u64) {
         let bytes = bytes.next_multiple_of(BLOCK as u64);
         let (place, source, sink) = (self.passed, &self.source, &self.sink);

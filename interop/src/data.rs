@@ -1,4 +1,4 @@
-//! Data to move, and the comparison afterwards.
+//! Test data to transfer, and comparison of the copies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes that neither compress nor repeat within a block, the same on every run.
+/// Pseudo-random bytes that neither compress nor repeat within a block, equal on every run.
 struct Noise(u64);
 
 impl Noise {
@@ -23,7 +23,7 @@ impl Noise {
     }
 }
 
-/// Writes `size` bytes to `path`.
+/// Writes `size` pseudo-random bytes to `path`.
 pub fn make_blob(path: &Path, size: usize) {
     let mut noise = Noise(0x9E37_79B9_7F4A_7C15 ^ size as u64);
     let mut file = fs::File::create(path).unwrap();
@@ -37,8 +37,11 @@ pub fn make_blob(path: &Path, size: usize) {
     }
 }
 
-/// Makes a small tree with what real trees have: odd names, deep folders, empty files, a link to a file.
-/// No link to a folder: OpenSSH's scp of 2022 gives up on one ([`link_folder`] is for tests of ours alone).
+/// Makes a small tree with the oddities of real trees: odd names, deep directories, empty files, a link to a
+/// file.
+///
+/// It has no link to a directory, because OpenSSH's scp of 2022 fails on one; tests of our programs alone add
+/// it with [`link_folder`].
 pub fn make_tree(root: &Path, files: usize) {
     fs::create_dir_all(root).unwrap();
     let mut deep = root.to_path_buf();
@@ -73,12 +76,12 @@ pub fn make_tree(root: &Path, files: usize) {
     }
 }
 
-/// Adds a symbolic link to one of the folders of [`make_tree`].
+/// Adds a symbolic link to one of the directories of [`make_tree`].
 pub fn link_folder(root: &Path) {
     std::os::unix::fs::symlink("level 0/level 1/level 2/level 3", root.join("link to a folder")).unwrap();
 }
 
-/// Fails with the first difference.
+/// Panics with the first difference between two files.
 pub fn assert_same_file(left: &Path, right: &Path) {
     let (a, b) = (fs::read(left), fs::read(right));
     let a = a.unwrap_or_else(|error| panic!("{}: {error}", left.display()));
@@ -89,7 +92,7 @@ pub fn assert_same_file(left: &Path, right: &Path) {
     }
 }
 
-/// Compares names, kinds and contents of two trees. Symbolic links must have been left out or followed before.
+/// Compares names, kinds and contents of two trees. Symbolic links are followed.
 pub fn assert_same_tree(left: &Path, right: &Path) {
     let (a, b) = (listing(left), listing(right));
     let names = |tree: &BTreeMap<PathBuf, bool>| tree.keys().cloned().collect::<Vec<_>>();
@@ -102,7 +105,7 @@ pub fn assert_same_tree(left: &Path, right: &Path) {
     }
 }
 
-/// Relative path → is a directory.
+/// Maps each relative path to whether it is a directory.
 fn listing(root: &Path) -> BTreeMap<PathBuf, bool> {
     let mut found = BTreeMap::new();
     let mut todo = vec![root.to_path_buf()];

@@ -1,11 +1,11 @@
-//! What `ssh -G` and `sshd -T` print, for comparing ours with OpenSSH's.
+//! Parser for the output of `ssh -G` and `sshd -T`, for comparing our settings with OpenSSH's.
 
 use std::collections::BTreeMap;
 
-/// Keyword in lower case → its values, a line each.
+/// Keyword in lower case → its values, one per line.
 pub type Settings = BTreeMap<String, Vec<String>>;
 
-/// Lists whose defaults follow the version: an edited default (`+`, `-`, `^`) follows it too.
+/// Lists whose defaults depend on the version; so do lists edited with `+`, `-` or `^`.
 pub const LISTS: &[&str] = &[
     "ciphers",
     "macs",
@@ -16,7 +16,7 @@ pub const LISTS: &[&str] = &[
     "casignaturealgorithms",
 ];
 
-/// Takes a dump apart.
+/// Parses a dump into its settings.
 pub fn by_keyword(dump: &str) -> Settings {
     let mut map = Settings::new();
     for line in dump.lines() {
@@ -26,9 +26,9 @@ pub fn by_keyword(dump: &str) -> Settings {
     map
 }
 
-/// Whether a configuration edits the default of a list.
+/// Returns whether a configuration edits the default of a list with `+`, `-` or `^`.
 pub fn edits(text: &str, keyword: &str) -> bool {
-    // `KeyTypes` is what `AcceptedAlgorithms` was called once.
+    // `KeyTypes` is the former name of `AcceptedAlgorithms`.
     let old = keyword.replace("algorithms", "keytypes");
     text.lines().any(|line| {
         let mut words = line.split(|c: char| c.is_whitespace() || c == '=').filter(|word| !word.is_empty());
@@ -37,8 +37,8 @@ pub fn edits(text: &str, keyword: &str) -> bool {
     })
 }
 
-/// Keywords of theirs that have another value with us, but for those that neither has touched: `ours` and `theirs` are a
-/// program's settings and its defaults.
+/// Returns the keywords whose value in OpenSSH's dump differs from ours, except those left at both programs'
+/// defaults. `ours` and `theirs` are a program's settings and its defaults.
 pub fn differing<'a>(ours: (&Settings, &Settings), theirs: (&'a Settings, &Settings)) -> Vec<&'a str> {
     let differs = |(keyword, values): &(&'a String, &'a Vec<String>)| {
         let own = ours.0.get(*keyword);

@@ -1,23 +1,24 @@
-//! How often two ends wait for each other, whatever a round trip takes.
+//! A relay that counts the round trips of a connection, whatever each takes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long both ends must have been silent to be taken to wait for each other. On a busy machine that may be too short: then more
-/// flights are counted than there are, and never fewer.
+/// Silence of both ends after which each is taken to wait for the other. On a busy machine it may be too
+/// short: the relay then counts more flights than there are, never fewer.
 const SILENCE: Duration = Duration::from_millis(120);
 
-/// A relay for one connection, that hands on in one go, in both directions, what has come until both ends are silent.
+/// A relay for one connection. It holds back the bytes of both directions until both ends are silent, then
+/// forwards them at once.
 pub struct Flights {
-    /// Where it listens, on 127.0.0.1.
+    /// Port of 127.0.0.1 that the relay listens on.
     pub port: u16,
     relay: JoinHandle<std::io::Result<usize>>,
 }
 
 impl Flights {
-    /// Relays to a server on this port of 127.0.0.1.
+    /// Starts a relay to a server on this port of 127.0.0.1.
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let own = listener.local_addr().unwrap().port();
@@ -28,14 +29,16 @@ impl Flights {
         Self { port: own, relay }
     }
 
-    /// After the connection has ended: how many times the client has been answered. That is how many round trips it has taken,
-    /// without the one of TCP.
+    /// Waits for the end of the connection and returns how often the client was answered: its round trips,
+    /// without TCP's handshake.
     pub fn count(self) -> usize {
         self.relay.join().unwrap().unwrap()
     }
 
-    /// The fewest of three runs, each of which gets the port of a relay to `port`: one that was disturbed proves nothing, and none can take
-    /// fewer flights than it needs.
+    /// Returns the fewest flights of up to three runs, each given the port of a fresh relay to `port`; stops
+    /// at `enough`.
+    ///
+    /// A disturbed run counts too many and proves nothing; no run can take fewer flights than it needs.
     pub fn fewest(port: u16, enough: usize, mut run: impl FnMut(u16)) -> usize {
         let mut fewest = usize::MAX;
         for _ in 0..3 {
@@ -77,7 +80,7 @@ fn relay(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<usize>
         if !down.is_empty() {
             answers += 1;
         }
-        // Who has left takes nothing any more.
+        // A write to an end that has left fails.
         let gone = server.write_all(&up).is_err() | client.write_all(&down).is_err();
         if ended || gone {
             return Ok(answers);

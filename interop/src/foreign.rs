@@ -1,4 +1,4 @@
-//! Servers of other people's libraries, as scripts below `interop/peers`.
+//! SSH servers built on third-party libraries, as scripts below `interop/peers`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,26 +6,27 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Lab, bin_dir};
 
-/// A script or source file below `interop/peers`, as text for command lines.
+/// Returns the path of a script or source file below `interop/peers`, as text for command lines.
 pub fn peer_script(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name).to_string_lossy().into_owned()
 }
 
-/// Where `cargo xtask peers` puts what Debian has no packages of: below the directory that cargo builds in.
+/// Directory in which `cargo xtask peers` installs the peers that Debian does not package: below cargo's
+/// target directory.
 pub fn fetched_peers() -> PathBuf {
     bin_dir().parent().unwrap_or(Path::new("target")).join("peers")
 }
 
-/// A server that prints its port on the first line, and ends when its standard input closes.
+/// A server that prints its port on its first line and ends when its standard input closes.
 pub struct ForeignServer {
     child: Child,
-    /// Where it listens, on 127.0.0.1.
+    /// Port of 127.0.0.1 that the server listens on.
     pub port: u16,
     log: PathBuf,
 }
 
 impl ForeignServer {
-    /// Starts `program` with these arguments; it is to have the lab's host keys.
+    /// Starts `program` with these arguments, which must make it use the lab's host keys.
     pub fn start<S: AsRef<std::ffi::OsStr>>(lab: &Lab, program: &Path, args: &[S]) -> Self {
         let log = lab.path("foreign-server.log");
         let stderr = std::fs::File::create(&log).unwrap();
@@ -41,13 +42,13 @@ impl ForeignServer {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let read = out.read_line(&mut line);
-        // Some log there, and end where nobody reads it.
+        // Some servers log to standard output, and would end if nothing read it.
         std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
         let Ok(port) = line.trim().parse() else {
             let _ = child.kill();
             let _ = child.wait();
             let text = std::fs::read_to_string(&log).unwrap_or_default();
-            panic!("{} did not say where it listens ({read:?}, {line:?}):\n{text}", program.display());
+            panic!("{} printed no port ({read:?}, {line:?}):\n{text}", program.display());
         };
         lab.know(port);
         Self { child, port, log }

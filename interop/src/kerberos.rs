@@ -1,4 +1,5 @@
-//! A Kerberos realm of a test's own: Debian's key distribution centre in the lab's folder, on a port the kernel chose.
+//! A Kerberos realm for one test: MIT's key distribution centre with its files in the lab's directory, on a
+//! port the kernel chose.
 
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -9,26 +10,27 @@ use crate::{Lab, Ran, eventually, find, peers};
 /// The realm's name.
 pub const REALM: &str = "LONGHAUL.TEST";
 
-/// The realm, as long as the value lives.
+/// A running realm; stopped when dropped.
 pub struct Realm {
     centre: Child,
     folder: PathBuf,
 }
 
 impl Realm {
-    /// Starts the realm. `None` where MIT's programs are not installed.
+    /// Starts the realm. Returns `None` where MIT's programs are not installed.
     pub fn start(test: &str, lab: &Lab) -> Option<Self> {
         let [kdb5_util, krb5kdc, _, _] = peers(test, ["kdb5_util", "krb5kdc", "kadmin.local", "kinit"])?;
         let folder = lab.path("realm");
         std::fs::create_dir_all(&folder).unwrap();
-        // The centre listens where it is told to, so the port is asked of the kernel before, for both protocols.
+        // The centre cannot choose a port itself, so the kernel is asked first for one that is free for TCP
+        // and UDP.
         let port = (0..100).find_map(|_| {
             let tcp = TcpListener::bind("127.0.0.1:0").ok()?;
             let port = tcp.local_addr().ok()?.port();
             UdpSocket::bind(("127.0.0.1", port)).ok().map(|_| port)
         })?;
         let here = folder.display();
-        // Names are taken as they are typed: nothing here is known to a name server.
+        // Host names are used as typed: no name server knows them.
         let config = format!(
             "[libdefaults]\n default_realm = {REALM}\n dns_lookup_realm = false\n dns_lookup_kdc = false\n rdns = false\n\
              dns_canonicalize_hostname = false\n forwardable = true\n default_ccache_name = FILE:{here}/nobody\n\
@@ -66,18 +68,18 @@ impl Realm {
         Some(realm)
     }
 
-    /// What programs need in their environment to be in the realm: names and values.
+    /// Names and values of the environment variables that put a program into the realm.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         environment_of(&self.folder)
     }
 
-    /// The same as words for `env` or a shell.
+    /// Returns the [`environment`](Self::environment) as words for `env` or a shell.
     pub fn assignments(&self) -> String {
         let word = |(name, value): (&str, String)| format!("{name}='{value}'");
         self.environment().into_iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Makes a user with a password, and a ticket for him in a file that is returned.
+    /// Adds a user with a password, and gets a ticket; returns the path of its credential cache.
     pub fn ticket(&self, lab: &Lab, user: &str) -> PathBuf {
         self.administer(lab, &format!("add_principal -pw secret {user}"));
         let cache = self.folder.join(format!("ticket-{}", user.replace('/', "-")));
@@ -86,7 +88,7 @@ impl Realm {
         cache
     }
 
-    /// Gives hosts keys, in the key table that the environment names.
+    /// Adds host principals, with keys in the key table that the environment names.
     pub fn hosts(&self, lab: &Lab, names: &[&str]) {
         for name in names {
             self.administer(lab, &format!("add_principal -randkey host/{name}"));

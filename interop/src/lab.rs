@@ -1,4 +1,4 @@
-//! A folder with throw-away keys and configuration files, and a way to run commands in it that always ends.
+//! A directory with temporary keys and configuration files, and a way to run commands in it that always ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use crate::find;
 
-/// How long one command of a test may take, in seconds. A bound against hanging, not an expectation.
+/// Time limit of one command, in seconds. A bound against hanging, not an expectation.
 const LIMIT_S: u32 = 120;
 
-/// How long one test may take. Whoever waits longer waits for something that never comes.
+/// Time limit of one test; a test that takes longer waits for an event that never comes.
 const TEST_LIMIT: Duration = Duration::from_secs(480);
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Exit status; 124 when the bound was reached.
@@ -33,7 +33,7 @@ impl Ran {
         String::from_utf8_lossy(&self.out).into_owned()
     }
 
-    /// Fails with everything the command said unless it ended with status 0.
+    /// Panics with the command's output unless it exited with status 0.
     #[track_caller]
     pub fn ok(self, what: &str) -> Self {
         assert_eq!(self.code, 0, "{what}: exit {}\nstdout: {}\nstderr: {}", self.code, self.text(), self.err);
@@ -49,12 +49,12 @@ fn make_key(keygen: &Path, file: &Path, kind: &str, bits: &str) {
     assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
 }
 
-/// Ends the whole program, with the name of the test that hangs, unless what it returns is dropped in time: a test that
-/// waits for ever would take all others with it, and nobody would learn which one it was.
+/// Ends the test program, with the name of the hanging test, unless the returned value is dropped within
+/// [`TEST_LIMIT`]. Without it one hanging test would block all others, unnamed.
 fn watch() -> Sender<()> {
     let (alive, ended) = channel::<()>();
     let test = std::thread::current().name().unwrap_or("?").to_owned();
-    // Other programs than tests take the time they take.
+    // Programs other than tests have no limit.
     if test == "main" {
         return alive;
     }
@@ -73,18 +73,19 @@ fn watch() -> Sender<()> {
     alive
 }
 
-/// The folder of one test: `host_*` and `user_*` keys, `authorized_keys`, `known_hosts`, a home for clients.
+/// The directory of one test: `host_*` and `user_*` keys, `authorized_keys`, `known_hosts`, a home for
+/// clients.
 pub struct Lab {
     dir: tempfile::TempDir,
     _watch: Sender<()>,
 }
 
 impl Lab {
-    /// Makes the folder and its keys with OpenSSH's `ssh-keygen` where it is installed, otherwise with ours: keys of either
-    /// must do for every peer.
+    /// Makes the directory and its keys with OpenSSH's `ssh-keygen` where it is installed, else with ours:
+    /// every peer must accept the keys of either.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("longhaul-interop-").tempdir().unwrap();
-        // sshd's StrictModes looks at the folders above authorized_keys.
+        // sshd's StrictModes checks the directories above authorized_keys.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let lab = Self { dir, _watch: watch() };
         let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
@@ -96,7 +97,7 @@ impl Lab {
         ] {
             make_key(&keygen, &lab.path(file), kind, bits);
         }
-        // These take long to find: one pair of them does for all the folders of a program.
+        // RSA keys take long to generate: all labs of a program share one pair.
         static RSA: OnceLock<[(&str, [String; 2]); 2]> = OnceLock::new();
         let pairs = RSA.get_or_init(|| {
             ["host_rsa", "user_rsa"].map(|file| {
@@ -114,27 +115,27 @@ impl Lab {
         lab
     }
 
-    /// A path in the folder.
+    /// Returns the path of `name` in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The folder itself.
+    /// Returns the directory itself.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A path in the folder as text for command lines.
+    /// Returns the path of `name` in the directory, as text for command lines.
     pub fn arg(&self, name: &str) -> String {
         self.path(name).to_string_lossy().into_owned()
     }
 
-    /// Reads a text file of the folder.
+    /// Reads a text file of the directory.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Writes a text file into the folder, readable by its owner alone.
+    /// Writes a text file into the directory, readable by its owner alone.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
@@ -150,7 +151,7 @@ impl Lab {
         self.write("known_hosts", &text);
     }
 
-    /// Options that make an OpenSSH-like client (theirs or ours) use only this folder.
+    /// Options that make an OpenSSH-like client (theirs or ours) use only this directory.
     pub fn client_options(&self) -> Vec<String> {
         let mut options = vec!["-F".to_owned(), "none".to_owned()];
         for option in [
@@ -160,7 +161,8 @@ impl Lab {
             "IdentitiesOnly=yes".to_owned(),
             format!("IdentityFile={}", self.arg("user_ed25519")),
             "BatchMode=yes".to_owned(),
-            // Many peers have no key exchange that today counts as strong; older clients do not know the keyword.
+            // Many peers lack a key exchange that counts as strong today; older clients do not know the
+            // keyword.
             "IgnoreUnknown=WarnWeakCrypto".to_owned(),
             "WarnWeakCrypto=no".to_owned(),
         ] {
@@ -170,19 +172,20 @@ impl Lab {
         options
     }
 
-    /// A remote shell command for programs that start one (`rsync -e`, `GIT_SSH_COMMAND`, `sshfs -o ssh_command`).
+    /// Returns a remote shell command for programs that start one (`rsync -e`, `GIT_SSH_COMMAND`, `sshfs -o
+    /// ssh_command`).
     pub fn shell_command(&self, client: &Path, port: u16) -> String {
         let mut words = vec![client.to_string_lossy().into_owned(), "-p".into(), port.to_string()];
         words.extend(self.client_options());
         words.join(" ")
     }
 
-    /// Runs a command in the folder with a bound on its time and no terminal.
+    /// Runs a command in the directory, with a time limit and without a terminal.
     pub fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, args: &[S]) -> Ran {
         self.run_with(program, args, Stdio::null())
     }
 
-    /// The same with a file as standard input.
+    /// Like [`run`](Self::run), with a file as standard input.
     pub fn run_with<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, args: &[S], stdin: Stdio) -> Ran {
         let done = Command::new("timeout")
             .args(["-k", "5", &LIMIT_S.to_string()])
@@ -201,7 +204,7 @@ impl Lab {
         }
     }
 
-    /// Runs a line of shell in the folder.
+    /// Runs a line of shell in the directory.
     pub fn sh(&self, line: &str) -> Ran {
         self.run(Path::new("/bin/bash"), &["-c", &format!("set -o pipefail; {line}")])
     }
@@ -213,13 +216,13 @@ impl Default for Lab {
     }
 }
 
-/// A user of the machine made for one test, with a password and a home in the lab; removed afterwards. Needs root.
+/// A system user added for one test, with a password and a home in the lab; removed when dropped. Needs root.
 pub struct TestUser {
     /// Login name.
     pub name: String,
     /// Password.
     pub password: &'static str,
-    /// Home folder.
+    /// Home directory.
     pub home: PathBuf,
 }
 
@@ -245,7 +248,7 @@ impl TestUser {
         user
     }
 
-    /// The numbers of the user and of its group, which differ where groups were added before.
+    /// Returns the user's uid and gid. They differ where groups were added before.
     pub fn ids(&self) -> (u32, u32) {
         let number = |flag: &str| -> u32 {
             let said = Command::new("id").args([flag, &self.name]).stdin(Stdio::null()).output().unwrap();

@@ -1,8 +1,10 @@
-//! What the interoperability tests share: other people's programs, servers that live as long as a test, and data to move.
+//! Shared parts of the interoperability tests: peer programs, servers that run for one test, and data to
+//! transfer.
 //!
-//! Servers listen on loopback ports the kernel chose and are stopped by their process id. Peers that cannot pick a free port
-//! themselves run in inetd mode behind a listener of ours, so that no port is guessed. A missing peer is named loudly; with
-//! `LH_REQUIRE_PEERS=1` (what `cargo xtask test` sets for root) it is a failure.
+//! Servers listen on loopback ports that the kernel chose, and are stopped by their process id. Peers that
+//! cannot ask for a free port run in inetd mode behind a listener of ours, so that no port is guessed. A test
+//! without its peer says on standard error that it is skipped; with `LH_REQUIRE_PEERS=1` (which `cargo xtask
+//! test` sets for root) it fails.
 
 mod agent;
 pub mod carrier;
@@ -37,7 +39,7 @@ pub use x11::XServer;
 
 use std::path::{Path, PathBuf};
 
-/// The folder with Longhaul's own binaries: `LH_BIN_DIR`, or where cargo put this test's profile.
+/// Directory of Longhaul's own binaries: `LH_BIN_DIR`, or cargo's directory for this test's profile.
 pub fn bin_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("LH_BIN_DIR") {
         return PathBuf::from(dir);
@@ -47,7 +49,10 @@ pub fn bin_dir() -> PathBuf {
     exe.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
 }
 
-/// One of Longhaul's own programs. Panics with the command that builds it when it is not there.
+/// Returns the path of one of Longhaul's own programs.
+///
+/// # Panics
+/// If the program is not built; the message names the command that builds it.
 pub fn our(name: &str) -> PathBuf {
     let path = bin_dir().join(name);
     assert!(
@@ -58,7 +63,7 @@ pub fn our(name: &str) -> PathBuf {
     path
 }
 
-/// Finds a peer's program on PATH or in the sbin folders.
+/// Finds a peer's program on PATH or in the sbin directories.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -67,7 +72,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The peers' programs, or `None` after saying loudly which are missing.
+/// Finds several peers' programs. If one is missing, reports the skipped test and returns `None`.
 pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf; N]> {
     let found = programs.map(find);
     let missing: Vec<&str> =
@@ -79,7 +84,7 @@ pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf
     None
 }
 
-/// SFTP servers to copy to: ours, and OpenSSH's where it is installed.
+/// Returns the SFTP servers to test with: ours, and OpenSSH's where it is installed.
 pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
     let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
     let mut servers = vec![our("lhsftp-server")];
@@ -90,7 +95,7 @@ pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
     servers
 }
 
-/// Says loudly that `test` does not run; fails instead where skipping is not allowed.
+/// Reports on standard error that `test` is skipped; panics instead where skipping is not allowed.
 pub fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("LH_REQUIRE_PEERS").is_none(), "{test} must not be skipped here: {why}");
     eprintln!("SKIPPED {test}: {why}");
@@ -102,19 +107,19 @@ pub fn skip(test: &str, why: &str) {
     }
 }
 
-/// Whether our server was built with PAM.
+/// Returns whether our server was built with PAM.
 pub fn has_pam(lab: &Lab) -> bool {
     let ask = ["-t", "-f", "none", "-o", "UsePAM yes", "-h", &lab.arg("host_ed25519")];
     !lab.run(&our("lhsshd"), &ask).err.contains("Unsupported option UsePAM")
 }
 
-/// True when the tests run as root: the only way to log in as somebody else.
+/// Returns whether the tests run as root, without which no test can log in as another user.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-/// The name of the user the tests run as.
+/// Returns the name of the user that runs the tests.
 pub fn me() -> String {
     let out = std::process::Command::new("id").arg("-un").output();
     out.ok().map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()

@@ -1,7 +1,8 @@
-//! A small SFTP server that can be told to lie, for tests of what clients make of that.
+//! A small SFTP server with injectable faults, for tests of how clients handle a server that misbehaves.
 //!
-//! It serves one session over its standard input and output. What it does wrong is named by its arguments; without any it is slow, simple and
-//! right. Nothing here is shared with the implementation under test but the encoding of integers and strings.
+//! It serves one session over its standard input and output. Its arguments name the faults; without any it is
+//! slow, simple and correct. It shares only the encoding of integers and strings with the implementation
+//! under test.
 
 mod files;
 mod wire;
@@ -14,57 +15,58 @@ use std::time::Duration;
 use files::{Fault, Files};
 use wire::{Attrs, Fields, Reply};
 
-/// What a server does wrong.
+/// A fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lie {
-    /// The third and each later open file has the handle of the third one.
+    /// The third open file and each later one get the handle of the third.
     ReusedHandles,
-    /// All handles are equal.
+    /// All open files get the same handle.
     OneHandle,
-    /// WRITEs of more than 1000 bytes store half of them, and say that all is well.
+    /// WRITEs of more than 1000 bytes store half of the data and report success.
     ShortWrites,
-    /// Answers that are ready together come in reverse.
+    /// Replies that are ready together are sent in reverse order.
     OutOfOrder,
-    /// Of requests that come together those beyond 1024 get no answer.
+    /// Of requests that arrive together, those beyond 1024 get no reply.
     DropsRequests,
-    /// OPEN for writing only cuts; for reading and writing it never does, and sizes are not set.
+    /// OPEN truncates if and only if it is for writing only; SETSTAT ignores sizes.
     CutsWriteOnly,
-    /// Sizes of paths are what they were when they were first asked for.
+    /// STAT of a path always returns the size of the first STAT.
     StaleSizes,
-    /// Names are folded to small letters.
+    /// Names are converted to lower case.
     FoldsCase,
-    /// Times are milliseconds.
+    /// Times are in milliseconds.
     OddTimes,
-    /// Requests of 256 KiB are announced, and 16 KiB served.
+    /// The server announces requests of up to 256 KiB and serves 16 KiB.
     LimitsNotKept,
     /// READs return 1000 bytes at most.
     ShortReads,
-    /// Files end at two thirds.
+    /// READs return end of file at two thirds of the file.
     EarlyEof,
-    /// What is written to one of two open files goes to the other one.
+    /// Data written to one of two open files goes to the other.
     Swapped,
     /// Some bytes of each file are stored as zeros.
     Zeroed,
-    /// The same, but the handle that wrote them gives back what was written.
+    /// As [`Zeroed`](Self::Zeroed), but READs through the handle that wrote the bytes return the original
+    /// data.
     ZeroedUnseen,
-    /// The last byte is lost at CLOSE.
+    /// CLOSE cuts off the last byte.
     Truncated,
-    /// Renames put files elsewhere, and what is made is made elsewhere.
+    /// Renames and new files use a different name than requested.
     WrongNames,
     /// FSETSTAT is refused.
     NoFsetstat,
-    /// SETSTAT too.
+    /// SETSTAT and FSETSTAT are refused.
     NoSetstat,
     /// REMOVE is refused.
     NoRemove,
     /// RENAME is refused.
     NoRename,
-    /// READs through the first handle that a path was opened with return the data of the newest one.
+    /// READs through the first handle of a path return the data of the newest handle.
     MixedReads,
 }
 
 impl Lie {
-    /// All of them.
+    /// Every fault.
     pub const ALL: [Self; 22] = [
         Self::ReusedHandles,
         Self::OneHandle,
@@ -90,7 +92,7 @@ impl Lie {
         Self::MixedReads,
     ];
 
-    /// The word for it on a command line.
+    /// The fault's name on a command line.
     pub fn word(self) -> String {
         format!("{self:?}")
     }
@@ -118,16 +120,16 @@ const STAT: u8 = 17;
 const RENAME: u8 = 18;
 const EXTENDED: u8 = 200;
 
-/// Requests at most that are worked on together.
+/// Largest number of requests handled as one batch.
 const TOGETHER: usize = 1024;
 
-/// Serves standard input and output until the client is gone.
+/// Serves one session on standard input and output until the client closes it.
 ///
 /// # Panics
-/// On arguments that are not the words of lies, and on messages that make no sense.
+/// On arguments that name no fault, and on malformed messages.
 pub fn serve(words: impl Iterator<Item = String>) {
     let lies: Vec<Lie> =
-        words.map(|word| Lie::named(&word).unwrap_or_else(|| panic!("no lie: {word}"))).collect();
+        words.map(|word| Lie::named(&word).unwrap_or_else(|| panic!("unknown fault: {word}"))).collect();
     let mut server = Server { lies, files: Files::default(), sizes: HashMap::new() };
     let requests = requests();
     let mut out = std::io::stdout().lock();
@@ -139,7 +141,7 @@ pub fn serve(words: impl Iterator<Item = String>) {
             }
         }
         if server.lies(Lie::OutOfOrder) {
-            // VERSION is the first of all.
+            // VERSION must stay the first message.
             let first = usize::from(batch.first().is_some_and(|request| request.first() == Some(&1)));
             replies[first..].reverse();
         }
@@ -154,7 +156,7 @@ pub fn serve(words: impl Iterator<Item = String>) {
     }
 }
 
-/// The messages that come, read as fast as they come.
+/// Starts a thread that reads requests as fast as they arrive.
 fn requests() -> Receiver<Vec<u8>> {
     let (sender, requests) = channel();
     std::thread::spawn(move || {
@@ -170,7 +172,7 @@ fn requests() -> Receiver<Vec<u8>> {
     requests
 }
 
-/// What has come by now, or next.
+/// Returns the requests that have arrived, at least one; waits 1 ms for more. `None` at the end of input.
 fn next_batch(requests: &Receiver<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
     let mut batch = vec![requests.recv().ok()?];
     loop {
@@ -331,7 +333,7 @@ impl Server {
     }
 }
 
-/// Where a wrong name leads to.
+/// Returns the path used in place of the requested one, for [`Lie::WrongNames`].
 fn elsewhere(path: &[u8]) -> Vec<u8> {
     if path.ends_with(b".lhpart") { path.to_vec() } else { [path, b"~"].concat() }
 }

@@ -1,11 +1,12 @@
-//! Our programs under OpenSSH's names, for other people's programs that look for `ssh` on PATH.
+//! Our programs under OpenSSH's names, for third-party programs that look for `ssh` on PATH.
 
 use std::path::PathBuf;
 
 use crate::{Lab, our};
 
 impl Lab {
-    /// A folder of the lab in which these names (`ssh`, `scp` …) lead to our programs, and the `PATH=…` that has it in front.
+    /// Makes a directory in which these names (`ssh`, `scp` …) are links to our programs. Returns it and a
+    /// `PATH=…` that searches it first.
     pub fn openssh_names(&self, names: &[&str]) -> (PathBuf, String) {
         let folder = self.path("openssh-names");
         std::fs::create_dir_all(&folder).unwrap();

@@ -1,18 +1,18 @@
-//! PAM services that live as long as a test.
+//! PAM services for one test.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{Lab, has_pam, is_root, skip};
 
-/// A file of `/etc/pam.d` for one test, removed with the value.
+/// A file of `/etc/pam.d` for one test, removed when dropped.
 pub struct PamService {
     /// The service's name.
     pub name: String,
 }
 
 impl PamService {
-    /// `None`, said loudly, where the server has no PAM or there is no root to set it up.
+    /// Adds the service. Skips the test and returns `None` if the server has no PAM or the test is not root.
     pub fn new(test: &str, rules: &str) -> Option<Self> {
         if !is_root() {
             skip(test, "needs root to set up a PAM service");

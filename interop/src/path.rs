@@ -1,5 +1,5 @@
-//! A path to a server that is longer, or narrower, than the loopback device: it needs no rights and no network of its own, and counts what
-//! passes.
+//! A relay that simulates a longer or narrower path than loopback. It needs no rights and no network of its
+//! own, and counts bytes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,48 +9,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Read in one go, where the path is narrow.
+/// Bytes per read, where the rate is limited.
 const PIECE: usize = 16 * 1024;
-/// The same elsewhere.
+/// Bytes per read without a rate limit.
 const LARGE_PIECE: usize = 256 * 1024;
 
-/// What a [`Path`] does to the bytes of each connection.
+/// Properties of a [`Path`], applied to each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Traits {
-    /// How long they take, each way.
+    /// One-way delay.
     pub delay: Duration,
-    /// How many a second, each way.
+    /// Rate limit of each direction, bytes/s.
     pub rate: Option<u32>,
-    /// All connections together have that rate; else each of them.
+    /// All connections share the rate; otherwise each has its own.
     pub shared: bool,
 }
 
 impl Traits {
-    /// As wide as the machine makes it, and so long.
+    /// A path with this one-way delay and no rate limit.
     pub const fn long(delay: Duration) -> Self {
         Self { delay, rate: None, shared: false }
     }
 }
 
-/// Passes connections to a server on, with these traits.
+/// A relay in front of a server, with these traits.
 pub struct Path {
-    /// The port on the loopback device that leads to the server.
+    /// Loopback port that leads to the server.
     pub port: u16,
     forth: Arc<AtomicU64>,
     back: Arc<AtomicU64>,
 }
 
-/// When the next byte may go.
+/// Time at which the next byte may be sent.
 type Pace = Arc<Mutex<Instant>>;
 
 impl Path {
-    /// A path to the server that listens on `to`, for as long as the test runs.
+    /// Starts a path to the server on port `to`; it lives as long as the test's process.
     pub fn to(to: u16, traits: Traits) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         if let Some(rate) = traits.rate {
-            // What waits in front of a narrow place is no more than flows in a tenth of a second.
-            let room = (rate as usize / 10).max(64 * 1024);
-            rustix::net::sockopt::set_socket_recv_buffer_size(&listener, room).expect("a buffer");
+            // The queue in front of the bottleneck holds at most 100 ms of data.
+            let queue = (rate as usize / 10).max(64 * 1024);
+            rustix::net::sockopt::set_socket_recv_buffer_size(&listener, queue).expect("a buffer");
         }
         let port = listener.local_addr().expect("an address").port();
         let paces = || [(); 2].map(|()| Pace::new(Mutex::new(Instant::now())));
@@ -70,20 +70,20 @@ impl Path {
         path
     }
 
-    /// Bytes that have come out where the connections go to.
+    /// Bytes delivered to the server.
     pub fn forth(&self) -> u64 {
         self.forth.load(Ordering::Relaxed)
     }
 
-    /// Bytes that have come out where the connections come from.
+    /// Bytes delivered to the clients.
     pub fn back(&self) -> u64 {
         self.back.load(Ordering::Relaxed)
     }
 }
 
-/// One direction of one connection, on two threads: what is under way does not hold up what follows.
+/// Relays one direction of one connection on two threads, so that delayed data do not hold up reading.
 fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace, count: Arc<AtomicU64>) {
-    // As much again, or enough for any window.
+    // As much again as the socket's queue, or enough for any window.
     let pieces = traits.rate.map_or(4096, |rate| rate as usize / PIECE / 10 + 1);
     let (send, receive) = sync_channel::<(Instant, Vec<u8>)>(pieces);
     thread::spawn(move || {

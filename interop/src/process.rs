@@ -1,15 +1,15 @@
-//! What running programs hold.
+//! Resource use of running processes.
 
-/// What one process has open and in memory.
+/// Resource use of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Open descriptors.
     pub descriptors: usize,
-    /// Resident memory.
+    /// Resident memory, KiB.
     pub kib: usize,
 }
 
-/// What a process holds now; nothing when it is gone.
+/// Returns the resource use of a process; zeros when it is gone.
 pub fn held(pid: u32) -> Held {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -18,7 +18,7 @@ pub fn held(pid: u32) -> Held {
     Held { descriptors, kib }
 }
 
-/// The processes that a process has started, and those that they have.
+/// Returns all descendants of a process.
 pub fn below(pid: u32) -> Vec<u32> {
     // Each thread has children of its own.
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -31,12 +31,12 @@ pub fn below(pid: u32) -> Vec<u32> {
     all
 }
 
-/// A process and all below it.
+/// Returns a process and all its descendants.
 pub fn family(pid: u32) -> Vec<u32> {
     [vec![pid], below(pid)].concat()
 }
 
-/// What the largest of a process and all below it has ever had in memory, MiB.
+/// Returns the highest peak of resident memory among a process and its descendants, MiB.
 pub fn peak_mib(pid: u32) -> u64 {
     let peak = |pid: &u32| -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

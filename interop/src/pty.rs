@@ -1,4 +1,4 @@
-//! A program on a terminal, and what a person would type and see.
+//! A program on a terminal, with its keyboard and screen in the test's hands.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -12,10 +12,10 @@ use lh_sys::pty::Pty;
 use lh_sys::spawn::Program;
 use rustix::termios::Winsize;
 
-/// How long something may take to appear. A bound against hanging, not an expectation.
+/// Longest wait for output. A bound against hanging, not an expectation.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What has appeared so far, and whether more may come.
+/// Output so far, and whether the terminal is at its end.
 type Screen = Arc<(Mutex<(String, bool)>, Condvar)>;
 
 /// A program whose standard descriptors are a terminal of 80 columns.
@@ -23,12 +23,12 @@ pub struct Terminal {
     master: OwnedFd,
     child: Watched,
     screen: Screen,
-    /// What has been looked at.
+    /// Offset up to which [`expect`](Terminal::expect) has matched.
     seen: usize,
 }
 
 impl Terminal {
-    /// Starts `program` in the folder of `dir`, with `home` for its user's.
+    /// Starts `program` in the directory `dir`, with `home` as its home directory.
     pub fn start<S: AsRef<OsStr>>(program: &Path, args: &[S], dir: &Path, home: &Path) -> Self {
         let pty = Pty::allocate().unwrap();
         pty.resize(Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
@@ -43,7 +43,7 @@ impl Terminal {
         }
         let child = Watched::new(command.stdio(slave(), slave(), slave()).spawn().unwrap()).unwrap();
         let screen = Screen::default();
-        // The thread below waits for bytes; what is typed is little enough to be taken at once.
+        // The thread below blocks in its reads. Typed text is short enough to be written at once.
         lh_sys::fd::set_nonblocking(pty.try_clone_master().unwrap(), false).unwrap();
         let mut reader = std::fs::File::from(pty.try_clone_master().unwrap());
         let shared = Arc::clone(&screen);
@@ -63,7 +63,7 @@ impl Terminal {
         Self { master: pty.into_master(), child, screen, seen: 0 }
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn send(&self, keys: &str) {
         let mut rest = keys.as_bytes();
         while !rest.is_empty() {
@@ -72,7 +72,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until `text` appears behind what was waited for before; returns what came up to its end.
+    /// Waits until `text` appears after the previous match; returns the output up to the end of `text`.
     #[track_caller]
     pub fn expect(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -85,34 +85,30 @@ impl Terminal {
                 return came;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                !left.is_zero() && !state.1,
-                "{text:?} does not appear behind\n{}",
-                &state.0[self.seen..]
-            );
+            assert!(!left.is_zero() && !state.1, "{text:?} does not appear after\n{}", &state.0[self.seen..]);
             state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Everything that has appeared.
+    /// Returns all output so far.
     pub fn screen(&self) -> String {
         self.screen.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Waits until nothing more can appear; everything that has.
+    /// Waits for the terminal's end of file; returns all output.
     #[track_caller]
     pub fn screen_at_end(&self) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.screen.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.1 {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "it does not end:\n{}", state.0);
+            assert!(!left.is_zero(), "the program does not end:\n{}", state.0);
             state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.0.clone()
     }
 
-    /// Waits for the end; the exit status, or -1 after a signal.
+    /// Waits for the program to end; returns its exit status, or -1 after a signal.
     #[track_caller]
     pub fn wait(mut self) -> i32 {
         let deadline = Instant::now() + PATIENCE;
@@ -120,7 +116,7 @@ impl Terminal {
             match self.child.try_wait().unwrap() {
                 Some(Ended::Exit(status)) => return status.into(),
                 Some(Ended::Signal { .. }) => return -1,
-                None => assert!(Instant::now() < deadline, "it does not end:\n{}", self.screen()),
+                None => assert!(Instant::now() < deadline, "the program does not end:\n{}", self.screen()),
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -1,11 +1,11 @@
-//! Our server and OpenSSH's client, for tests of what administrators set.
+//! Our server with OpenSSH's client, for tests of the server's configuration.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::{Lab, Lhsshd, Ran, me, peers};
 
-/// A server with a configuration, and OpenSSH's programs to see it with.
+/// A server with a configuration, and OpenSSH's programs to test it with.
 pub struct Scene {
     /// Keys and files.
     pub lab: Lab,
@@ -18,13 +18,13 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A server that runs with `config`. `None` when OpenSSH's programs are missing.
+    /// Starts a server with `config`. `None` when OpenSSH's programs are missing.
     pub fn new(test: &str, config: &str) -> Option<Self> {
         Self::with_lab(test, Lab::new(), config)
     }
 
-    /// The same with a lab in which something has been prepared. `{lab}` in the configuration stands for its folder, `{me}` for
-    /// the user who runs the tests.
+    /// Like [`new`](Self::new), with a prepared lab. In the configuration `{lab}` stands for its directory
+    /// and `{me}` for the user who runs the tests.
     pub fn with_lab(test: &str, lab: Lab, config: &str) -> Option<Self> {
         let [ssh, keygen] = peers(test, ["ssh", "ssh-keygen"])?;
         let config = config.replace("{lab}", &lab.dir().to_string_lossy()).replace("{me}", &me());
@@ -32,7 +32,7 @@ impl Scene {
         Some(Self { lab, server, ssh, keygen })
     }
 
-    /// The client's arguments.
+    /// Returns the client's arguments.
     pub fn args(&self, options: &[&str], user: &str, command: &[&str]) -> Vec<String> {
         let mut args: Vec<String> = options.iter().map(|&each| each.to_owned()).collect();
         args.extend(self.lab.client_options());
@@ -41,18 +41,18 @@ impl Scene {
         args
     }
 
-    /// Logs in as a user with options, which win over the lab's.
+    /// Logs in as `user` with these options, which win over the lab's.
     pub fn ssh_as(&self, user: &str, options: &[&str], command: &[&str]) -> Ran {
         self.lab.run(&self.ssh, &self.args(options, user, command))
     }
 
-    /// Logs in as whoever runs the tests.
+    /// Logs in as the user who runs the tests.
     pub fn ssh(&self, options: &[&str], command: &[&str]) -> Ran {
         self.ssh_as(&me(), options, command)
     }
 
-    /// Logs in as a user who types: each of `answers` answers one question of the client, in order; the last answers all that
-    /// follow. The lab's keys are not tried unless an option says so.
+    /// Logs in as a user who types. Each of `answers` answers one prompt of the client, in order; the last
+    /// answers all further ones. The lab's keys are not tried unless an option says so.
     pub fn ssh_typing(&self, user: &str, answers: &[&str], options: &[&str], command: &[&str]) -> Ran {
         let state = self.lab.path("askpass.count");
         let _ = std::fs::remove_file(&state);
@@ -77,12 +77,12 @@ impl Scene {
         ))
     }
 
-    /// The questions that the last [`ssh_typing`](Self::ssh_typing) and those before it were asked, a line each.
+    /// Returns the prompts of all calls of [`ssh_typing`](Self::ssh_typing), one per line.
     pub fn asked(&self) -> String {
         std::fs::read_to_string(self.lab.path("askpass.count.asked")).unwrap_or_default()
     }
 
-    /// The server does not let in who comes with these options, and logs why.
+    /// Checks that the server refuses a login and logs `why`.
     #[track_caller]
     pub fn refused(&self, why: &str) {
         let ran = self.ssh(&[], &["true"]);
@@ -91,14 +91,14 @@ impl Scene {
         self.logged(why);
     }
 
-    /// Waits for text in the log: the client may be gone before the server has written its last line.
+    /// Waits for text in the server's log: the client may end before the server writes its last line.
     #[track_caller]
     pub fn logged(&self, text: &str) {
         eventually(text, || self.server.log().contains(text));
     }
 }
 
-/// Waits until something is true; a bound against hanging, not an expectation.
+/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
 #[track_caller]
 pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -108,19 +108,21 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Readable and executable for everybody, writable for nobody else: how programs of a server must lie.
+/// Makes a file readable and executable for all, writable for its owner alone, as a server requires of
+/// programs that it runs.
 pub fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Writes a shell script that everybody may run.
+/// Writes a shell script that every user may run.
 pub fn script(path: &Path, body: &str) {
     std::fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
     open_to_all(path);
 }
 
-/// A folder above which nobody but root may write, for programs that a server runs; removed with the value. Needs root.
+/// Makes a directory in which, and above which, only root may write, for programs that a server runs; removed
+/// when dropped. Needs root.
 pub fn safe_folder() -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("longhaul-safe-").tempdir_in("/var/lib").unwrap();
     open_to_all(folder.path());

@@ -1,4 +1,4 @@
-//! Servers that live as long as a test.
+//! SSH servers that run for one test.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crate::{Lab, our};
 
-/// Our own server on a port the kernel chose.
+/// Our own server, on a port the kernel chose.
 pub struct Lhsshd {
     child: Child,
     /// Where it listens, on 127.0.0.1.
@@ -25,12 +25,12 @@ impl Lhsshd {
         Self::start_with(lab, config, &[])
     }
 
-    /// [`start`](Self::start) with more in the environment.
+    /// Like [`start`](Self::start), with more environment variables.
     pub fn start_with(lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         Self::start_program(&our("lhsshd"), lab, config, environment)
     }
 
-    /// The same with a `lhsshd` from somewhere else.
+    /// Like [`start_with`](Self::start_with), with a `lhsshd` from another place.
     pub fn start_program(program: &Path, lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         let name = format!("lhsshd-{}", unique());
         let mut text = String::from(config);
@@ -42,7 +42,7 @@ impl Lhsshd {
              PermitRootLogin yes\nStrictModes no\nPerSourcePenalties no\n",
             lab.arg("authorized_keys")
         ));
-        // Twice is an error.
+        // A second Subsystem line of one name is an error.
         if !config.contains("Subsystem sftp ") {
             text.push_str("Subsystem sftp internal-sftp\n");
         }
@@ -67,7 +67,7 @@ impl Lhsshd {
         self.port.to_string()
     }
 
-    /// What the server has logged.
+    /// Returns the server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -93,7 +93,7 @@ fn unique() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Waits for the line `Server listening on … port N.`; the file is the only thing the server promises to write.
+/// Waits for the log line `Server listening on … port N.`, the only announcement of the port.
 fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
     for _ in 0..1500 {
         if let Ok(file) = std::fs::File::open(log) {
@@ -110,10 +110,10 @@ fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    panic!("lhsshd did not say where it listens:\n{}", std::fs::read_to_string(log).unwrap_or_default());
+    panic!("lhsshd logged no port:\n{}", std::fs::read_to_string(log).unwrap_or_default());
 }
 
-/// A server that serves one connection on its standard input, behind a listener of ours.
+/// A server in inetd mode, one process per connection, behind a listener of ours.
 pub struct Inetd {
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
@@ -123,7 +123,7 @@ pub struct Inetd {
 }
 
 impl Inetd {
-    /// Debian's `sshd -i` with the lab's keys and these further configuration lines.
+    /// Starts the system's `sshd -i` with the lab's keys and these further configuration lines.
     pub fn openssh(lab: &Lab, sshd: &Path, config: &str) -> Self {
         let _ = std::fs::create_dir_all("/run/sshd");
         let name = format!("sshd-{}.conf", unique());
@@ -140,13 +140,13 @@ impl Inetd {
         Self::start(lab, sshd, &["-i".into(), "-e".into(), "-f".into(), lab.arg(&name)])
     }
 
-    /// dropbear in inetd mode with keys converted from the lab's.
+    /// Starts dropbear in inetd mode with keys converted from the lab's.
     pub fn dropbear(lab: &Lab, dropbear: &Path, dropbearconvert: &Path, extra: &[&str]) -> Self {
         let mut args = vec!["-i".to_owned()];
         for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
             let ours = lab.arg(key);
             let theirs = lab.arg(&format!("{key}.dropbear"));
-            // dropbearconvert reads PEM and OpenSSH's own format alike since 2020.
+            // dropbearconvert reads both PEM and OpenSSH's own format since 2020.
             lab.run(dropbearconvert, &["openssh", "dropbear", &ours, &theirs]).ok("dropbearconvert");
             args.extend(["-r".to_owned(), theirs]);
         }
@@ -154,7 +154,7 @@ impl Inetd {
         Self::start(lab, dropbear, &args)
     }
 
-    /// Any program that takes the connection as its standard input and output.
+    /// Starts any program that takes the connection as its standard input and output.
     pub fn start(lab: &Lab, program: &Path, args: &[String]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -175,7 +175,7 @@ impl Inetd {
         self.port.to_string()
     }
 
-    /// What the server wrote to its standard error.
+    /// Returns the standard error of the server's processes.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

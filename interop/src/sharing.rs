@@ -1,4 +1,4 @@
-//! Masters of shared connections, and clients that ride along.
+//! Masters of shared connections, and their mux clients.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -12,15 +12,15 @@ use crate::process::held;
 use crate::tunnel::eventually;
 use crate::{Lab, Lhsshd, Ran, me, our, peers};
 
-/// A lab with a server, and a control socket's path.
+/// A lab with a server, a master and a mux client.
 pub struct Scene {
     /// Keys and files.
     pub lab: Lab,
-    /// Where the master logs in.
+    /// Server that the master logs in to.
     pub server: Lhsshd,
-    /// Who is the master.
+    /// Program that is the master.
     pub master: PathBuf,
-    /// Who rides along.
+    /// Program that is the mux client.
     pub client: PathBuf,
 }
 
@@ -42,19 +42,19 @@ impl Drop for Running {
 }
 
 impl Scene {
-    /// A server with this configuration.
+    /// Starts a server with this configuration.
     pub fn new(master: PathBuf, client: PathBuf, config: &str) -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, config);
         Self { lab, server, master, client }
     }
 
-    /// The control socket.
+    /// Returns the path of the control socket.
     pub fn socket(&self) -> PathBuf {
         self.lab.path("ctl")
     }
 
-    /// The clients' arguments; `@` is the host.
+    /// Returns the clients' arguments; `@` stands for the host.
     pub fn args(&self, given: &[&str]) -> Vec<String> {
         let mut args = self.lab.client_options();
         args.extend(["-S".to_owned(), self.lab.arg("ctl"), "-p".to_owned(), self.server.port_arg()]);
@@ -63,7 +63,7 @@ impl Scene {
         args
     }
 
-    /// Starts a master that runs nothing.
+    /// Starts a master without a session.
     pub fn start_master(&self, flags: &[&str]) -> Running {
         let mut words = vec!["-M", "-N"];
         words.extend(flags);
@@ -83,25 +83,25 @@ impl Scene {
         running
     }
 
-    /// A client that cannot log in by itself.
+    /// Runs a mux client that has no key to log in by itself.
     pub fn ride(&self, given: &[&str]) -> Ran {
         self.ride_with(given, Stdio::null())
     }
 
-    /// The same with something to read.
+    /// Like [`ride`](Self::ride), with this standard input.
     pub fn ride_with(&self, given: &[&str], stdin: Stdio) -> Ran {
         let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
         words.extend(given);
         self.lab.run_with(&self.client, &self.args(&words), stdin)
     }
 
-    /// Logins the server has seen.
+    /// Returns the number of logins in the server's log.
     pub fn logins(&self) -> usize {
         self.server.log().matches("Accepted publickey").count()
     }
 }
 
-/// A client that has greeted the master, by hand.
+/// Connects to a master and exchanges HELLO messages.
 pub fn greet(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -110,7 +110,7 @@ pub fn greet(socket: &Path) -> UnixStream {
     stream
 }
 
-/// The master's next message.
+/// Reads the master's next message.
 pub fn heard(stream: &mut UnixStream) -> Vec<u8> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).unwrap();
@@ -119,11 +119,12 @@ pub fn heard(stream: &mut UnixStream) -> Vec<u8> {
     message
 }
 
-/// Runs a command over a master without a program for each, which is what makes thousands of them bearable. Returns what it wrote
-/// and its exit status.
+/// Runs a command over a master without a client program, so that a test can run thousands. Returns the
+/// command's output and exit status.
 pub fn run_by_hand(socket: &Path, command: &str) -> (String, u32) {
     let mut stream = greet(socket);
-    // MUX_C_NEW_SESSION, request 0: nothing wanted (reserved, terminal, X11, agent, subsystem), no escape character, no TERM.
+    // MUX_C_NEW_SESSION, request 0: every flag off (reserved, terminal, X11, agent, subsystem), no escape
+    // character, no TERM.
     let mut message = b"\x10\0\0\x02".to_vec();
     message.extend([0; 24]);
     message.extend(u32::MAX.to_be_bytes());
@@ -147,14 +148,14 @@ pub fn run_by_hand(socket: &Path, command: &str) -> (String, u32) {
     (text, exit[8..].iter().fold(0, |status, byte| status << 8 | u32::from(*byte)))
 }
 
-/// Calls `check` with each mix of masters and clients in which one is ours.
+/// Calls `check` with each combination of master and client in which one is ours.
 pub fn each_mix(test: &str, config: &str, check: impl Fn(&Scene)) {
     println!("{test}: lhssh and lhssh");
     check(&Scene::new(our("lhssh"), our("lhssh"), config));
     if let Some([ssh]) = peers(test, ["ssh"]) {
-        println!("{test}: ssh rides with lhssh");
+        println!("{test}: ssh as mux client of lhssh");
         check(&Scene::new(our("lhssh"), ssh.clone(), config));
-        println!("{test}: lhssh rides with ssh");
+        println!("{test}: lhssh as mux client of ssh");
         check(&Scene::new(ssh, our("lhssh"), config));
     }
 }

@@ -1,4 +1,4 @@
-//! Tunnels and the servers at their ends.
+//! Forwarding clients, and the servers at the ends of their forwards.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ pub struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// The client that logs in to the server on `port`.
+    /// Pairs a client with the server on `port`.
     pub fn new(lab: &'a Lab, client: PathBuf, port: u16) -> Self {
         Self { lab, client, port }
     }
@@ -38,7 +38,7 @@ impl<'a> Pair<'a> {
         self.client == our("lhssh")
     }
 
-    /// The client's arguments; the host comes last, or where `@host` stands.
+    /// Returns the client's arguments. The host comes last, or where `@host` stands.
     pub fn args(&self, given: &[&str]) -> Vec<String> {
         let mut args = self.lab.client_options();
         args.extend(["-p".to_owned(), self.port.to_string()]);
@@ -50,7 +50,7 @@ impl<'a> Pair<'a> {
         args
     }
 
-    /// A client that does nothing but forward.
+    /// Starts a client that only forwards.
     pub fn tunnel(&self, forwards: &[&str]) -> Tunnel {
         let mut args = vec!["-N"];
         args.extend(forwards);
@@ -58,7 +58,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Runs `check` with our client at our server, and with each of ours at OpenSSH's other end.
+/// Runs `check` with our client and our server, then with each of them and OpenSSH's other end.
 pub fn each_pair(test: &str, config: &str, check: impl Fn(&Pair<'_>)) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, config);
@@ -102,17 +102,17 @@ impl Tunnel {
         Self { child, log }
     }
 
-    /// Its process id.
+    /// Process id of the client.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said on standard error.
+    /// Returns the client's standard error.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits for a line that begins like this.
+    /// Waits for a line of standard error with this beginning, and returns it.
     pub fn wait_for_line(&self, start: &str) -> String {
         let find = || {
             self.said().lines().find(|line| line.starts_with(start)).map(|line| line.trim_end().to_owned())
@@ -121,12 +121,12 @@ impl Tunnel {
         find().unwrap()
     }
 
-    /// Waits until somebody listens on 127.0.0.1.
+    /// Waits until the port accepts connections on 127.0.0.1.
     pub fn wait_for_port(&self, port: u16) {
         self.wait_for("127.0.0.1", port);
     }
 
-    /// Waits until somebody listens there.
+    /// Waits until the port accepts connections on this host.
     pub fn wait_for(&self, host: &str, port: u16) {
         for _ in 0..600 {
             if TcpStream::connect((host, port)).is_ok() {
@@ -134,10 +134,10 @@ impl Tunnel {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("nobody listens on {host} port {port}: {}", self.said());
+        panic!("no listener on {host} port {port}: {}", self.said());
     }
 
-    /// Waits until somebody listens on a socket.
+    /// Waits until a Unix socket accepts connections.
     pub fn wait_for_path(&self, path: &Path) {
         for _ in 0..600 {
             if UnixStream::connect(path).is_ok() {
@@ -145,15 +145,15 @@ impl Tunnel {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("nobody listens on {}: {}", path.display(), self.said());
+        panic!("no listener on {}: {}", path.display(), self.said());
     }
 
-    /// Open descriptors.
+    /// Number of open descriptors.
     pub fn descriptors(&self) -> usize {
         held(self.pid()).descriptors
     }
 
-    /// Resident memory.
+    /// Resident memory, KiB.
     pub fn memory_kib(&self) -> usize {
         held(self.pid()).kib
     }
@@ -164,12 +164,12 @@ impl Drop for Tunnel {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- client said\n{}", self.said());
+            eprintln!("--- client's standard error\n{}", self.said());
         }
     }
 }
 
-/// Waits for something that is sure to come; a bound against hanging, not an expectation.
+/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
 #[track_caller]
 pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     for _ in 0..600 {
@@ -183,10 +183,10 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 
 /// Returns a port of 127.0.0.1 that stays reserved while this process lives.
 ///
-/// A port that is only looked up and freed can be the source port of any connection a moment later, also in tests that run
-/// beside this one. The socket that reserves it stays bound with `SO_REUSEADDR` and never listens: the kernel hands the port
-/// to nothing that does not ask for it by number, connections to it are refused, and a program that sets `SO_REUSEADDR` (all
-/// SSH programs do) can listen on it.
+/// A port that is only looked up and freed can be the source port of any connection a moment later, also in
+/// tests that run beside this one. The socket that reserves it stays bound with `SO_REUSEADDR` and never
+/// listens: the kernel hands the port to nothing that does not ask for it by number, connections to it are
+/// refused, and a program that sets `SO_REUSEADDR` (all SSH programs do) can listen on it.
 pub fn free_port() -> u16 {
     static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
@@ -197,7 +197,7 @@ pub fn free_port() -> u16 {
     port
 }
 
-/// What a sum server answers: length and hash of all it got.
+/// Returns a sum server's answer: length and hash of the data.
 pub fn sum(data: &[u8]) -> Vec<u8> {
     let mut hasher = DefaultHasher::new();
     hasher.write(data);
@@ -208,12 +208,13 @@ fn serve(mut read: impl Read, mut write: impl Write) {
     let mut data = Vec::new();
     if read.read_to_end(&mut data).is_ok() {
         let _ = write.write_all(&sum(&data));
-        // And the data itself, so that both directions carry bulk.
+        // The data come back too, so that both directions carry bulk.
         let _ = write.write_all(&data);
     }
 }
 
-/// Reads to the end, then answers with the sum and all it got. Lives as long as the test's process.
+/// Starts a sum server: it reads to the end, then returns the sum and the data. It lives as long as the
+/// test's process.
 pub fn sum_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -221,7 +222,7 @@ pub fn sum_server() -> u16 {
     port
 }
 
-/// The same at a listener.
+/// Runs a sum server on this listener.
 pub fn serve_sums(listener: TcpListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -230,7 +231,7 @@ pub fn serve_sums(listener: TcpListener) {
     });
 }
 
-/// The same on a socket.
+/// Like [`sum_server`], on a Unix socket.
 pub fn sum_server_unix(path: &Path) -> PathBuf {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).unwrap();
@@ -250,13 +251,13 @@ fn check(mut read: impl Read, data: &[u8]) {
     assert!(got[expected.len()..] == *data, "the data came back changed");
 }
 
-/// Sends `size` bytes to a sum server behind `port`, ends its half, and checks what comes back.
+/// Sends `size` bytes to a sum server behind `port`, shuts down its sending half, and checks the answer.
 #[track_caller]
 pub fn round_trip(port: u16, size: usize) {
     round_trip_after(TcpStream::connect(("127.0.0.1", port)).unwrap(), 0, size);
 }
 
-/// The same on a connection that has `skip` bytes of something else in front.
+/// Like [`round_trip`], on a connection whose first `skip` bytes are skipped.
 #[track_caller]
 pub fn round_trip_after(mut stream: TcpStream, skip: usize, size: usize) {
     stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
@@ -267,7 +268,7 @@ pub fn round_trip_after(mut stream: TcpStream, skip: usize, size: usize) {
     check(&stream, &data);
 }
 
-/// The same through a socket.
+/// Like [`round_trip`], through a Unix socket.
 #[track_caller]
 pub fn round_trip_unix(path: &Path, size: usize) {
     let mut stream = UnixStream::connect(path).unwrap();

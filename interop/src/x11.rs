@@ -1,4 +1,4 @@
-//! An X server that lives as long as a test, and the environment that leads to it.
+//! An X server for one test, and the environment that leads to it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::{Lab, Ran};
 
-/// `Xvfb` with a cookie in a file of the lab; on a display whose number it chose itself.
+/// `Xvfb` with a cookie in a file of the lab, on a display that it chose itself.
 pub struct XServer {
     child: Child,
     /// `DISPLAY`.
@@ -16,7 +16,7 @@ pub struct XServer {
 }
 
 impl XServer {
-    /// Starts the server and waits until it takes connections.
+    /// Starts the server and waits until it accepts connections.
     pub fn start(lab: &Lab, xvfb: &Path, xauth: &Path) -> Self {
         let authority = lab.path("x-authority");
         let cookie = "0123456789abcdeffedcba9876543210".to_owned();
@@ -25,9 +25,9 @@ impl XServer {
             let file = authority.to_string_lossy().into_owned();
             lab.run(xauth, &["-q", "-f", &file, "add", name, ".", &cookie]).ok("xauth add");
         };
-        // The server looks at the cookies, not at the names.
+        // The server checks the cookies, not the display names.
         add(":0");
-        // Without a client it would start anew, and forget the cookies it made.
+        // Without `-noreset` it would restart after its last client, and forget the cookies it made.
         let mut child = Command::new(xvfb)
             .args(["-displayfd", "1", "-noreset", "-nolisten", "tcp", "-screen", "0", "64x64x24", "-auth"])
             .arg(&authority)
@@ -43,12 +43,12 @@ impl XServer {
         Self { child, display, authority, cookie }
     }
 
-    /// The cookie that opens it, in hexadecimal digits.
+    /// Returns the cookie that grants access, in hexadecimal digits.
     pub fn cookie(&self) -> &str {
         &self.cookie
     }
 
-    /// Runs a program that finds the display and its cookie.
+    /// Runs a program with the display and its cookie in the environment.
     pub fn run<S: AsRef<std::ffi::OsStr>>(&self, lab: &Lab, program: &Path, args: &[S]) -> Ran {
         let mut words: Vec<std::ffi::OsString> = self.variables().map(Into::into).into();
         words.push(program.into());
@@ -56,7 +56,7 @@ impl XServer {
         lab.run(Path::new("env"), &words)
     }
 
-    /// `NAME=value` of the variables that lead to it.
+    /// Returns `NAME=value` of the variables that lead to the display.
     pub fn variables(&self) -> [String; 2] {
         [format!("DISPLAY={}", self.display), format!("XAUTHORITY={}", self.authority.display())]
     }

@@ -1,4 +1,4 @@
-//! Agents and what talks to them: ours and OpenSSH's in every combination.
+//! Key agents and their clients: ours and OpenSSH's in every combination.
 
 mod agent {
     mod certificates;

@@ -7,7 +7,7 @@ use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, peers, script,
 };
 
-/// A lab with what the playbook copies, and Ansible's settings.
+/// A lab with the files that the playbook copies, and Ansible's settings.
 struct Controller {
     lab: Lab,
     ansible: PathBuf,
@@ -25,7 +25,7 @@ impl Controller {
         let (_, path) = lab.openssh_names(&["ssh", "scp", "sftp"]);
         let options =
             lab.client_options().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
-        // Not BatchMode: passwords are typed for it.
+        // Without BatchMode, because `sshpass` types passwords.
         let options = options.replace("'-o' 'BatchMode=yes'", "");
         lab.write(
             "ansible.cfg",
@@ -54,7 +54,7 @@ impl Controller {
         self.lab.run(Path::new("env"), &words)
     }
 
-    /// Plays the whole playbook once and looks at what has come of it.
+    /// Runs the whole playbook once and checks its results.
     fn play(&self, port: u16, round: &str, env: &[&str]) {
         let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/ansible.yml");
         let variables = format!("lab={} round={round}", self.lab.dir().display());
@@ -69,8 +69,8 @@ impl Controller {
     }
 }
 
-/// Every way Ansible has of moving its modules and files, over one connection that outlives the single command, and a second
-/// one after it was told to end the first.
+/// Ansible moves its modules and files in every way it has, over a master connection that outlives each
+/// command, then over a second master after the first was told to exit.
 ///
 /// Covers: ssh_config ControlPersist; ssh -O stop; ssh -C; ssh -t; ssh_config ControlPath; wire mux
 #[test]
@@ -93,15 +93,15 @@ fn a_playbook_runs_with_every_way_to_move_its_files() {
     stop(&here);
 }
 
-/// Ends the masters that are left, so that no round rides on the one before.
+/// Stops the remaining masters, so that no round uses the master of an earlier one.
 fn stop(here: &Controller) {
     let sockets =
         "for s in cp/*; do test -S \"$s\" || continue; openssh-names/ssh -O exit -S \"$s\" x || exit 1; done";
     here.lab.sh(sockets).ok("ssh -O exit");
 }
 
-/// What Ansible makes of a host that is not there, that is somebody else, that does not know the key, and of a password that
-/// `sshpass` types.
+/// Ansible's results for a host that is down, has another host key, or does not know the user's key, and for
+/// a password typed by `sshpass`.
 ///
 /// Covers: ssh_config NumberOfPasswordPrompts; ssh_config StrictHostKeyChecking; ssh_config PreferredAuthentications
 #[test]

@@ -1,4 +1,4 @@
-//! Our client with our server, and what users see when something is wrong.
+//! Our client with our server, and the messages that users see on errors.
 
 use std::fs::File;
 use std::path::Path;
@@ -95,7 +95,7 @@ fn exit_codes_and_messages_that_scripts_match() {
     assert_eq!(run(&[], &["exit 42"]).code, 42);
     assert_eq!(run(&[], &["kill -KILL $$"]).code, 255);
 
-    // A port where nobody listens any more.
+    // A port without a listener.
     let closed = lh_interop::tunnel::free_port().to_string();
     let ran = scene.lab.run(&lhssh, &["-F", "none", "-p", &closed, "127.0.0.1", "true"]);
     assert_eq!(ran.code, 255);
@@ -112,11 +112,11 @@ fn exit_codes_and_messages_that_scripts_match() {
     let ran = run(&["-o", "Ciphers=3des-cbc"], &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
 
-    // No key that the server knows.
-    scene.lab.sh("ssh-keygen -q -t ed25519 -N '' -f stranger").ok("ssh-keygen");
-    let identity = format!("IdentityFile={}", scene.lab.arg("stranger"));
+    // A key that the server does not accept.
+    scene.lab.sh("ssh-keygen -q -t ed25519 -N '' -f unauthorized").ok("ssh-keygen");
+    let identity = format!("IdentityFile={}", scene.lab.arg("unauthorized"));
     let ran = run(&["-o", &identity, "-o", "PreferredAuthentications=publickey"], &["true"]);
-    // The lab's own key comes first on the command line only when it is given first.
+    // The lab's own key is first only if the command line gives it first.
     assert_eq!(ran.code, 0, "both identities are tried: {}", ran.err);
     let mut args = scene.ssh(&[], &["true"]);
     for arg in &mut args {
@@ -161,7 +161,7 @@ fn host_keys_are_asked_for_remembered_and_refused_when_changed() {
     assert!(first.err.contains("Warning: Permanently added '[127.0.0.1]:"), "{}", first.err);
     lab.run(&lhssh, &base("new_hosts", "yes")).ok("remembered");
 
-    // Another key under the same name.
+    // Another key under the same host name.
     let wrong = lab.read("user_ed25519.pub");
     let words: Vec<&str> = wrong.split_whitespace().collect();
     lab.write("changed", &format!("[127.0.0.1]:{} {} {}\n", scene.server.port, words[0], words[1]));
@@ -205,7 +205,7 @@ fn copy_errors_name_the_file_and_fail() {
         "No such file",
     );
     expect(scene.scp(&[], &[&scene.lab.arg("home"), &scene.remote("x")]), "home", "not a regular file");
-    // One bad file does not keep the others from arriving.
+    // One unreadable file does not stop the others.
     let dir = scene.lab.arg("target");
     std::fs::create_dir_all(&dir).unwrap();
     let ran = scene.scp(&[], &[&scene.lab.arg("missing"), &scene.lab.arg("good"), &scene.remote("target")]);
@@ -236,7 +236,7 @@ fn a_full_disk_is_an_error_on_either_side() {
 fn a_dropped_connection_is_an_error() {
     let scene = Scene::new("");
     make_blob(&scene.lab.path("blob"), 64 << 20);
-    // The server's session kills itself through the command it runs; the copy is cut by a kill of the session's process.
+    // The remote command kills the server's session process, which cuts the connection.
     let ran = scene.lab.run(&our("lhssh"), &scene.ssh(&[], &["kill -9 $PPID; sleep 5"]));
     assert_eq!(ran.code, 255, "{}", ran.err);
 }

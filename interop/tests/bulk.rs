@@ -1,4 +1,4 @@
-//! Much data: with other threads at the ciphers, and beside a channel that is stuck.
+//! Bulk data: with cipher threads, and beside a stuck channel.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +12,7 @@ use lh_interop::{Lab, Lhsshd, bin_dir, me, our, peers};
 /// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A process that does not outlive its test.
+/// A process that is killed when its test ends.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -22,7 +22,7 @@ impl Drop for Guard {
     }
 }
 
-/// Threads for ciphers in these processes.
+/// Counts the cipher threads of these processes.
 fn workers(pids: &[u32]) -> usize {
     let names = |pid: &u32| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -31,7 +31,8 @@ fn workers(pids: &[u32]) -> usize {
     pids.iter().flat_map(names).filter(|name| name.trim() == "packets").count()
 }
 
-/// Workers at the client and at the server, each with this value of `DisableMTAES`, while a session runs that has moved data.
+/// Counts the cipher threads of client and server, each with this value of `DisableMTAES`, during a session
+/// that has moved data.
 fn workers_with(client_says: &str, server_says: &str) -> (usize, usize) {
     let lab = Lab::new();
     let server = Lhsshd::start_with(&lab, &format!("DisableMTAES {server_says}"), &[("LH_WORKERS", "2")]);
@@ -59,13 +60,13 @@ fn workers_with(client_says: &str, server_says: &str) -> (usize, usize) {
 
 /// Covers: ssh_config DisableMTAES; sshd_config DisableMTAES
 #[test]
-fn whoever_says_so_has_no_threads_for_ciphers() {
+fn disable_mt_aes_leaves_no_cipher_threads() {
     assert_eq!(workers_with("no", "no"), (2, 2));
     assert_eq!(workers_with("yes", "no"), (0, 2));
     assert_eq!(workers_with("no", "yes"), (2, 0));
 }
 
-/// Megabytes (2^20 bytes) that pass a stuck channel: all of it where the programs are built for use, less where they are not.
+/// MiB to pass beside a stuck channel; less in debug builds.
 fn much() -> u64 {
     let asked = std::env::var("LH_FLOW_MIB").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(if bin_dir().ends_with("release") { 2048 } else { 64 })
@@ -95,7 +96,7 @@ impl Shared {
         Guard(ssh.stdin(input).stdout(output).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// Until the first session can be joined.
+    /// Waits until the master accepts a second session.
     fn wait_for_master(&self) {
         let start = Instant::now();
         while !Path::new(&self.lab.arg("control")).exists() {
@@ -105,13 +106,13 @@ impl Shared {
     }
 }
 
-/// The sender of one channel stands still for the whole of a long transfer on another.
+/// The sender of one channel is blocked during a long transfer on another.
 ///
 /// Covers: wire channel-data
 #[test]
 fn a_reader_that_stops_does_not_slow_another_session() {
     let Some(shared) = Shared::new("a_reader_that_stops_does_not_slow_another_session") else { return };
-    // Nobody reads this pipe beyond its first byte.
+    // Only the first byte of this pipe is read.
     let mut stuck = shared.session("yes", "cat /dev/zero", Stdio::null(), Stdio::piped());
     let mut never_read = stuck.0.stdout.take().unwrap();
     never_read.read_exact(&mut [0]).unwrap();
@@ -127,11 +128,11 @@ fn a_reader_that_stops_does_not_slow_another_session() {
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert!(stuck.0.try_wait().unwrap().is_none(), "the other one is still there");
     assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
-    // And goes on when it is read again: what has waited comes first.
+    // The stuck session continues when its output is read again; queued data come first.
     never_read.read_exact(&mut vec![0; 8 << 20]).unwrap();
 }
 
-/// The sink of one channel takes nothing for the whole of a long transfer on another.
+/// The sink of one channel reads nothing during a long transfer on another.
 ///
 /// Covers: wire channel-data
 #[test]
@@ -143,7 +144,7 @@ fn a_program_that_does_not_read_does_not_slow_another_session() {
     let patient = format!("while [ ! -e {} ]; do sleep 0.1; done; wc -c", go.display());
     let mut stuck = shared.session("yes", &patient, Stdio::piped(), Stdio::piped());
     shared.wait_for_master();
-    // More than a window and all pipes hold, from a thread that waits for most of the test.
+    // More than a window and all pipes can hold, from a thread that is blocked for most of the test.
     let mut input = stuck.0.stdin.take().unwrap();
     let total: usize = 16 << 20;
     let writer = std::thread::spawn(move || input.write_all(&vec![b'x'; total]));

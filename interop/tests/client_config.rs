@@ -1,4 +1,5 @@
-//! Options and keywords of `lhssh` whose effect shows outside: on the wire, in commands it runs, in what it says.
+//! Options and keywords of `lhssh` with effects visible from outside: on the wire, in commands it runs, in
+//! its messages.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, is_root, me, our, peers, skip};
 
-/// The lab's client towards a server.
+/// The lab's client for one server.
 struct Client<'a> {
     lab: &'a Lab,
     port: u16,
@@ -27,8 +28,8 @@ impl Client<'_> {
         self.lab.run(&our("lhssh"), &self.args(options, command))
     }
 
-    /// Runs the client on a terminal of its own, types the given pieces one after the other, and returns what the terminal
-    /// showed. Each piece is typed when the one before has had time to take effect.
+    /// Runs the client on a terminal of its own, types the given pieces one after the other, and returns the
+    /// terminal's output. Each piece is typed once the previous one has had time to take effect.
     fn type_into(&self, options: &[&str], command: &[&str], typed: &[&str]) -> String {
         let words: Vec<String> = self.args(options, command).iter().map(|word| format!("'{word}'")).collect();
         let line = format!("{} {}", our("lhssh").display(), words.join(" "));
@@ -112,7 +113,7 @@ fn a_local_command_runs_after_connecting_and_only_where_permitted() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
-    // A signal that is blocked would be missing from the mask of what the command starts.
+    // A signal that the client blocks would show in the mask of the command it starts.
     let command =
         format!("-oLocalCommand=echo local %n %p %T; grep SigBlk /proc/self/status > {}", lab.arg("mask"));
     let ran = client.run(&["-oPermitLocalCommand=yes", &command], &["echo remote"]).ok("lhssh");
@@ -127,7 +128,7 @@ fn a_local_command_runs_after_connecting_and_only_where_permitted() {
 
 /// Covers: ssh_config RemoteCommand; ssh_config SessionType; ssh_config StdinNull; ssh_config RequestTTY; ssh -s; ssh -n; ssh -T
 #[test]
-fn what_runs_there_may_come_from_the_configuration() {
+fn remote_command_may_come_from_the_configuration() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "Subsystem hello echo \"hello   there\"");
     let client = Client { lab: &lab, port: server.port };
@@ -160,7 +161,7 @@ fn the_client_may_go_to_the_background() {
         let _ = std::fs::remove_file(lab.path("done"));
         let command = format!("sleep 1; touch {}", lab.arg("done"));
         let started = std::time::Instant::now();
-        // Its descriptors stay with the background process, so they must not be the test's.
+        // The background process keeps its descriptors, so they must not be the test's.
         let words: Vec<String> =
             client.args(&[flag], &[&command]).iter().map(|word| format!("'{word}'")).collect();
         let line = format!("{} {} >/dev/null 2>&1", our("lhssh").display(), words.join(" "));
@@ -243,7 +244,7 @@ fn messages_go_to_the_system_s_log() {
     while let Ok(length) = socket.recv(&mut buffer) {
         lines.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
     }
-    // LOCAL3 is 19; the severity is that of a message anybody may see.
+    // LOCAL3 is 19; the severity is INFO.
     let wanted = |line: &&String| {
         line.starts_with("<158>lhssh[")
             && line.ends_with("ssh: connect to host 127.0.0.1 port 1: Connection refused")
@@ -298,11 +299,11 @@ fn networks_of_this_machine_can_be_matched() {
     let lab = Lab::new();
     lab.write(
         "config",
-        "Match localnetwork 127.0.0.0/8\n Port 7\nMatch localnetwork 203.0.113.0/24\n User nobody-here\n",
+        "Match localnetwork 127.0.0.0/8\n Port 7\nMatch localnetwork 203.0.113.0/24\n User user-of-net\n",
     );
     let ran = lab.run(&our("lhssh"), &["-G", "-F", &lab.arg("config"), "h"]).ok("lhssh -G");
     assert!(ran.text().contains("\nport 7\n"), "{}", ran.text());
-    assert!(!ran.text().contains("nobody-here"));
+    assert!(!ran.text().contains("user-of-net"));
 }
 
 #[test]
@@ -311,7 +312,8 @@ fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
     let config = lab.path("home/.ssh/config");
     std::fs::write(&config, "Port 7\n").unwrap();
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o666)).unwrap();
-    // The account's home counts, and not the variable: what is checked is the file of whoever runs the program.
+    // The home directory comes from the account, not from $HOME; the file's owner is compared with the user
+    // who runs the program.
     let ran = lab.run(&our("lhssh"), &["-F", &lab.arg("home/.ssh/config"), "-G", "h"]).ok("a named file");
     assert!(ran.text().contains("\nport 7\n"));
     for (args, text) in [
@@ -331,7 +333,7 @@ fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
     }
 }
 
-/// A name server that knows `box`, `real` and the alias `nick` in `lab.example`.
+/// A name server for `box`, `real` and the alias `nick` in `lab.example`.
 const NAME_SERVER: &str = r#"
 import socket, struct
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -488,7 +490,7 @@ fn the_socket_is_marked_and_probed_as_configured() {
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "");
     let client = Client { lab: &lab, port: server.port };
-    // Looks at the options of the client's socket through a copy of its descriptor, as only its parent may.
+    // Reads the client's socket options through a copy of its descriptor, which only its parent may take.
     lab.write(
         "look.py",
         "import os, socket, subprocess, sys, time\n\
@@ -522,7 +524,7 @@ fn the_socket_is_marked_and_probed_as_configured() {
     assert_eq!(look(&["-tt"]), "1 0xb8", "as OpenSSH marks it");
 }
 
-/// What the programs say where OpenSSH's say it, and in its words.
+/// The programs print OpenSSH's messages, in OpenSSH's words.
 ///
 /// Covers: scp -i; sftp -i; ssh -v
 #[test]
@@ -556,7 +558,7 @@ fn programs_say_what_openssh_s_say() {
         assert!(ran.err.contains(&line), "{line}: {}", ran.err);
     }
 
-    // Nobody listens there.
+    // A port without a listener, once this one is dropped.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().port().to_string();
     let forward = format!("{taken}:127.0.0.1:1");
@@ -564,7 +566,7 @@ fn programs_say_what_openssh_s_say() {
     assert!(ran.err.contains(&format!("bind [127.0.0.1]:{taken}: Address already in use")), "{}", ran.err);
     drop(listener);
 
-    // As OpenSSH's: the line with the dot is about a session that has begun.
+    // As OpenSSH does: the line with a full stop is for a session that has begun.
     let closed = "Connection refused\r\nConnection closed\r\n";
     let ran = lab.run(&our("lhsftp"), &with(&["-P", &taken, "127.0.0.1"]));
     assert!(ran.code == 255 && ran.err.ends_with(closed), "{:?}", ran.err);
@@ -577,10 +579,10 @@ fn programs_say_what_openssh_s_say() {
         assert_eq!(ran.err, told);
         assert_ne!(ran.code, 0);
     }
-    // Flags behind the files are flags.
+    // Flags after the files are still flags.
     lab.write("metrics", "");
     let ran = lab
         .run(&our("longhaul"), &["report", &lab.arg("metrics"), &lab.arg("metrics"), "-o", &lab.arg("page")]);
-    // Each file is looked at before; the last word is about the first one and not about one called -o.
+    // All files are checked first; the last message is about the first file, not about one called -o.
     assert!(ran.err.contains(&format!("{}: no metrics in this file", lab.arg("metrics"))), "{}", ran.err);
 }

@@ -1,13 +1,14 @@
-//! `ssh-mldsa44-ed25519@openssh.com` everywhere keys are: made, listed, logged in with, certified, held by agents, shown by hosts
-//! and learned. No peer that is installed knows the type; that its bytes are right is what `lh_crypto`'s test with the draft's
-//! own signature shows.
+//! `ssh-mldsa44-ed25519@openssh.com` wherever keys are used: generated, listed, logged in with, certified,
+//! held by agents, offered by hosts and learned. No installed peer knows the type; `lh_crypto`'s test with
+//! the draft's own signature proves its encoding.
 
 use lh_interop::{Agent, Lab, Lhsshd, Ran, me, our};
 
 const NAME: &str = "ssh-mldsa44-ed25519@openssh.com";
 const CERTIFIED: &str = "ssh-mldsa44-ed25519-cert-v01@openssh.com";
 
-/// A server with a composite host key, and a composite key that may log in. Both ends name the type, as they must.
+/// A server with a composite host key, and a composite key that may log in. Both ends must name the type to
+/// use it.
 struct Scene {
     lab: Lab,
     server: Lhsshd,
@@ -69,18 +70,18 @@ fn assert_in(ran: &Ran) {
 
 /// Covers: ssh-keygen -t; wire ssh-mldsa44-ed25519@openssh.com; ssh_config HostKeyAlgorithms; sshd_config HostKeyAlgorithms
 #[test]
-fn it_logs_in_to_a_host_that_has_one_too() {
+fn composite_key_logs_in_to_a_composite_host_key() {
     let scene = Scene::new("");
     assert_in(&scene.ssh(&[]));
     let said = scene.ssh(&["LogLevel=DEBUG1"]);
     assert!(said.err.contains(&format!("host key algorithm: {NAME}")), "{}", said.err);
     assert!(scene.server.log().contains(" ssh2: MLDSA44-ED25519 SHA256:"), "{}", scene.server.log());
-    // Neither end uses it unless it is told to.
+    // Neither end uses the type by default.
     let refused = scene.ssh(&["HostKeyAlgorithms=ssh-ed25519", "StrictHostKeyChecking=no"]);
     assert_in(&refused);
     let refused = scene.ssh(&["PubkeyAcceptedAlgorithms=ssh-ed25519"]);
     assert_eq!(refused.code, 255, "{}", refused.err);
-    // A host that shows another key of the type is found out.
+    // A host that shows another key of the type is rejected.
     make(&scene.lab, "other");
     let known = format!("[127.0.0.1]:{} {}", scene.server.port, scene.lab.read("other.pub"));
     scene.lab.write("known_hosts", &known);
@@ -91,7 +92,7 @@ fn it_logs_in_to_a_host_that_has_one_too() {
 
 /// Covers: ssh-keygen -s; ssh-keygen -L; wire ssh-mldsa44-ed25519-cert-v01@openssh.com; sshd_config CASignatureAlgorithms; sshd_config HostCertificate
 #[test]
-fn it_certifies_users_and_hosts() {
+fn composite_key_certifies_users_and_hosts() {
     let scene = Scene::new("TrustedUserCAKeys {lab}/ca.pub\nHostCertificate {lab}/host_composite-cert.pub\n");
     let lab = &scene.lab;
     keygen(lab, &["-q", "-s", "ca", "-I", "user", "-n", &me(), "composite.pub"]);
@@ -100,11 +101,11 @@ fn it_certifies_users_and_hosts() {
     assert!(shown.contains(&format!("Type: {CERTIFIED} user certificate")), "{shown}");
     assert!(shown.contains("Public key: MLDSA44-ED25519-CERT SHA256:"), "{shown}");
     assert!(shown.contains(&format!("(using {NAME})")), "{shown}");
-    // The user's: the plain key alone may not.
+    // The user's certificate: the plain key alone is not accepted.
     lab.write("authorized_keys", "");
     assert_in(&scene.ssh(&[]));
     assert!(scene.server.log().contains("signed by MLDSA44-ED25519 CA SHA256:"), "{}", scene.server.log());
-    // The host's: read when the server starts.
+    // The host's certificate, which the server reads when it starts.
     lab.write("authorized_keys", &lab.read("composite.pub"));
     let scene = Scene { server: restart(&scene), lab: scene.lab };
     let known = format!("@cert-authority [127.0.0.1]:* {}", scene.lab.read("ca.pub"));
@@ -131,18 +132,18 @@ fn restart(scene: &Scene) -> Lhsshd {
 
 /// Covers: ssh-add -l; ssh-add -L; wire SSH_AGENTC_ADD_IDENTITY
 #[test]
-fn an_agent_holds_it_and_its_certificate() {
+fn agent_holds_composite_key_and_certificate() {
     let scene = Scene::new("TrustedUserCAKeys {lab}/ca.pub\n");
     let lab = &scene.lab;
     let agent = Agent::ours(lab, "agent", &[]);
-    // A key that has no file any more.
+    // A key whose file is gone.
     agent.run(lab, &our("lhssh-add"), &["-q", &lab.arg("composite")]).ok("lhssh-add");
     let listed = agent.run(lab, &our("lhssh-add"), &["-l"]).text();
     assert!(listed.ends_with(" composite (MLDSA44-ED25519)\n"), "{listed}");
     assert_eq!(agent.run(lab, &our("lhssh-add"), &["-L"]).text(), lab.read("composite.pub"));
     std::fs::rename(lab.path("composite"), lab.path("away")).unwrap();
     assert_in(&agent.run(lab, &our("lhssh"), &scene.args(&[])));
-    // Under a certificate, which the agent gets with the key.
+    // A certificate, which the agent gets together with the key.
     agent.run(lab, &our("lhssh-add"), &["-q", "-D"]).ok("lhssh-add");
     keygen(lab, &["-q", "-s", "ca", "-I", "user", "-n", &me(), "composite.pub"]);
     std::fs::rename(lab.path("away"), lab.path("composite")).unwrap();
@@ -156,7 +157,7 @@ fn an_agent_holds_it_and_its_certificate() {
 
 /// Covers: ssh-keyscan -t; ssh_config UpdateHostKeys; ssh -Q; ssh-keygen -F
 #[test]
-fn it_is_listed_scanned_and_learned() {
+fn composite_host_key_is_scanned_and_learned() {
     let scene = Scene::new("");
     let lab = &scene.lab;
     let port = scene.server.port_arg();
@@ -170,7 +171,7 @@ fn it_is_listed_scanned_and_learned() {
     }
     let found = keygen(lab, &["-F", &format!("[127.0.0.1]:{port}"), "-l", "-f", "scanned"]);
     assert!(found.contains(" MLDSA44-ED25519 SHA256:"), "{found}");
-    // A client that knows another key of the host learns this one where it takes such keys.
+    // A client that knows another key of the host learns this one if it accepts the type.
     lab.write("known_hosts", "");
     lab.know(scene.server.port);
     let learn = ["UpdateHostKeys=yes", &format!("HostKeyAlgorithms=ssh-ed25519,{NAME}")];
@@ -190,7 +191,7 @@ fn it_is_listed_scanned_and_learned() {
 
 /// Covers: ssh-keygen -Y
 #[test]
-fn it_signs_files() {
+fn composite_key_signs_files() {
     let lab = Lab::new();
     make(&lab, "composite");
     lab.write("data", "data");

@@ -1,8 +1,9 @@
-//! The commands of the documentation's pages, run as they stand there.
+//! Runs the commands of the documentation's pages as they are written.
 //!
-//! A block of code marked `sh runnable` is run by `sh -eu`, all blocks of a page in a row in one directory that has the files the
-//! pages speak of (`results`, `big.h5`). `server` is a host in the configuration of the clients, `/data` a directory of the test, port
-//! 2222 one that is free. A block with `needs=PROGRAM` is left out, loudly, where that is not installed.
+//! Each code block marked `sh runnable` is run by `sh -eu`, all blocks of a page in order, in one directory
+//! with the files that the pages mention (`results`, `big.h5`). `server` is a host in the clients'
+//! configuration, `/data` a directory of the test, and port 2222 a free port. A block with `needs=PROGRAM` is
+//! skipped, with a message, where the program is not installed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +13,7 @@ use std::process::Command;
 use lh_interop::tunnel::free_port;
 use lh_interop::{Lab, Lhsshd, bin_dir, find, make_blob, me, our, skip};
 
-/// A block of a page: what it needs, the line it begins at, and its commands.
+/// A code block: the program it needs, its first line's number, and its commands.
 struct Block {
     needs: Option<String>,
     line: usize,
@@ -31,7 +32,7 @@ fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// A program that runs ours with the configuration of the lab, as a user's own would be read.
+/// Writes a wrapper that runs our program with the lab's configuration, as if it were the user's own.
 fn wrap(lab: &Lab, name: &str) {
     let text = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", our(name).display(), lab.arg("config"));
     let path = lab.path(&format!("bin/{name}"));
@@ -59,7 +60,7 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
     );
     let hosts = format!("Host server\n  HostName 127.0.0.1\n  Port {}\nHost *\n{keys}", server.port_arg());
     lab.write("config", &hosts);
-    // The page's own server reads the real account's file unless it is told of another one; a wrapper tells it.
+    // The server that the page starts would read the real account's file; a wrapper names the lab's.
     let lines = format!(
         "#!/bin/sh\nexec {} \"$@\" -o AuthorizedKeysFile={} -o StrictModes=no\n",
         our("lhsshd").display(),
@@ -95,7 +96,7 @@ fn run_page(name: &str) {
         shell.current_dir(lab.path("work")).env("HOME", lab.path("home")).env("PATH", &path);
         shell.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
         let ran = shell.output().unwrap();
-        // A server that the page started and did not get to stop.
+        // Stops a server that the page started but did not stop.
         if let Ok(pid) = fs::read_to_string(lab.path("home/longhaul.pid")) {
             let _ = Command::new("kill").arg(pid.trim()).status();
         }

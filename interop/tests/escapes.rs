@@ -1,4 +1,4 @@
-//! What is typed behind the escape character, on a terminal with a shell around the client.
+//! Escape sequences, typed on a terminal with a shell around the client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::path::Path;
 use lh_interop::Terminal;
 use lh_interop::tunnel::{Pair, each_pair, eventually, free_port};
 
-/// A shell on a terminal, with the client started in it.
+/// Starts a shell on a terminal, and the client in it.
 fn started(pair: &Pair<'_>, given: &[&str]) -> Terminal {
     let words: Vec<String> = std::iter::once(pair.client.display().to_string())
         .chain(pair.args(given))
@@ -21,8 +21,8 @@ fn started(pair: &Pair<'_>, given: &[&str]) -> Terminal {
     shell
 }
 
-/// The shell has the terminal, with echo and lines, and nobody else reads from it.
-fn is_the_shell_s(shell: &mut Terminal) {
+/// Checks that the shell has the terminal back, in line mode with echo, and is its only reader.
+fn assert_shell_has_terminal(shell: &mut Terminal) {
     for number in 20..23 {
         shell.send(&format!("echo local $(({number}+1))\r"));
         shell.expect(&format!("local {}", number + 1));
@@ -41,11 +41,11 @@ fn a_session_is_suspended_and_comes_back() {
         shell.send("~\x1a");
         shell.expect("[suspend ");
         shell.expect("Stopped");
-        is_the_shell_s(&mut shell);
+        assert_shell_has_terminal(&mut shell);
         shell.send("fg\r");
         shell.send("two\r");
         shell.expect("then:two");
-        // What is typed before belongs to the session.
+        // Text typed before the escape belongs to the session.
         shell.expect("Connection to 127.0.0.1 closed.");
         shell.send("echo status $?\r");
         shell.expect("status 0");
@@ -71,8 +71,8 @@ fn a_session_in_the_background_ends_with_its_last_connection() {
         near.read_exact(&mut [0; 6]).unwrap();
         shell.send("~&");
         shell.expect("[backgrounded]");
-        // The shell goes on, and so does the connection; no others are let in.
-        is_the_shell_s(&mut shell);
+        // The shell and the open connection continue; new connections are refused.
+        assert_shell_has_terminal(&mut shell);
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "it still listens here");
         assert!(TcpStream::connect(("127.0.0.1", back)).is_ok(), "the client has gone");
         drop(listener.accept().unwrap());
@@ -80,9 +80,9 @@ fn a_session_in_the_background_ends_with_its_last_connection() {
         near.read_exact(&mut [0; 5]).unwrap();
         near.write_all(b"back").unwrap();
         far.read_exact(&mut [0; 4]).unwrap();
-        // The program there has heard that nothing comes any more.
+        // The remote program has read end of file.
         eventually("the command's last word", || shell.screen().contains("over"));
-        // Looking must not make connections that stay.
+        // The checks above must not leave connections open.
         drop((near, far, listener));
         eventually("it ends with the connection", || TcpStream::connect(("127.0.0.1", back)).is_err());
         shell.send("exit\r");
@@ -105,7 +105,7 @@ fn a_session_goes_on_after_each_escape() {
             ("~~.", ""),
         ];
         if pair.is_ours() {
-            // Others do these only where they were built to, or not when the server is not OpenSSH.
+            // OpenSSH has these only in some builds, or not with servers other than OpenSSH.
             escapes.extend([
                 ("~v", "[LogLevel VERBOSE]"),
                 ("~V", "[LogLevel INFO]"),

@@ -1,4 +1,5 @@
-//! What other programs make of `ssh` on a usual day: remote development tools, file systems, servers that ordinary users start.
+//! Programs that use `ssh` every day: remote development tools, file systems, servers that ordinary users
+//! start.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,8 +21,9 @@ fn pair() -> (Lab, Lhsshd) {
     (lab, server)
 }
 
-/// The way VS Code and its relatives start: they read the version, then feed a shell on the far side with a script, over a connection
-/// whose proxy they use as soon as the script has spoken, whatever the file says for people who log in.
+/// Starts a session as VS Code and similar tools do. They read the version, then feed a script to a remote
+/// shell, over a connection whose SOCKS proxy they use once the script has answered. The user's RemoteCommand
+/// must not interfere.
 ///
 /// Covers: ssh -V; ssh -D; ssh -T; ssh -F; ssh_config RemoteCommand; ssh_config ConnectTimeout; ssh_config DynamicForward
 #[test]
@@ -75,7 +77,7 @@ fn a_remote_development_tool_gets_its_shell_and_its_proxy() {
 
 /// Covers: ssh_config LogVerbose
 #[test]
-fn places_that_are_named_speak_without_verbose_flags() {
+fn log_verbose_works_without_verbose_flags() {
     let (lab, server) = pair();
     let said = |places: &str| {
         let mut args = vec!["-o".to_owned(), format!("LogVerbose={places}")];
@@ -93,7 +95,7 @@ fn places_that_are_named_speak_without_verbose_flags() {
     assert_eq!(said("packet.c:*"), "");
 }
 
-/// Locks, renames over files that are there, links and modes, as a program does them that has never heard of SFTP.
+/// Locks, renames over existing files, links and modes, as a program does them that knows nothing of SFTP.
 #[test]
 fn git_works_on_a_mounted_folder() {
     let Some([sshfs, fusermount, git]) = peers("git_on_sshfs", ["sshfs", "fusermount3", "git"]) else {
@@ -104,7 +106,7 @@ fn git_works_on_a_mounted_folder() {
     }
     let (lab, server) = pair();
     make_tree(&lab.path("tree"), 60);
-    // git keeps no empty folders.
+    // git stores no empty directories.
     fs::remove_dir(lab.path("tree/empty dir")).unwrap();
     for name in ["mnt", "export"] {
         fs::create_dir_all(lab.path(name)).unwrap();
@@ -128,8 +130,8 @@ fn git_works_on_a_mounted_folder() {
     assert_same_tree(&lab.path("tree"), &lab.path("export/clone"));
 }
 
-/// A server that an ordinary user starts lets him in by password too, where PAM is built in: its modules have a helper for what
-/// only root may read.
+/// A server that an ordinary user starts accepts that user's password too, where PAM is built in: PAM's
+/// modules have a helper for files that only root may read.
 ///
 /// Covers: sshd_config UsePAM; sshd_config PasswordAuthentication; sshd -i
 #[test]

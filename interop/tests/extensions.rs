@@ -1,4 +1,4 @@
-//! Requests that are OpenSSH's own: what our client sends to whom, and what our server does about them.
+//! OpenSSH's own requests: when our client sends them, and how our server handles them.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use lh_interop::tunnel::{Pair, each_pair, free_port, round_trip, sum_server};
 use lh_interop::{Inetd, Lab, Lhsshd, me, our, peers, skip};
 
-/// Debian's Python, because paramiko is Debian's.
+/// Debian's Python, for which Debian's paramiko is installed.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Logs in with paramiko and runs `body`, which knows the connection as `t`; what it prints.
+/// Logs in with paramiko and runs `body`, in which `t` is the connection; returns its output.
 fn paramiko(test: &str, body: &str) -> Option<String> {
     if !Path::new("/usr/lib/python3/dist-packages/paramiko").exists() {
         skip(test, "not installed: python3-paramiko");
@@ -49,7 +49,7 @@ except Exception:
     assert_eq!(said, "first 0\nforward SSH-2.0-\nover True\n");
 }
 
-/// Says whether the client gave up further sessions, and does what it was told to.
+/// Returns whether the client sent no-more-sessions, and checks that its command ran.
 fn gives_up_sessions(pair: &Pair<'_>, log: impl Fn() -> String, options: &[&str]) -> bool {
     const REQUEST: &str = "rtype no-more-sessions@openssh.com want_reply 0";
     let before = log().matches(REQUEST).count();
@@ -70,7 +70,7 @@ fn a_client_gives_up_further_sessions_unless_it_is_a_master() {
             let master = format!("ControlMaster={kind}");
             assert!(!gives_up_sessions(pair, log, &["-o", &path, "-o", &master]), "{master}");
         }
-        // What is forwarded is no session.
+        // Forwarded channels are no sessions.
         let (target, port, back) = (sum_server(), free_port(), free_port());
         let (to, from) = (format!("{port}:127.0.0.1:{target}"), format!("{back}:127.0.0.1:{target}"));
         let tunnel = pair.tunnel(&["-L", &to, "-R", &from]);
@@ -83,16 +83,16 @@ fn a_client_gives_up_further_sessions_unless_it_is_a_master() {
     if let Some([ssh, sshd]) = peers("a_client_gives_up_further_sessions", ["ssh", "sshd"]) {
         let theirs = Inetd::openssh(&lab, &sshd, "LogLevel DEBUG1");
         exercise(&Pair::new(&lab, our("lhssh"), theirs.port), &|| theirs.log());
-        // Theirs asks only servers that call themselves OpenSSH.
+        // OpenSSH's client sends it only to servers that identify as OpenSSH.
         assert!(!gives_up_sessions(&Pair::new(&lab, ssh, ours.port), || ours.log(), &[]));
     }
 }
 
 /// Covers: wire eow@openssh.com
 #[test]
-fn who_is_not_read_any_more_hears_of_it() {
+fn writer_is_told_that_its_reader_closed() {
     each_pair("eow", "", |pair| {
-        // A program that does not end by itself: it says on standard error that it cannot write any more.
+        // A program that does not end by itself; it reports on standard error that its writes fail.
         let command = "trap '' PIPE; while echo line; do :; done 2>/dev/null; echo heard >&2; cat >/dev/null";
         let mut child = Command::new(&pair.client)
             .args(pair.args(&["@host", command]))
@@ -109,7 +109,7 @@ fn who_is_not_read_any_more_hears_of_it() {
         if pair.is_ours() {
             assert!(said.any(|line| line == "heard"), "it goes on writing");
         } else {
-            // Theirs tells only servers that call themselves OpenSSH.
+            // OpenSSH's client sends it only to servers that identify as OpenSSH.
             child.kill().unwrap();
         }
         drop(child.stdin.take());

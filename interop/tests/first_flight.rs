@@ -1,9 +1,9 @@
-//! What a session says first goes out with the login, where the server bears it: how many flights are left, and what comes of it when
-//! something else happens than expected.
+//! Early data: a session's first messages are sent with the login, if the server allows it. Counts the
+//! remaining flights, and tests what happens when the login takes another course.
 
 use lh_interop::{Flights, Inetd, Lab, Lhsshd, Ran, assert_same_tree, me, our, peers};
 
-/// Runs one of our clients against `port`, with these options before those of the lab and this behind the port.
+/// Runs one of our clients against `port`, with `options` before the lab's and `rest` after the port.
 fn run(lab: &Lab, program: &str, port: u16, options: &[&str], rest: &[&str]) -> Ran {
     let mut args: Vec<String> =
         options.iter().flat_map(|&option| ["-o".to_owned(), option.to_owned()]).collect();
@@ -17,13 +17,13 @@ fn host() -> String {
     format!("{}@127.0.0.1", me())
 }
 
-/// A relay has another port: the host is known by a name of its own.
+/// Makes the host known under an alias, because a relay has another port.
 fn know(lab: &Lab) {
     let key = lab.read("host_ed25519.pub");
     lab.write("known_hosts", &format!("same {key}"));
 }
 
-/// A session that lists a folder.
+/// Runs a session that lists a directory.
 fn listing(lab: &Lab, port: u16, options: &[&str]) -> Ran {
     lab.write("batch", &format!("ls {}/f*\n", lab.arg("folder")));
     run(lab, "lhsftp", port, options, &["-b", &lab.arg("batch"), &host()])
@@ -36,7 +36,8 @@ fn folder(lab: &Lab) {
     }
 }
 
-/// Identification and KEXINIT; key exchange; login, channel, subsystem and the first question; the listing.
+/// The flights: identification and KEXINIT; key exchange; login, channel, subsystem and first request; the
+/// listing.
 ///
 /// Covers: wire first-flight@longhaul
 #[test]
@@ -52,7 +53,7 @@ fn a_listing_takes_four_flights() {
     assert!(flights <= 4, "{flights}");
 }
 
-/// Into a folder that is not there yet; and from one whose folders have to be listed.
+/// Up into a new directory; down from a tree whose directories must be listed.
 ///
 /// Covers: wire first-flight@longhaul
 #[test]
@@ -84,9 +85,10 @@ fn a_tree_takes_four_flights_up_and_five_down() {
     }
 }
 
-/// The request in front of the first words fails, more than once; they are said again behind the one that does not.
+/// The login request before the early data fails, more than once; the data are sent again after the request
+/// that succeeds.
 #[test]
-fn a_key_that_is_not_taken_costs_the_first_words_nothing() {
+fn rejected_key_does_not_lose_early_data() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     know(&lab);
@@ -100,7 +102,7 @@ fn a_key_that_is_not_taken_costs_the_first_words_nothing() {
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let ran = listing(&lab, server.port, &options).ok("lhsftp");
     assert!(ran.text().contains("found"), "{}", ran.text());
-    // No more is dropped than was promised, and nobody gets in by it.
+    // The server drops no more than announced, and lets no rejected client in.
     lab.write("authorized_keys", "");
     let ran = listing(&lab, server.port, &options);
     assert_eq!(ran.code, 255);
@@ -108,11 +110,11 @@ fn a_key_that_is_not_taken_costs_the_first_words_nothing() {
     assert!(!server.log().contains("unexpected message"), "{}", server.log());
 }
 
-/// Who has two things to prove says nothing early that counts before both are proven.
+/// With two required methods, early data have no effect before both have succeeded.
 ///
 /// Covers: sshd_config AuthenticationMethods
 #[test]
-fn a_second_key_is_asked_for_before_anything_is_done() {
+fn early_data_waits_for_both_methods() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "AuthenticationMethods publickey,publickey");
     know(&lab);
@@ -127,11 +129,11 @@ fn a_second_key_is_asked_for_before_anything_is_done() {
     );
 }
 
-/// The server need not open what it was promised to be asked for.
+/// The server may refuse the channel that early data announced.
 ///
 /// Covers: sshd_config MaxSessions
 #[test]
-fn a_first_channel_that_is_refused_is_told_as_ever() {
+fn refused_first_channel_is_reported() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "MaxSessions 0");
     know(&lab);
@@ -146,11 +148,11 @@ fn a_first_channel_that_is_refused_is_told_as_ever() {
     assert!(ran.err.contains("open failed"), "{}", ran.err);
 }
 
-/// No subsystem answers: what stands behind the request for it is for nobody.
+/// Early data after the request for a missing subsystem reach no program.
 ///
 /// Covers: sshd_config Subsystem
 #[test]
-fn a_subsystem_that_is_not_there_is_told_as_ever() {
+fn missing_subsystem_is_reported() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "Subsystem sftp /nonexistent/program");
     know(&lab);
@@ -160,11 +162,12 @@ fn a_subsystem_that_is_not_there_is_told_as_ever() {
     assert_eq!(listing(&lab, none.port, &[]).code, 255);
 }
 
-/// Where it cannot be told where compression begins, where plain text follows the login, and with other programs' subsystems.
+/// Cases without early data: compression that begins at an unknown point, plain text after the login, and
+/// other programs' subsystems.
 ///
 /// Covers: ssh_config Compression; ssh_config NoneSwitch; sshd_config Subsystem
 #[test]
-fn what_else_happens_between_login_and_session_happens_as_ever() {
+fn compression_none_and_other_subsystems_work() {
     let lab = Lab::new();
     folder(&lab);
     let check = |config: &str, options: &[&str]| {
@@ -186,18 +189,19 @@ fn what_else_happens_between_login_and_session_happens_as_ever() {
     }
 }
 
-/// A host that may be another one hears nothing before somebody is in; and other people's servers get everything one by one.
+/// A host whose key is not known yet gets no early data before the login; nor do servers of others, which get
+/// each message in turn.
 ///
 /// Covers: ssh_config StrictHostKeyChecking
 #[test]
-fn nothing_is_said_early_to_strangers() {
-    let test = "nothing_is_said_early_to_strangers";
+fn unknown_hosts_get_no_early_data() {
+    let test = "unknown_hosts_get_no_early_data";
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     folder(&lab);
     let key = lab.read("user_ed25519.pub");
     lab.write("known_hosts", &format!("same {key}"));
-    // A count is never too small: these cannot be four.
+    // A count is never too low, so four flights would prove early data.
     let flights = Flights::to(server.port);
     let ran = listing(&lab, flights.port, &["StrictHostKeyChecking=no"]).ok("lhsftp");
     assert!(ran.text().contains("found"), "{}", ran.text());

@@ -1,5 +1,5 @@
-//! Flags and keywords that everybody uses and that no other test is about, seen from outside: our clients against our server, and
-//! against OpenSSH's where that is what shows the effect.
+//! Common flags and keywords that no other test covers, seen from outside: our clients with our server, and
+//! with OpenSSH's where that shows the effect.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, Scene, TestUser, eventually, is_root, make_blob, me, our, peers, skip,
 };
 
-/// A lab with our server; the arguments of a client that reaches it.
+/// A lab with our server, and arguments for a client that reaches it.
 struct Ours {
     lab: Lab,
     server: Lhsshd,
@@ -82,7 +82,7 @@ fn addresses_are_of_the_family_that_is_asked_for() {
 
 /// Covers: ssh -C; ssh_config Compression; sshd_config Compression; ssh -c; ssh -m; ssh -o; ssh_config LogLevel; ssh_config FingerprintHash; ssh -v; ssh -q; ssh -E; ssh -V; sshd -V
 #[test]
-fn what_is_agreed_on_is_what_was_asked_for_and_is_said_where_it_should_be() {
+fn algorithm_and_log_flags_take_effect() {
     let ours = Ours::new("");
     let verbose = |flags: &[&str]| ours.ssh(&[&["-v"], flags].concat(), "true").ok("login").err;
     has(&verbose(&[]), "compression: none");
@@ -95,7 +95,7 @@ fn what_is_agreed_on_is_what_was_asked_for_and_is_said_where_it_should_be() {
     has(&verbose(&["-o", "FingerprintHash=md5"]), "Server host key: ssh-ed25519 MD5:");
     let plain = Ours::new("Compression no");
     has(&plain.ssh(&["-vC"], "true").ok("login").err, "compression: none");
-    // Louder, silent, and elsewhere.
+    // More messages, none, and messages in a file.
     lacks(&ours.ssh(&[], "true").err, "debug1:");
     has(&ours.ssh(&["-o", "LogLevel=DEBUG1"], "true").err, "debug1:");
     has(&ours.ssh(&["-vv"], "true").err, "debug2:");
@@ -112,9 +112,9 @@ fn what_is_agreed_on_is_what_was_asked_for_and_is_said_where_it_should_be() {
 
 /// Covers: ssh -l; ssh -i; ssh -x; ssh -o; ssh_config PubkeyAuthentication; ssh_config PasswordAuthentication; ssh_config KbdInteractiveAuthentication; ssh_config NumberOfPasswordPrompts; ssh_config PreferredAuthentications; ssh_config BatchMode
 #[test]
-fn who_logs_in_and_how() {
+fn login_user_and_methods_follow_the_flags() {
     if !is_root() {
-        return skip("who_logs_in_and_how", "needs root to add a user with a password");
+        return skip("login_user_and_methods_follow_the_flags", "needs root to add a user with a password");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -130,12 +130,12 @@ fn who_logs_in_and_how() {
         format!("{}\n\n", user.name)
     );
     assert_eq!(
-        ours.ssh_to("nobody-else@127.0.0.1", &["-l", &user.name], "id -un").ok("-l first").text().trim(),
+        ours.ssh_to("other-user@127.0.0.1", &["-l", &user.name], "id -un").ok("-l first").text().trim(),
         user.name
     );
     let key = ours.lab.arg("user_ecdsa");
     ours.ssh(&["-l", &user.name, "-i", &key, "-v"], "true").ok("-i");
-    // Somebody who types the password wrong every time.
+    // A user who types a wrong password every time.
     lh_interop::script(&ours.lab.path("askpass"), "echo \"$1\" >>asked; echo wrong");
     let typing = |flags: &[&str]| {
         let _ = std::fs::remove_file(ours.lab.path("asked"));
@@ -184,7 +184,7 @@ fn who_logs_in_and_how() {
         )
         .is_empty()
     );
-    // Nobody is asked in a batch.
+    // BatchMode prompts for nothing.
     let ran = ours.ssh(&["-o", "PubkeyAuthentication=no", "-l", &user.name], "true");
     assert_eq!(ran.code, 255);
     has(&ran.err, "Permission denied (");
@@ -192,7 +192,7 @@ fn who_logs_in_and_how() {
 
 /// Covers: ssh_config HostKeyAlias; ssh_config GlobalKnownHostsFile; ssh_config UserKnownHostsFile; ssh_config StrictHostKeyChecking; ssh_config NoHostAuthenticationForLocalhost; ssh_config VisualHostKey; ssh_config RequiredRSASize; sshd_config RequiredRSASize
 #[test]
-fn which_host_key_is_believed() {
+fn host_key_options_take_effect() {
     let ours = Ours::new("RequiredRSASize 3072");
     let known = ours.lab.read("known_hosts");
     let refused = |flags: &[&str]| {
@@ -214,7 +214,8 @@ fn which_host_key_is_believed() {
     ours.ssh(&["-o", &file], "true").ok("learned");
     let ran = ours.ssh(&["-o", &file, "-o", "VisualHostKey=yes"], "true").ok("picture");
     has(&ran.err, "+--[ED25519 256]--+");
-    // A short RSA key is neither taken from the host nor used for the user; the server has its own mind.
+    // A short RSA key is neither accepted from the host nor used for the user; the server has a limit of its
+    // own.
     let options = [
         "-o",
         &file,
@@ -238,9 +239,9 @@ fn which_host_key_is_believed() {
 
 /// Covers: ssh_config ConnectTimeout; ssh_config ConnectionAttempts; ssh_config ProxyCommand
 #[test]
-fn somebody_who_does_not_answer_is_not_waited_for() {
+fn connect_timeout_bounds_a_silent_server() {
     let lab = Lab::new();
-    // Takes connections and says nothing.
+    // Accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
     let ran =
@@ -248,7 +249,7 @@ fn somebody_who_does_not_answer_is_not_waited_for() {
     assert_eq!(ran.code, 255);
     has(&ran.err, "Connection timed out during banner exchange");
     drop(silent);
-    // One that comes up while the client tries again.
+    // A server that starts while the client retries.
     let late = std::thread::spawn({
         let port = port.clone();
         move || {
@@ -292,7 +293,7 @@ fn the_device_of_keyboard_interactive_is_named() {
         (ran.text().trim().to_owned(), lab.path("asked").exists())
     };
     assert_eq!(ask("pam"), (user.name.clone(), true));
-    // OpenSSH's server has no such device and does not ask.
+    // OpenSSH's server lacks this device and does not prompt.
     assert_eq!(ask("bsdauth"), (String::new(), false));
 }
 
@@ -322,7 +323,8 @@ fn the_server_s_connection_is_as_configured() {
     assert!(err.matches("SSH2_MSG_NEWKEYS sent").count() >= 4, "{err}");
     has(&err, "diffie-hellman-group-exchange-sha256");
     assert!(prime.len() > 700);
-    // Without a usable group of that size another file's answer would differ: an empty file falls back to the built-in ones.
+    // Without a usable group of that size another file would give another answer: an empty file falls back to
+    // the built-in groups.
     let mut session = Command::new(our("lhssh"))
         .args(ours.lab.client_options())
         .args(["-p", &ours.server.port_arg(), "127.0.0.1", "echo up; sleep 60"])
@@ -332,7 +334,7 @@ fn the_server_s_connection_is_as_configured() {
         .unwrap();
     let mut up = [0; 3];
     session.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    // No probes of the kernel's on the server's side.
+    // The kernel sends no keepalive probes on the server's side.
     let sockets = ours.lab.run(
         Path::new("ss"),
         &["-tno", "state", "established", &format!("( sport = :{} )", ours.server.port)],
@@ -344,7 +346,7 @@ fn the_server_s_connection_is_as_configured() {
     }
 }
 
-/// A server of ours started by hand, which ends with the value.
+/// Our server, started by hand; killed when dropped.
 struct Started(Child);
 
 impl Drop for Started {
@@ -397,7 +399,7 @@ fn the_server_s_flags() {
     };
     let key = lab.arg("host_ecdsa");
     lab.write("empty", "");
-    // -d: in the foreground, on standard error, one connection and no more.
+    // -d: foreground, log on standard error, one connection only.
     let port = free_port();
     let mut server = start(&port, &["-d", "-f", "none", "-h", &key]);
     eventually("it listens", || lab.read("stderr").contains("Server listening on 127.0.0.1"));
@@ -428,7 +430,7 @@ fn the_server_s_flags() {
         assert_eq!((text.contains("Accepted publickey"), lab.read("stderr").as_str()), (some, ""), "{text}");
         drop(server);
     }
-    // The facility is checked; so is what a file says.
+    // The facility and the configuration file are checked.
     let check = |flags: &[&str]| {
         let mut args = vec!["-t", "-f", "none", "-h", &key];
         args.extend(flags);
@@ -444,13 +446,13 @@ fn the_server_s_flags() {
 
 /// Covers: wire ext-info-in-auth@openssh.com; sshd_config PubkeyAcceptedAlgorithms; ssh_config PubkeyAcceptedAlgorithms
 #[test]
-fn the_client_hears_which_signatures_count_for_its_user() {
+fn client_learns_signature_algorithms_of_its_user() {
     let lab = Lab::new();
     lab.write("for_user", &format!("Match User {}\nPubkeyAcceptedAlgorithms rsa-*\n", me()));
     let config = format!("PubkeyAcceptedAlgorithms ssh-ed25519\nInclude {}", lab.arg("for_user"));
     let ours = Ours { server: Lhsshd::start(&lab, &config), lab };
     let key = |name: &str| format!("IdentityFile={}", ours.lab.arg(name));
-    // To everybody the server names Ed25519 alone: an RSA key would not even be tried.
+    // Before login the server names Ed25519 alone: an RSA key would not even be tried.
     ours.ssh(&["-o", &key("user_rsa")], "true").ok("rsa");
     let only = ["-o", "PubkeyAcceptedAlgorithms=ssh-*", "-o", &key("user_rsa")];
     let ran = ours.ssh(&[&only[..], &["-v"]].concat(), "true");
@@ -462,9 +464,9 @@ fn the_client_hears_which_signatures_count_for_its_user() {
 
 /// Covers: sshd_config PerSourceMaxStartups
 #[test]
-fn one_source_gets_so_many_beginnings() {
+fn per_source_max_startups_limits_one_address() {
     let Some(scene) =
-        Scene::new("one_source_gets_so_many_beginnings", "PerSourceMaxStartups 2\nMaxStartups 100")
+        Scene::new("per_source_max_startups_limits_one_address", "PerSourceMaxStartups 2\nMaxStartups 100")
     else {
         return;
     };
@@ -529,7 +531,7 @@ fn copies_take_the_flags_of_connections() {
     }
     let identity = format!("IdentityFile={key}");
     all(copy(&["-o", &identity]), "-o");
-    // -B forbids the questions that a key with a passphrase would ask.
+    // -B forbids the prompts that a key with a passphrase would need.
     let ran = ours.lab.run(
         &our("lhscp"),
         &[

@@ -1,7 +1,8 @@
-//! SFTP clients of other people's libraries against our server: what arrives is compared byte by byte.
+//! SFTP clients of third-party libraries against our server; files are compared byte by byte.
 //!
-//! Each script below `interop/peers` puts `blob` to `far/up` and gets it back to `down`, puts and gets the forty files of
-//! `small`, makes the links `link` (to `far/up`) and `link2`, renames one file and removes another, and says `done`.
+//! Each script below `interop/peers` uploads `blob` as `far/up` and downloads it as `down`, uploads and
+//! downloads the forty files of `small`, makes the links `link` (to `far/up`) and `link2`, renames one file,
+//! removes another, and prints `done`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,13 @@ use lh_interop::{
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Where `link2` is to lead.
+/// Expected target of `link2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecondLink {
-    /// To nothing: only the client's identification tells which string is the link.
+    /// A missing file: only the client's identification shows which string is the link.
     Nowhere,
-    /// To `far/up`, asked for in the other order: the client sends one order to every server, and its callers have both.
+    /// `far/up`, requested in the other order: the client sends one order to every server, and callers use
+    /// both.
     Up,
 }
 
@@ -41,7 +43,7 @@ impl Site {
         Self { lab, server }
     }
 
-    /// For libraries that have only what was usual years ago.
+    /// A server that allows the algorithms of old libraries.
     fn with_old_algorithms() -> Self {
         Self::new(
             "KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256\n\
@@ -49,7 +51,7 @@ impl Site {
         )
     }
 
-    /// Port, user and directory, and what else a script wants.
+    /// Returns the script's arguments: `before`, then port, user and directory, then `more`.
     fn words(&self, before: &[&str], more: &[&str]) -> Vec<String> {
         let mut words: Vec<String> = before.iter().map(|&word| word.to_owned()).collect();
         words.extend([self.server.port_arg(), me(), self.lab.arg("").trim_end_matches('/').to_owned()]);
@@ -57,7 +59,7 @@ impl Site {
         words
     }
 
-    /// The user's RSA key as older libraries read it.
+    /// Writes the user's RSA key in the format of older libraries.
     fn write_pem(&self, keygen: &Path) {
         let (pem, public) = (self.lab.path("user_rsa.pem"), self.lab.path("user_rsa.pem.pub"));
         fs::copy(self.lab.path("user_rsa"), &pem).unwrap();
@@ -166,7 +168,7 @@ fn has_perl_module(site: &Site, perl: &Path, module: &str) -> bool {
     site.lab.run(perl, &[&format!("-M{module}"), "-e1"]).code == 0
 }
 
-/// The library starts a client of SSH: OpenSSH's and ours.
+/// The library starts an SSH client: OpenSSH's and ours.
 #[test]
 fn net_sftp_foreign_copies_and_links() {
     let Some([perl, ssh]) = peers("net_sftp_foreign", ["perl", "ssh"]) else { return };
@@ -184,7 +186,7 @@ fn net_sftp_foreign_copies_and_links() {
     }
 }
 
-/// libssh2, with its own scp too.
+/// libssh2, including its own scp.
 #[test]
 fn net_ssh2_of_perl_copies_and_links() {
     let Some([perl, keygen]) = peers("net_ssh2", ["perl", "ssh-keygen"]) else { return };
@@ -222,7 +224,7 @@ fn sshj_copies_and_links() {
     site.check(site.lab.run(&java, &words), "sshj", SecondLink::Up);
 }
 
-/// A repository each over a client of SSH, theirs and ours: what goes in comes out.
+/// Each tool keeps a repository over OpenSSH's client and over ours; the restored files are equal.
 #[test]
 fn backups_of_restic_borg_and_unison_come_back() {
     let names = ["restic", "borg", "unison", "ssh"];
@@ -258,7 +260,8 @@ fn backups_of_restic_borg_and_unison_come_back() {
         assert_same_tree(&lab.path("small"), &lab.path("borg.back/small"));
         assert_same_file(&lab.path("blob"), &lab.path("borg.back/blob"));
 
-        // Its own server at the other end, over a pipe: it is told the command as one word, the options as another.
+        // unison starts its own server at the other end, over a pipe; it takes the command as one word, the
+        // options as another.
         let (program, options) = shell.split_once(' ').unwrap_or((&shell, ""));
         let url = format!("ssh://{user}@127.0.0.1/{there}/unison");
         let small = lab.arg("small");

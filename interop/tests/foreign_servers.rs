@@ -1,4 +1,4 @@
-//! `lhscp` and `lhsftp` with the SFTP servers of libraries and appliances: what arrives is compared byte by byte.
+//! `lhscp` and `lhsftp` with the SFTP servers of libraries and appliances; files are compared byte by byte.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,17 +11,17 @@ use lh_interop::{
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// What a server makes of the target of a symbolic link.
+/// How a server stores the target of a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Targets {
-    /// Stores it as it came.
+    /// Unchanged.
     Kept,
-    /// Makes it absolute, from the directory that the server is in.
+    /// Made absolute, relative to the server's directory.
     MadeAbsolute,
 }
 
 impl Targets {
-    /// Whether `link` leads where it was to lead.
+    /// Checks that `link` has the requested target.
     fn check(self, link: &Path, asked: &str) {
         let made = fs::read_link(link).unwrap_or_else(|error| panic!("{}: {error}", link.display()));
         match self {
@@ -34,7 +34,7 @@ impl Targets {
     }
 }
 
-/// A server and a directory that it may write to.
+/// A server, and a directory that it may write to.
 struct Site<'a> {
     lab: &'a Lab,
     port: u16,
@@ -42,7 +42,7 @@ struct Site<'a> {
     dir: PathBuf,
     /// Options for servers that do not have the lab's host keys.
     options: Vec<String>,
-    /// Removes the user behind it.
+    /// Keeps the server's user until the test ends.
     _user: Option<TestUser>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Site<'a> {
         Self { lab, port, user: me(), dir: lab.path("far"), options: Vec::new(), _user: None }
     }
 
-    /// With a directory in the home of a user that was made for it.
+    /// A site with a directory in the home of a user made for it.
     fn of_user(lab: &'a Lab, port: u16, user: TestUser) -> Self {
         let dir = user.home.join("far");
         let (name, path) = (user.name.clone(), dir.display().to_string());
@@ -104,7 +104,7 @@ impl<'a> Site<'a> {
             let meta = fs::metadata(tree.join("file 7")).unwrap();
             assert_eq!((meta.mtime(), meta.mode() & 0o777), (1_600_000_007, 0o640), "{}", tree.display());
         }
-        // Over what is there, which is longer.
+        // Over an existing, longer file.
         make_blob(&lab.path("short"), 100_001);
         self.scp(&[], &lab.arg("short"), &self.far("up")).ok("lhscp over a longer file");
         assert_same_file(&lab.path("short"), &dir.join("up"));
@@ -134,7 +134,7 @@ impl<'a> Site<'a> {
         self.copy_links(targets);
     }
 
-    /// Links by `lhsftp`, to what is there and to nothing.
+    /// Makes links with `lhsftp`, to an existing file and to none.
     fn make_links(&self, targets: Targets) {
         let dir = &self.dir;
         fs::create_dir_all(dir.join("links")).unwrap();
@@ -154,7 +154,7 @@ impl<'a> Site<'a> {
         assert_eq!(fs::read_dir(dir.join("links")).unwrap().count(), 3);
     }
 
-    /// A tree with a link in it, by `lhscp`.
+    /// Copies a tree with a link in it with `lhscp`.
     fn copy_links(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         std::os::unix::fs::symlink("file 1", lab.path("small/link to a file")).unwrap();
@@ -164,7 +164,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Forty files of all sizes up to 120 KB, the times of which tell them apart.
+/// Makes forty files of sizes up to 120 KB, each with its own time.
 fn make_small(root: &Path) {
     fs::create_dir_all(root.join("below")).unwrap();
     for number in 0..40_u32 {
@@ -177,7 +177,7 @@ fn make_small(root: &Path) {
     }
 }
 
-/// Files that were to be renamed once they are complete.
+/// Returns the part files that were not renamed at completion.
 fn part_files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -198,7 +198,7 @@ fn has_module(lab: &Lab, module: &str) -> bool {
 }
 
 #[test]
-fn erlang_server_gets_and_gives_what_was_meant() {
+fn erlang_server_copies_and_links() {
     let Some([escript]) = peers("erlang_server", ["escript"]) else { return };
     let lab = Lab::new();
     let server = ForeignServer::start(&lab, &escript, &[peer_script("erlang_server.escript"), lab.arg("")]);
@@ -206,7 +206,7 @@ fn erlang_server_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn node_ssh2_server_gets_and_gives_what_was_meant() {
+fn node_ssh2_server_copies_and_links() {
     let Some([node]) = peers("node_ssh2_server", ["node"]) else { return };
     let modules = fetched_peers().join("node_modules");
     if !modules.join("ssh2").is_dir() {
@@ -218,7 +218,7 @@ fn node_ssh2_server_gets_and_gives_what_was_meant() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
-/// Servers that carry out requests side by side: what is to be closed must have been written before.
+/// The server carries out requests in parallel: data must be written before their file is closed.
 #[test]
 fn node_server_without_order_gets_whole_files() {
     let Some([node]) = peers("node_without_order", ["node"]) else { return };
@@ -241,9 +241,9 @@ fn node_server_without_order_gets_whole_files() {
     assert_same_tree(&lab.path("tree"), &lab.path("there"));
 }
 
-/// Its FSETSTAT is answered with an error: it changes attributes by path alone.
+/// The server rejects FSETSTAT and changes attributes by path alone.
 #[test]
-fn twisted_server_gets_and_gives_what_was_meant() {
+fn twisted_server_copies_and_links() {
     let lab = Lab::new();
     if !has_module(&lab, "twisted.conch") {
         return skip("twisted_server", "Debian's python3-twisted is not installed");
@@ -254,7 +254,7 @@ fn twisted_server_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn asyncssh_server_gets_and_gives_what_was_meant() {
+fn asyncssh_server_copies_and_links() {
     let lab = Lab::new();
     if !has_module(&lab, "asyncssh") {
         return skip("asyncssh_server", "Debian's python3-asyncssh is not installed");
@@ -265,7 +265,7 @@ fn asyncssh_server_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn gliderlabs_server_gets_and_gives_what_was_meant() {
+fn gliderlabs_server_copies_and_links() {
     let Some([go]) = peers("gliderlabs_server", ["go"]) else { return };
     if !Path::new("/usr/share/gocode/src/github.com/gliderlabs/ssh").is_dir() {
         return skip("gliderlabs_server", "Debian's golang-github-gliderlabs-ssh-dev is not installed");
@@ -284,7 +284,7 @@ fn gliderlabs_server_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn apache_mina_gets_and_gives_what_was_meant() {
+fn apache_mina_server_copies_and_links() {
     let Some([java]) = peers("apache_mina_server", ["java"]) else { return };
     let jars = fetched_peers().join("java");
     if !jars.is_dir() {
@@ -298,7 +298,7 @@ fn apache_mina_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn proftpd_gets_and_gives_what_was_meant() {
+fn proftpd_server_copies_and_links() {
     let Some([proftpd, keygen]) = peers("proftpd_server", ["proftpd", "ssh-keygen"]) else { return };
     if !Path::new("/usr/lib/proftpd/mod_sftp.so").exists() {
         return skip("proftpd_server", "Debian's proftpd-mod-crypto is not installed");
@@ -329,7 +329,7 @@ fn proftpd_gets_and_gives_what_was_meant() {
 }
 
 #[test]
-fn tinysshd_gets_and_gives_what_was_meant() {
+fn tinysshd_server_copies_and_links() {
     let names = ["tinysshd", "tinysshd-makekey"];
     let Some([tinysshd, makekey]) = peers("tinysshd_server", names) else { return };
     if !is_root() {
@@ -344,13 +344,13 @@ fn tinysshd_gets_and_gives_what_was_meant() {
     }
     let lab = Lab::new();
     let mut user = TestUser::new(&lab);
-    // Nobody else may be able to write to a directory above the home.
+    // Only root may be able to write to directories above the home.
     let safe = safe_folder();
     user.home = safe.path().join("home");
     let home = user.home.display().to_string();
     lab.run(Path::new("usermod"), &["-m", "-d", &home, &user.name]).ok("usermod");
     lab.run(&makekey, &[lab.arg("tiny")]).ok("tinysshd-makekey");
-    // Debian's is from before strict key exchange; it has one host key, of its own making.
+    // Debian's tinysshd predates strict key exchange; it has one host key, which it makes itself.
     let args = ["-x".to_owned(), format!("sftp={sftp}"), lab.arg("tiny")];
     let server = Inetd::start(&lab, &tinysshd, &args);
     let options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
@@ -359,9 +359,9 @@ fn tinysshd_gets_and_gives_what_was_meant() {
     site.exercise(Targets::Kept);
 }
 
-/// Over a program of the user's choice `lhsftp` sees no identification: it looks at the links that it has made.
+/// Over a program of the user's choice `lhsftp` sees no identification; it checks the links that it made.
 #[test]
-fn links_on_a_server_without_a_name_are_put_right() {
+fn links_on_an_unidentified_server_are_corrected() {
     let Some([node]) = peers("links_without_a_name", ["node"]) else { return };
     let modules = fetched_peers().join("node_modules");
     if !modules.join("ssh2").is_dir() {

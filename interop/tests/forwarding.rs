@@ -1,4 +1,4 @@
-//! Forwards in every direction and kind, `lhssh` and `lhsshd` with each other and with OpenSSH's.
+//! Forwards in every direction and of every kind, between `lhssh`, `lhsshd` and OpenSSH's programs.
 
 use std::io::Read as _;
 use std::io::Write as _;
@@ -44,7 +44,7 @@ fn local_forwards_join_ports_and_sockets() {
         round_trip(to_unix, SIZE);
         round_trip_unix(&here, 100_000);
         round_trip_unix(&here_to_unix, SIZE);
-        // Without an address both loopback addresses listen, where the machine has both.
+        // Without an address the client listens on both loopback addresses, where the machine has both.
         if TcpListener::bind("[::1]:0").is_ok() {
             assert!(TcpStream::connect(("::1", tcp)).is_ok(), "no listener on ::1");
         }
@@ -89,7 +89,7 @@ fn remote_forwards_join_ports_and_sockets() {
     });
 }
 
-/// One SOCKS client: sends the request, checks the answer, and hands back the connection.
+/// Acts as a SOCKS client: sends the request, checks the answer, and returns the connection.
 fn socks(port: u16, greeting: &[u8], reply: &[u8], request: &[u8], answer: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     if !greeting.is_empty() {
@@ -105,7 +105,7 @@ fn socks(port: u16, greeting: &[u8], reply: &[u8], request: &[u8], answer: &[u8]
     stream
 }
 
-/// What both kinds of dynamic forward must do.
+/// Checks that apply to both kinds of dynamic forward.
 fn exercise_socks(port: u16, server: u16) {
     let [high, low] = server.to_be_bytes();
     let four = socks(port, b"", b"", &[4, 1, high, low, 127, 0, 0, 1, b'm', b'e', 0], &[0, 90]);
@@ -181,17 +181,17 @@ fn a_remote_dynamic_forward_reaches_what_it_may() {
 
 /// Covers: ssh -D
 #[test]
-fn a_lying_socks_client_gets_an_answer_and_leaves_nothing() {
+fn malformed_socks_requests_get_a_reply() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let pair = Pair::new(&lab, our("lhssh"), server.port);
     let port = free_port();
     let tunnel = pair.tunnel(&["-D", &port.to_string()]);
     tunnel.wait_for_port(port);
-    // The connection that waited for the port is gone once one made after it was.
+    // The connection to the port is gone once a later connection is served.
     let mut idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
     idle.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(idle.read(&mut [0]).unwrap(), 0, "nothing to say to somebody who said nothing");
+    assert_eq!(idle.read(&mut [0]).unwrap(), 0, "a silent client gets no data");
     let before = tunnel.descriptors();
     let mut silent = Vec::new();
     for bytes in [
@@ -208,7 +208,7 @@ fn a_lying_socks_client_gets_an_answer_and_leaves_nothing() {
         stream.write_all(bytes).unwrap();
         silent.push(stream);
     }
-    // A port that refuses is an honest failure.
+    // A closed port is reported as refused.
     let closed = free_port().to_be_bytes();
     let stream = socks(port, &[5, 1, 0], &[5, 0], &[5, 1, 0, 1, 127, 0, 0, 1, closed[0], closed[1]], &[5, 5]);
     drop((stream, silent));
@@ -230,7 +230,7 @@ fn standard_input_and_output_are_forwarded() {
         for target in [format!("127.0.0.1:{server}"), socket.display().to_string()] {
             let stdin = Stdio::from(std::fs::File::open(pair.lab.path("data")).unwrap());
             if target.starts_with('/') && !pair.is_ours() {
-                // Debian's ssh takes no sockets here.
+                // Debian's ssh accepts no sockets here.
                 continue;
             }
             let ran = pair.lab.run_with(&pair.client, &pair.args(&["-W", &target]), stdin).ok("-W");
@@ -257,14 +257,14 @@ fn in_the_background_all_forwards_are_there() {
         let (to, from) = (format!("{local}:127.0.0.1:{server}"), format!("{back}:127.0.0.1:{server}"));
         let exit = "ExitOnForwardFailure=yes";
         let log = pair.lab.arg("log");
-        // It ends when the command does.
+        // The client ends when the command does.
         let marker = pair.lab.path("stop");
         let wait = format!("while [ ! -e '{}' ]; do sleep 0.1; done", marker.display());
         let words: Vec<String> = std::iter::once(pair.client.display().to_string())
             .chain(pair.args(&["-E", &log, "-f", "-o", exit, "-L", &to, "-R", &from, "@host", &wait]))
             .map(|word| format!("'{}'", word.replace('\'', "'\\''")))
             .collect();
-        // It keeps the standard descriptors, as ssh does.
+        // The client keeps its standard descriptors, as ssh does.
         pair.lab.sh(&format!("{} >/dev/null 2>&1", words.join(" "))).ok("-f");
         round_trip(local, 1000);
         round_trip(back, 1000);
@@ -281,7 +281,7 @@ fn a_command_line_in_the_session_adds_and_cancels_forwards() {
         let (local, back, dynamic) = (free_port(), free_port(), free_port());
         let args = pair.args(&["-tt", "-o", "EnableEscapeCommandline=yes", "@host", "cat"]);
         let mut keys = Terminal::start(&pair.client, &args, pair.lab.dir(), &pair.lab.path("home"));
-        // Theirs throws away what was typed before it asks.
+        // OpenSSH's client discards input typed before the prompt.
         let command = |keys: &mut Terminal, line: &str| {
             keys.send("~C");
             keys.expect("ssh> ");
@@ -357,7 +357,7 @@ fn forwards_have_addresses_of_either_family() {
         round_trip_after(stream, 12, SIZE);
         let ran = pair.lab.run(&pair.client, &pair.args(&["-W", &format!("[::1]:{server}")])).ok("-W");
         assert_eq!(ran.out, sum(b""));
-        // Where one family is wanted the other is not listened on.
+        // With one family wanted, the client does not listen on the other.
         let family = "AddressFamily=inet";
         let tunnel = pair.tunnel(&["-o", family, "-L", &format!("{only}:[::1]:{server}")]);
         tunnel.wait_for_port(only);

@@ -1,5 +1,5 @@
-//! Forwards that go wrong or come in crowds, many times over: each an error or normal service, and neither end keeps a descriptor or
-//! memory of those that are over.
+//! Forwards that fail or come in large numbers, many times over. Each is refused or served normally, and
+//! neither end keeps descriptors or memory of finished ones.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,29 +12,29 @@ use lh_interop::sharing::Scene;
 use lh_interop::tunnel::{Pair, Tunnel, eventually, free_port, round_trip, serve_sums};
 use lh_interop::{Inetd, Lab, Lhsshd, our, peers, skip};
 
-/// How often each thing goes wrong before the first look, and again before the second.
+/// Number of failures before the first measurement, and again before the second.
 const TIMES: usize = 100;
-/// Connections of a crowd.
+/// Number of connections opened at once.
 const CROWD: usize = 1000;
-/// Memory may differ by what an allocator keeps and by buffers of a megabyte that a crowd fills or does not, KiB; a leak of
-/// 4 KiB each time would be more.
+/// Allowed growth of memory, KiB, by number of connections: what an allocator keeps, and buffers of a
+/// megabyte that a crowd may fill. A leak of 4 KiB per connection would exceed it.
 const SLACK_KIB: [(usize, usize); 2] = [(TIMES, 384), (CROWD, 3584)];
 
-/// Our processes of one connection.
+/// Our processes that serve one connection.
 struct Watched<'a> {
     tunnel: &'a Tunnel,
     /// The listener's process, where the server is ours.
     server: Option<u32>,
     ours: bool,
-    /// What each has open when nothing happens.
+    /// Open descriptors of each process when idle.
     idle: Vec<usize>,
 }
 
 impl<'a> Watched<'a> {
-    /// To be made when everything has happened once.
+    /// To be created after a first run of everything.
     fn new(tunnel: &'a Tunnel, server: Option<u32>, ours: bool) -> Self {
         let mut watched = Self { tunnel, server, ours, idle: Vec::new() };
-        // Those that looked whether somebody listens are on their way out.
+        // Connections that only probed the listener may still be closing.
         eventually("it is quiet", || {
             let now = watched.descriptors();
             let before = std::mem::replace(&mut watched.idle, now);
@@ -63,7 +63,7 @@ impl<'a> Watched<'a> {
         self.look()
     }
 
-    /// Lets something happen for whatever is allocated once, and again, and compares.
+    /// Runs `happen` once to warm up and once more, and compares memory and descriptors.
     fn leaves_nothing(&self, what: &str, times: usize, mut happen: impl FnMut()) {
         let slack = SLACK_KIB.iter().find(|(of, _)| *of == times).map_or(0, |(_, slack)| *slack);
         happen();
@@ -77,14 +77,14 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Says something to whoever listens, and hears that it is over: an end or a reset, and no data but an answer of SOCKS.
+/// Checks that a connection is refused: it ends or is reset, without data except a SOCKS reply.
 fn refused(mut stream: impl Read + Write, end: impl FnOnce()) {
     let _ = stream.write_all(b"x");
     end();
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// The same with words of its own in front.
+/// Like [`refused`], on a TCP port, with `words` sent first.
 fn refused_at(port: u16, words: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -100,12 +100,13 @@ fn refused_by(path: &Path) {
     refused(stream, move || drop(half.shutdown(Shutdown::Write)));
 }
 
-/// What a SOCKS client says that wants to reach a port of this machine.
+/// Returns the SOCKS request for a port of this machine.
 fn socks_request(port: u16) -> Vec<u8> {
     [&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1][..], &port.to_be_bytes()].concat()
 }
 
-/// Each of our programs with the other and with OpenSSH's; `None` for the process of a server that is not ours.
+/// Runs `check` with each of our programs and the other, and with OpenSSH's; the server's process is `None`
+/// where the server is not ours.
 fn each_watched(test: &str, check: impl Fn(&Pair<'_>, Option<u32>)) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
@@ -132,10 +133,10 @@ fn connections_that_are_refused_leave_nothing_behind() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let there = listener.local_addr().unwrap().port();
         serve_sums(listener);
-        // Its listener is dead, and the socket is still there.
+        // A socket file without a listener.
         let stale = pair.lab.path("stale");
         drop(UnixListener::bind(&stale).unwrap());
-        // One that takes everybody in and hangs up.
+        // A listener that accepts connections and closes them.
         let rude = TcpListener::bind("127.0.0.1:0").unwrap();
         let rude_port = rude.local_addr().unwrap().port();
         std::thread::spawn(move || rude.incoming().for_each(drop));
@@ -166,7 +167,7 @@ fn connections_that_are_refused_leave_nothing_behind() {
         watched.leaves_nothing("-L to a socket whose listener is dead", TIMES, || {
             often(&|| refused_at(unix, b""))
         });
-        watched.leaves_nothing("-L to one who hangs up", TIMES, || often(&|| refused_at(dead, b"")));
+        watched.leaves_nothing("-L to a listener that closes", TIMES, || often(&|| refused_at(dead, b"")));
         watched.leaves_nothing("-R to a port that refuses", TIMES, || often(&|| refused_at(back, b"")));
         watched.leaves_nothing("-R to a socket whose listener is dead", TIMES, || {
             often(&|| refused_by(&remote))
@@ -183,20 +184,20 @@ fn connections_that_are_refused_leave_nothing_behind() {
                     .leaves_nothing("a SOCKS client that lies", TIMES, || often(&|| refused_at(port, lie)));
             }
         }
-        watched.leaves_nothing("somebody who goes at once", TIMES, || {
+        watched.leaves_nothing("a client that closes at once", TIMES, || {
             often(&|| drop(TcpStream::connect(("127.0.0.1", local))));
         });
         round_trip(good, 100_000);
     });
 }
 
-/// Echoes a byte for each of a crowd as it comes, and lets them go when all were there.
+/// Echoes one byte for each connection of a crowd, and closes all when all have come.
 fn host(listener: TcpListener) {
     std::thread::spawn(move || {
         let mut streams = Vec::new();
         for stream in listener.incoming().flatten() {
             let mut byte = [0];
-            // Who only looks whether somebody listens says nothing.
+            // Connections that only probe the listener send nothing.
             if (&stream).read(&mut byte).is_ok_and(|read| read == 1) && (&stream).write_all(&byte).is_ok() {
                 streams.push(stream);
             }
@@ -207,8 +208,8 @@ fn host(listener: TcpListener) {
     });
 }
 
-/// All open at once: each says a word and hears the echo behind `skip` bytes of something else. They come in groups, because a
-/// connection that finds a listener's queue full tries again only seconds later.
+/// Holds all connections open at once: each sends a word and reads the echo after `skip` other bytes. They
+/// connect in groups, because a connection that finds a listener's queue full retries only seconds later.
 fn crowd<S: Read + Write>(connect: impl Fn() -> S, word: &[u8], skip: usize) {
     const GROUP: usize = 50;
     let mut streams: Vec<S> = Vec::new();
@@ -230,7 +231,7 @@ fn crowd<S: Read + Write>(connect: impl Fn() -> S, word: &[u8], skip: usize) {
 /// Covers: ssh -L; ssh -R; ssh -D; wire direct-tcpip; wire forwarded-tcpip; wire forwarded-streamlocal@openssh.com
 #[test]
 fn a_thousand_connections_at_once_leave_nothing_behind() {
-    // Both ends need a descriptor each; so do we, for two.
+    // Each end needs one descriptor per connection; this process needs two.
     let most = rustix::process::Rlimit { current: Some(8192), maximum: Some(8192) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, most)
         .unwrap_or_else(|error| skip("a_thousand_connections", &error.to_string()));
@@ -262,7 +263,7 @@ fn a_thousand_connections_at_once_leave_nothing_behind() {
         watched.leaves_nothing("-L", CROWD, || crowd(|| at(local), b"x", 0));
         watched.leaves_nothing("-R", CROWD, || crowd(|| at(back), b"x", 0));
         let request = [&socks_request(there)[..], b"x"].concat();
-        // Method and answer, with an address of IPv4.
+        // Method selection and reply, with an IPv4 address.
         for port in [dynamic, back_dynamic] {
             watched.leaves_nothing("-D", CROWD, || crowd(|| at(port), &request, 12));
         }
@@ -282,16 +283,16 @@ fn a_control_socket_that_vanishes_harms_nobody() {
         scene.ride(&["@", "true"]).ok("while it is there");
         let before = held(running.0.id()).descriptors;
         std::fs::remove_file(scene.socket()).unwrap();
-        // Nobody answers, which is said and is no success; the master itself goes on.
+        // No master answers, which is reported as a failure; the master itself continues.
         let ran = scene.ride(&["-O", "check", "@"]);
         assert_eq!(ran.code, 255);
         assert!(ran.err.contains("No such file or directory"), "{}", ran.err);
-        // Who rides along only where there is somebody to ride with logs in himself.
+        // A client that would share a connection logs in by itself if there is no master.
         let args = scene.args(&["@", "echo alone"]);
-        assert_eq!(scene.lab.run(client, &args).ok("by himself").text(), "alone\n");
+        assert_eq!(scene.lab.run(client, &args).ok("its own login").text(), "alone\n");
         assert_eq!(scene.logins(), 2);
         assert!(held(running.0.id()).descriptors <= before, "the master keeps nothing of that");
-        // Its place may be taken.
+        // A new master may take the path.
         drop(running);
         let second = scene.start_master(&[]);
         scene.ride(&["@", "true"]).ok("with the next one");

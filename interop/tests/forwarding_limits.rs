@@ -1,4 +1,4 @@
-//! What forwards may do, what they do when they cannot, and that they leave nothing behind.
+//! Permissions and limits of forwards, their failures, and their cleanup.
 
 use std::io::Read as _;
 use std::io::Write as _;
@@ -79,7 +79,7 @@ fn the_server_allows_what_it_is_told_to() {
         assert!(!listens(pair, &format!("127.0.0.1:{listen}:h:1")));
         let socket = pair.lab.path("s");
         let _unix = sum_server_unix(&socket);
-        // Who may open some ports may open no sockets.
+        // A client restricted to some ports may open no sockets.
         assert!(!pair.is_ours() || !connects(pair, &socket.display().to_string()));
         assert!(!listens(pair, &format!("{}:h:1", pair.lab.path("t").display())));
     });
@@ -136,7 +136,7 @@ fn a_key_allows_what_its_options_say() {
 #[test]
 fn gateway_ports_open_listeners_to_others() {
     let server = sum_server();
-    // Any address of this machine that is not the one loopback address will do as "others".
+    // Any loopback address except 127.0.0.1 stands for other machines.
     let others = "127.0.0.9";
     each_pair("gateway_ports", "GatewayPorts clientspecified", |pair| {
         for (spec, reachable) in
@@ -165,7 +165,7 @@ fn sockets_have_the_modes_that_are_wanted() {
     each_pair("bind_mask", "StreamLocalBindMask 0117\nStreamLocalBindUnlink yes", |pair| {
         let (here, there) = (pair.lab.path("here"), pair.lab.path("there"));
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        // Left over from somebody else.
+        // Stale sockets of another process.
         drop(UnixListener::bind(&here).unwrap());
         drop(UnixListener::bind(&there).unwrap());
         let (to, back) = (
@@ -193,7 +193,7 @@ fn idle_connections_end() {
     for (config, option) in [("ChannelTimeout direct-tcpip=1s", None), ("", Some("direct-*=1s"))] {
         each_pair("idle_connections", config, |pair| {
             if option.is_some() && !pair.is_ours() {
-                // Debian's ssh does not know it.
+                // Debian's ssh lacks the option.
                 return;
             }
             let port = free_port();
@@ -207,7 +207,7 @@ fn idle_connections_end() {
             }
             let tunnel = pair.tunnel(&flags);
             tunnel.wait_for_port(port);
-            // The one that looked whether somebody listens.
+            // The connection that probed the listener.
             drop(listener.accept().unwrap());
             let mut idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
             let _held = listener.accept().unwrap();
@@ -232,7 +232,7 @@ fn idle_sessions_end() {
     }
 }
 
-/// One that is busy keeps the others; all end when none has anything to say. Told by either end.
+/// A busy session keeps the others open; all end when none has traffic. Configured at either end.
 ///
 /// Covers: ssh_config ChannelTimeout; sshd_config ChannelTimeout
 #[test]
@@ -250,7 +250,8 @@ fn all_sessions_end_when_none_has_traffic() {
         let run = |line: &str| lab.run(&pair.client, &pair.args(&["-o", &socket, "@host", line]));
         std::thread::scope(|scope| {
             let silent = scope.spawn(|| run("sleep 1000; echo woke"));
-            // Longer than the limit, but never silent for so long; the silent one is still there afterwards.
+            // The busy session runs longer than the limit, but is never silent that long; the silent one
+            // stays open.
             let busy = run("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do echo on; sleep 0.5; done; exit 3");
             assert_eq!(busy.code, 3, "{config}{option}: {}", busy.err);
             assert!(!silent.is_finished(), "{config}{option}");
@@ -259,7 +260,7 @@ fn all_sessions_end_when_none_has_traffic() {
                 assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{config}{option}: {}", ran.err);
             }
         });
-        // The connection itself goes on.
+        // The connection itself stays open.
         assert_eq!(run("exit 5").code, 5, "{config}{option}");
     }
 }
@@ -288,7 +289,7 @@ fn ends_are_carried_over(pair: &Pair<'_>, flag: &str) {
         }
         (near, far)
     };
-    // Each side ends its half first, and the other half goes on.
+    // Each side closes its half first, and the other half continues.
     for swap in [false, true] {
         let (near, far) = connect();
         let (mut first, mut second) = if swap { (far, near) } else { (near, far) };
@@ -309,7 +310,7 @@ fn ends_are_carried_over(pair: &Pair<'_>, flag: &str) {
     eventually("a reset arrives as an end", || {
         far.write_all(b"x").is_err() || matches!(far.read(&mut [0; 1]), Ok(0) | Err(_))
     });
-    // Somebody who does not read stops his own connection and no other.
+    // A reader that stops blocks its own connection and no other.
     let (near, far) = connect();
     far.set_nonblocking(true).unwrap();
     let mut stuffed = 0;
@@ -324,14 +325,14 @@ fn ends_are_carried_over(pair: &Pair<'_>, flag: &str) {
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
-    assert!(stuffed < 200 << 20, "{stuffed} bytes for somebody who does not read");
+    assert!(stuffed < 200 << 20, "{stuffed} bytes for a reader that stopped");
     let (mut other, mut there) = connect();
     there.write_all(b"alive").unwrap();
     other.read_exact(&mut [0; 5]).unwrap();
     drop(near);
 }
 
-/// Makes the socket's end a reset instead of a goodbye.
+/// Makes the socket send a reset when it is closed.
 fn near_reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
 }
@@ -343,7 +344,7 @@ fn without_descriptors_connections_wait_and_are_served_later() {
     let daemon = Lhsshd::start(&lab, "");
     let server = sum_server();
     let port = free_port();
-    // So few that the tunnel runs out with a handful of connections.
+    // So few descriptors that a handful of connections uses them up.
     let ulimit = lab.path("few");
     lab.write("few", &format!("#!/bin/sh\nulimit -n 24\nexec '{}' \"$@\"\n", our("lhssh").display()));
     std::fs::set_permissions(&ulimit, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! Forwards with the libraries that people build their own tunnels with: asyncssh and paramiko, as clients and as servers.
+//! Forwards with libraries that people build tunnels with: asyncssh and paramiko, as clients and as servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use lh_interop::tunnel::{
 use lh_interop::{Lab, Lhsshd, me, our, skip};
 
 const PYTHON: &str = "/usr/bin/python3";
-/// What goes through each forward and comes back.
+/// Bytes sent through each forward and back.
 const SIZE: usize = 2_000_000;
 
-/// A script that runs until its standard input ends, and the line it has printed.
+/// A script that runs until its standard input closes, and the line it has printed.
 struct Script {
     child: Child,
     line: String,
@@ -67,7 +67,7 @@ fn socks(proxy: u16, target: u16) -> TcpStream {
     stream
 }
 
-/// Method (2 bytes) and answer (10 bytes, with an address of IPv4).
+/// Size of the SOCKS replies: method (2 bytes) and answer (10 bytes, with an IPv4 address).
 const SOCKS_ANSWERS: usize = 12;
 
 /// Covers: wire direct-tcpip; wire forwarded-tcpip; wire direct-streamlocal@openssh.com; wire forwarded-streamlocal@openssh.com
@@ -114,7 +114,7 @@ fn through(module: &str, more: impl FnOnce(&Lab, &Pair<'_>, u16)) {
         &format!("127.0.0.1:{dynamic}"),
     ]);
     for port in [local, remote, dynamic] {
-        eventually("somebody listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        eventually("the listener is there", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
     round_trip(local, SIZE);
     round_trip(remote, SIZE);
@@ -132,7 +132,7 @@ fn our_client_forwards_through_asyncssh() {
         let tunnel = pair.tunnel(&["-R", &format!("{to}:127.0.0.1:{target}"), "-L", &format!("{from}:{to}")]);
         tunnel.wait_for_path(&there);
         tunnel.wait_for_path(&here);
-        // Through both, one behind the other.
+        // Through both forwards in a row.
         round_trip_unix(&here, SIZE);
     });
 }

@@ -1,8 +1,8 @@
-//! Further channels and connections that nobody has asked for: when they come, and what becomes of them.
+//! Additional channels and connections that start automatically: when they start, and whether they stay.
 //!
-//! What the kernel counts of loss cannot be made to order on the loopback device, so the decision is given its figures here, and
-//! everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which a further connection is
-//! worth something, or is not.
+//! The loopback device cannot be made to lose packets, so the decision gets its loss counters from the test.
+//! Everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which an
+//! additional connection helps or does not.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers
 use lh_ssh_transfer::Connection;
 use lh_transfer::{Current, Direction, Event, Job, Load, Options, Plan, Report, Side};
 
-/// Bytes a second of a narrow path: slow enough for any machine.
+/// Rate of the narrow path, bytes/s: slow enough for any machine.
 const RATE: u32 = 3_000_000;
 
-/// So long that there is enough left to do when a decision is due: ten seconds with two connections.
+/// Size of the file, bytes: enough to be left when a decision is due, ten seconds with two connections.
 const SIZE: usize = 66_000_001;
 
-/// What was decided.
+/// Messages about the decisions.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -61,7 +61,7 @@ fn request(lab: &Lab, port: u16) -> Request {
     Connecting::new(&parsed, 'B', &account).request("127.0.0.1", Some(port), Some(&me()), account)
 }
 
-/// Copies a file over a narrow path, on whose one connection so much seems to be lost.
+/// Uploads a file over a narrow path, with this rate of loss reported for its one connection.
 fn upload(lab: &Lab, server: u16, shared: bool, lost: f64) -> String {
     make_blob(&lab.path("big"), SIZE);
     let path = Path::to(server, Traits { delay: Duration::from_millis(5), rate: Some(RATE), shared });
@@ -121,7 +121,8 @@ fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
     }
 }
 
-/// A server that grants 2 MiB for each channel, far away: more channels come by themselves, in `lhscp` and in `lhsftp`.
+/// With a distant server that grants 2 MiB per channel, `lhscp` and `lhsftp` open more channels by
+/// themselves.
 ///
 /// Covers: scp -v; lhscp --json; sftp -v
 #[test]
@@ -155,7 +156,7 @@ fn small_windows_on_a_long_path_bring_further_channels() {
     assert_eq!(server.log().matches("Accepted publickey").count(), 3, "{}", server.log());
 }
 
-/// Runs the loop until the server has answered about a ticket.
+/// Runs the loop until the server has answered the request for a ticket.
 struct UntilAnswered;
 
 impl Control for UntilAnswered {
@@ -180,7 +181,7 @@ fn a_ticket_lets_one_connection_in_and_no_second_one() {
     for _ in 0..2 {
         assert_eq!(first.run(&mut UntilAnswered).ok(), Some(1), "the server takes it");
     }
-    // Of two the second is not used: it must not stand in for the first.
+    // The second of two tickets stays unused: it must not replace the first.
     drop(unknown);
     let joining = ClientOptions { ticket: Some(Arc::new(ticket)), ..options };
     let mut joined = connect(&joining, &mut ui).expect("joined");

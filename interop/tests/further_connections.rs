@@ -1,8 +1,8 @@
-//! Copies over several connections: joined by tickets with our server, further logins with others.
+//! Copies over several connections: joined by tickets with our server, by further logins with other servers.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, me, our, peers};
 
-/// So slow that every connection stands before the copy is over.
+/// Rate limit so low that every connection is open before the copy ends.
 const RATE: &str = "60000";
 
 fn copy(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) -> Ran {
@@ -12,7 +12,7 @@ fn copy(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) -> Ran {
     lab.run(&our("lhscp"), &args)
 }
 
-/// Runs a batch of `lhsftp`, as slow.
+/// Runs a batch of `lhsftp` with the same rate limit.
 fn batch(lab: &Lab, port: u16, flags: &[&str], script: &str) -> Ran {
     lab.write("batch", script);
     let mut args = lab.client_options();
@@ -31,7 +31,7 @@ fn remote(path: &str) -> String {
 fn further_connections_join_the_session_without_a_login_and_are_no_strangers() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 40_000_001);
-    // One stranger at a time, and none beside him.
+    // At most one unauthenticated connection at a time.
     let server = Lhsshd::start(&lab, "MaxStartups 1:100:1\nPerSourceMaxStartups 1\n");
     let up = copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up"))).ok("upload");
     assert_same_file(&lab.path("big"), &lab.path("up"));
@@ -119,7 +119,7 @@ fn sftp_copies_over_connections_that_join_its_session_and_goes_on_with_it() {
     }
     assert_same_file(&lab.path("small"), &lab.path("home/small"));
     assert!(ran.text().contains("40000001"), "{}", ran.text());
-    // Two for each of the large copies.
+    // Two connections for each large copy.
     assert_eq!(ran.err.matches("a further connection has joined the session").count(), 4, "{}", ran.err);
     let log = server.log();
     assert_eq!(log.matches("Accepted publickey for").count(), 1, "{log}");
@@ -138,7 +138,7 @@ fn sftp_has_further_channels_of_openssh_sshd_one_copy_after_the_other() {
     let (up, again) = (lab.arg("up"), lab.arg("again"));
     let script = format!("put big {up}\nls {up}\nput big {again}\nget {again} down\nls {up}\nput big {up}\n");
     let command = "/usr/lib/openssh/sftp-server";
-    // Whatever the server is started as, the further channels start it too.
+    // However the first channel starts the SFTP server, additional channels start it the same way.
     for (flags, started) in
         [(&["-j", "4"][..], "subsystem 'sftp'"), (&["-j", "4", "-s", command], "command for")]
     {
@@ -170,7 +170,7 @@ fn a_copy_whose_first_connection_is_lost_ends_with_all_of_them() {
         eventually("both have joined", || server.log().matches("joined session of ").count() == 2);
         let log = server.log();
         let of = log.split("joined session of ").nth(1).unwrap_or_default();
-        // The user's process of the first connection.
+        // The user session process of the first connection.
         let pid = of.split(|c: char| !c.is_ascii_digit()).next().and_then(|pid| pid.parse().ok());
         let pid = pid.and_then(rustix::process::Pid::from_raw).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -1,5 +1,5 @@
-//! Logins by Kerberos, in a realm of the test's own and in both directions. Programs that were built without the Cargo feature
-//! `gssapi` have a test of their own.
+//! Kerberos logins, in a realm made for the test and in both directions. Programs built without the Cargo
+//! feature `gssapi` have a test of their own.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use lh_interop::kerberos::{REALM, Realm};
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, eventually, is_root, our, peers, skip};
 
-/// Whether our programs have been built with the feature.
+/// Returns whether our programs were built with the feature.
 fn built_in(lab: &Lab) -> bool {
     let ran = lab.run(&our("lhssh"), &["-F", "none", "-o", "GSSAPIAuthentication=yes", "-G", "host"]);
     !ran.err.contains("Unsupported option")
 }
 
-/// A realm with a user of the machine in it.
+/// A realm with a principal for a system user.
 struct Stage {
     lab: Lab,
     realm: Realm,
@@ -21,7 +21,7 @@ struct Stage {
     ticket: PathBuf,
 }
 
-/// A server of ours or theirs.
+/// Our server or OpenSSH's.
 enum Server {
     Ours(Lhsshd),
     Theirs(Inetd),
@@ -46,7 +46,7 @@ impl Server {
 impl Stage {
     fn new(test: &str) -> Option<Self> {
         if !is_root() {
-            skip(test, "only root can log in as somebody else");
+            skip(test, "only root can log in as another user");
             return None;
         }
         let lab = Lab::new();
@@ -83,7 +83,7 @@ impl Stage {
         Server::Theirs(Inetd::start(&self.lab, Path::new("/usr/bin/env"), &args))
     }
 
-    /// Runs a client that has the user's ticket and nothing else.
+    /// Runs a client that has the user's ticket and no other credentials.
     fn log_in(&self, client: &Path, server: &Server, options: &[&str], command: &str) -> Ran {
         self.log_in_to("127.0.0.1", client, server, options, command)
     }
@@ -104,12 +104,12 @@ impl Stage {
     }
 }
 
-/// What the machine calls itself.
+/// Returns the machine's host name.
 fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// A key table in which any host will do, because clients are told to go to an address.
+/// Accepts any host principal of the key table, because the tests connect to an address.
 const ANY: &str = "GSSAPIStrictAcceptorCheck no";
 
 /// Covers: ssh_config GSSAPIAuthentication; sshd_config GSSAPIAuthentication; sshd_config GSSAPIStrictAcceptorCheck; wire gssapi-with-mic
@@ -122,7 +122,7 @@ fn a_ticket_is_enough_in_each_direction() {
     for (client, server) in
         [(&our("lhssh"), &ours), (&ssh, &ours), (&our("lhssh"), &stage.theirs(&sshd, ANY))]
     {
-        // Ours says how it has logged in as theirs does.
+        // Our client prints the method of its login as OpenSSH's does.
         let ran = stage.log_in(client, server, &["-v"], "id -un").ok("a login with a ticket");
         assert_eq!(ran.text(), format!("{name}\n"));
         assert!(ran.err.contains("using \"gssapi-with-mic\""), "{}", ran.err);
@@ -133,7 +133,7 @@ fn a_ticket_is_enough_in_each_direction() {
         assert!(line.ends_with(&format!("ssh2: {name}@{REALM}")), "{line}");
         assert!(log.contains(&format!("Authorized to {name}, krb5 principal {name}@{REALM} (krb5_kuserok)")));
     }
-    // First of all methods, and without a failure where it does not do.
+    // GSSAPI is the first method, and costs no failure where it cannot work.
     let ran = stage.log_in(&our("lhssh"), &ours, &["-v"], "true").ok("again");
     assert!(!ran.err.contains("Next authentication method: publickey"), "{}", ran.err);
     let ran = stage.log_in(&our("lhssh"), &ours, &["-o", "GSSAPIAuthentication=no"], "true");
@@ -143,7 +143,7 @@ fn a_ticket_is_enough_in_each_direction() {
         "{}",
         ran.err
     );
-    // The name the machine has, which these clients do not use.
+    // Strict checking wants the machine's own name, which these clients do not use.
     let strict = stage.ours("");
     for client in [&our("lhssh"), &ssh] {
         let ran = stage.log_in(client, &strict, &[], "true");
@@ -236,7 +236,7 @@ fn who_may_be_whom_is_for_kerberos_to_say() {
 fn a_host_without_a_key_costs_no_attempt() {
     let Some(stage) = Stage::new("a_host_without_a_key") else { return };
     let Some([ssh]) = peers("a_host_without_a_key", ["ssh"]) else { return };
-    // One failure is too much, and still the key gets its turn.
+    // A single failure would end the login, and still the key is tried.
     let keys =
         format!("MaxAuthTries 1\nGSSAPIAuthentication yes\n{ANY}\nAuthorizedKeysFile .ssh/authorized_keys");
     let config = stage.lab.arg("realm/krb5.conf");
@@ -251,7 +251,7 @@ fn a_host_without_a_key_costs_no_attempt() {
         assert_eq!(ran.text(), "in\n");
         assert!(ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);
     }
-    // A client without a ticket does not even ask.
+    // A client without a ticket does not try the method.
     let bare = stage.lab.sh(&format!(
         "{} KRB5CCNAME=FILE:/none '{}' -v -F none -o GSSAPIAuthentication=yes -o IdentityFile=/none -o BatchMode=yes \
          -o UserKnownHostsFile='{}' -p {} {}@127.0.0.1 true",
@@ -263,7 +263,7 @@ fn a_host_without_a_key_costs_no_attempt() {
     ));
     assert_eq!(bare.code, 255);
     assert!(bare.err.contains("No Kerberos credentials available"), "{}", bare.err);
-    // The user's own choice of methods decides whether it has a turn at all.
+    // PreferredAuthentications can exclude the method.
     let preferred = ["-v", "-o", key, "-o", "PreferredAuthentications=publickey"];
     let ran = stage.log_in(&our("lhssh"), &server, &preferred, "true").ok("by key only");
     assert!(!ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);

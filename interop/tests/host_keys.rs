@@ -5,7 +5,7 @@ use std::process::Command;
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, is_root, me, our, peers, skip};
 
-/// A client of a server whose host keys are looked for in `known` alone.
+/// A client that looks for host keys in `known` alone.
 struct Client<'a> {
     lab: &'a Lab,
     port: u16,
@@ -34,7 +34,7 @@ impl Client<'_> {
         self.lab.run(&our("lhssh"), &args)
     }
 
-    /// Runs a command that takes long enough for whatever goes on beside it.
+    /// Runs a command long enough for background exchanges to finish.
     fn linger(&self, options: &[&str]) -> Ran {
         self.run(options, "sleep 1").ok("lhssh")
     }
@@ -43,7 +43,7 @@ impl Client<'_> {
         format!("[127.0.0.1]:{}", self.port)
     }
 
-    /// What known_hosts would say about a key of the lab.
+    /// Returns the known_hosts line for a key of the lab.
     fn line(&self, key: &str) -> String {
         let public = self.lab.read(&format!("{key}.pub"));
         let mut words = public.split_whitespace();
@@ -56,7 +56,8 @@ impl Client<'_> {
     }
 }
 
-/// The client asks the server to prove its other keys, learns them, and forgets one that the server no longer has.
+/// The client has the server prove its other keys, learns them, and forgets a key that the server no longer
+/// has.
 fn learns_and_forgets(lab: &Lab, port: u16) {
     let client = Client { lab, port };
     lab.run(std::path::Path::new("ssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("gone")])
@@ -135,7 +136,7 @@ fn keys_are_not_learned_where_the_known_one_was_not_vouched_for() {
     lab.write("known", &client.line("host_ed25519"));
     client.linger(&["UpdateHostKeys=no"]);
     client.linger(&["UpdateHostKeys=ask"]);
-    assert_eq!(client.known(), client.line("host_ed25519"), "nobody was there to ask");
+    assert_eq!(client.known(), client.line("host_ed25519"), "no user to confirm");
 }
 
 /// Covers: ssh_config KnownHostsCommand
@@ -197,14 +198,14 @@ fn the_address_of_a_host_is_checked_too() {
     let both = format!("[localhost]:{0},[127.0.0.1]:{0}", server.port);
     assert!(client.known().starts_with(&format!("{both} ssh-ed25519 ")), "{}", client.known());
     assert!(ran.err.contains(&format!("Permanently added '{both}' (ED25519)")), "{}", ran.err);
-    // Known by name alone: the address is added.
+    // Only the name is known: the address is added.
     let name_only = client.known().replace(&both, &format!("[localhost]:{}", server.port));
     lab.write("known", &name_only);
     let ran = by_name(&["StrictHostKeyChecking=yes"]).ok("known by name");
     let address =
         format!("Permanently added the ED25519 host key for IP address '[127.0.0.1]:{}'", server.port);
     assert!(ran.err.contains(&address), "{}", ran.err);
-    // The address belongs to another key.
+    // The address is known with another key.
     let user_key = client.line("user_ed25519");
     lab.write("known", &(name_only + &user_key));
     let ran = by_name(&["StrictHostKeyChecking=yes"]);
@@ -251,7 +252,7 @@ fn a_key_in_any_of_several_revocation_files_is_refused() {
     }
 }
 
-/// A name server for one name, in the network namespace it runs in.
+/// A name server for one name, in its own network namespace.
 const NAME_SERVER: &str = r#"
 import socket, struct, sys
 record, authentic = bytes.fromhex(sys.argv[1]), sys.argv[2] == "secure"

@@ -1,18 +1,18 @@
-//! Host-based authentication: the key of the client's host and the server's files let a user in. Our client, server and helper,
-//! each beside OpenSSH's.
+//! Host-based authentication: the client host's key and the server's files let a user in. Our client, server
+//! and helper, each combined with OpenSSH's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, is_root, open_to_all, our, peers, safe_folder, skip};
 
-/// Keys of the client's host.
+/// Key types of the client's host.
 const KINDS: [&str; 3] = ["ed25519", "rsa", "ecdsa"];
 const RULES: &str = "HostbasedAuthentication yes\nHostbasedUsesNameFromPacketOnly yes\nIgnoreRhosts no\n";
-/// Where Debian has OpenSSH's helper.
+/// Debian's path of OpenSSH's helper.
 const THEIR_HELPER: &str = "/usr/lib/openssh/ssh-keysign";
 
-/// A user on the server, and an `/etc/ssh` for the client's host, which only the client sees.
+/// A user on the server, and an `/etc/ssh` of the client's host that only the client sees.
 struct Place {
     lab: Lab,
     user: TestUser,
@@ -55,7 +55,7 @@ impl Place {
         self.lab.run(Path::new("chown"), &[&owner, path.as_ref()]).ok("chown");
     }
 
-    /// The user's known_hosts: the client's host has these keys.
+    /// Writes the user's known_hosts with these keys of the client's host.
     fn know(&self, kinds: &[&str]) {
         let line = |kind: &&str| format!("localhost {}", self.lab.read(&format!("user_{kind}.pub")));
         let text: String = kinds.iter().map(line).collect();
@@ -112,7 +112,7 @@ fn a_host_vouches_for_its_user() {
     let accepted = accepted.unwrap_or_else(|| panic!("{log}"));
     assert!(accepted.contains(": ED25519 SHA256:") || accepted.contains(": ECDSA SHA256:"), "{accepted}");
     assert!(accepted.ends_with("client user \"root\", client host \"localhost.\""), "{accepted}");
-    // Their helper for our client, and ours for theirs.
+    // OpenSSH's helper for our client, and ours for OpenSSH's.
     if Path::new(THEIR_HELPER).is_file() {
         let folder = safe_folder();
         let alone = folder.path().join("lhssh");
@@ -155,7 +155,7 @@ fn the_server_s_files_decide() {
         (format!("{RULES}IgnoreUserKnownHosts yes\n"), "IgnoreUserKnownHosts"),
         (format!("{RULES}HostbasedAcceptedAlgorithms sk-*\n"), "HostbasedAcceptedAlgorithms"),
         (RULES.replace("HostbasedAuthentication yes\n", ""), "HostbasedAuthentication"),
-        // The resolver is not asked, so that the host is its address, and no line is about that.
+        // The resolver is not used, so that the host's name is its address, for which there is no line.
         (RULES.replace("HostbasedUsesNameFromPacketOnly yes\n", ""), "HostbasedUsesNameFromPacketOnly"),
     ] {
         refused(why, &log_in(Lhsshd::start(&place.lab, &rules).port));
@@ -184,7 +184,7 @@ fn an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word() {
     let (client, helper) = (copy("lhssh"), copy("lhssh-keysign"));
     let server = Lhsshd::start(&place.lab, RULES);
     place.user_file(".shosts", "localhost\n");
-    // The client's files are the user's own.
+    // The client's files must belong to the user.
     for file in ["known_hosts", "user_ed25519"] {
         let path = place.lab.arg(file);
         place.lab.run(Path::new("chown"), &[&place.user.name, &path]).ok("chown");

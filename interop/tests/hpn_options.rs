@@ -1,7 +1,9 @@
-//! HPN-SSH's options about windows and sockets, and our own beside them: what they do, seen from outside the programs.
+//! HPN-SSH's options about windows and sockets, and our own beside them; their effects, seen from outside the
+//! programs.
 //!
-//! What a socket was told is asked of the socket itself, taken out of the running program (`pidfd_getfd`). That races addresses side by
-//! side and what a growing window does are tested beside their code (`client::race`, `connection/tests`).
+//! Socket options are read from the socket itself, copied out of the running program (`pidfd_getfd`).
+//! Parallel connects to several addresses, and the effects of a growing window, are tested beside their code
+//! (`client::race`, `connection/tests`).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -16,7 +18,7 @@ use lh_sys::tuning::{is_multipath, pacing};
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-/// What a connection's socket was told.
+/// Options set on a connection's socket.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     receive_buffer: usize,
@@ -26,7 +28,7 @@ struct Told {
     multipath: bool,
 }
 
-/// The sockets of a process, as this one's own.
+/// Returns copies of a process's sockets.
 fn sockets_of(pid: u32) -> Vec<OwnedFd> {
     let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Vec::new() };
     let Ok(process) = pidfd_open(process, PidfdFlags::empty()) else { return Vec::new() };
@@ -36,7 +38,7 @@ fn sockets_of(pid: u32) -> Vec<OwnedFd> {
     taken.filter(|fd| lh_sys::socket::is_internet(fd)).collect()
 }
 
-/// The connection between a running client and a server, from either side.
+/// The connection between a running client and a server, seen from either end.
 struct Connection<'a> {
     client: &'a Tunnel,
     server: &'a Lhsshd,
@@ -74,7 +76,7 @@ fn arguments(lab: &Lab, port: u16, options: &[&str], host: &str) -> Vec<String> 
     args
 }
 
-/// A client that does nothing, as soon as it has logged in.
+/// Starts a client that stays idle, and waits for its login.
 fn connected(lab: &Lab, server: &Lhsshd, options: &[&str]) -> Tunnel {
     let before = server.log().matches("User child is on pid").count();
     let tunnel = Tunnel::start(
@@ -93,7 +95,7 @@ fn run(lab: &Lab, port: u16, options: &[&str], command: &str) -> Ran {
     Ran { err: ran.err.replace('\r', ""), ..ran }
 }
 
-/// Waits for what a socket was told: some of it comes after the login.
+/// Waits until a socket's options are as wanted: some are set after the login.
 fn wait_for(what: &str, get: impl Fn() -> Option<Told>, wanted: impl Fn(&Told) -> bool) -> Told {
     let mut last = None;
     eventually(what, || {
@@ -127,7 +129,7 @@ fn a_client_tells_its_socket_what_the_configuration_says() {
     let client = connected(&lab, &server, &options);
     wait_for("-o", || Connection { client: &client, server: &server }.at_client(), is_told);
 
-    // From a file, for one host and not for another.
+    // From a file, for one host only.
     for (host, is_there) in [("127.0.0.1", true), ("127.0.0.2", false)] {
         lab.write("config", &format!("Match host {host}\n{BOTH}"));
         let mut args = arguments(&lab, server.port, &["-N"], "127.0.0.1");
@@ -151,7 +153,7 @@ fn a_server_tells_each_connection_what_its_rules_say() {
     let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("rules.conf")));
     let client = connected(&lab, &server, &[]);
     let connection = Connection { client: &client, server: &server };
-    // Which mark it bears depends on the session, and there is none yet.
+    // The DSCP mark depends on the session, and there is none yet.
     let wanted = |told: &Told| is_told(&Told { tos: 0x28, congestion: told.congestion.clone(), ..*told });
     wait_for("Match User", || connection.at_server(), wanted);
 
@@ -162,7 +164,7 @@ fn a_server_tells_each_connection_what_its_rules_say() {
     let told = wait_for("another address", || connection.at_server(), |_| true);
     assert!(told.pacing.is_none() && told.receive_buffer != 192 << 10, "{told:?}");
 
-    // With a session: the second mark of IPQoS is for those without a terminal.
+    // With a session: the second value of IPQoS is for sessions without a terminal.
     let server = Lhsshd::start(&lab, "IPQoS af21 af11");
     let args = arguments(&lab, server.port, &[], "127.0.0.1");
     let client = Tunnel::start(&lab, &our("lhssh"), &[&args[..], &["sleep 100".to_owned()]].concat());
@@ -198,7 +200,7 @@ fn multipath_tcp_on_both_ends_or_on_one() {
             let connection = Connection { client: &client, server: &server };
             let told = wait_for("client", || connection.at_client(), |_| true);
             assert_eq!(told.multipath, client_says == "yes", "server {server_says}");
-            // What was accepted is what came: without the other end's wish it is plain TCP.
+            // The server listens with MPTCP, but a client without it gets plain TCP.
             let told = wait_for("server", || connection.at_server(), |_| true);
             assert_eq!(
                 told.multipath,
@@ -209,7 +211,7 @@ fn multipath_tcp_on_both_ends_or_on_one() {
     }
 }
 
-/// A listener that answers nobody: its queue is full, and the kernel drops what else comes.
+/// A listener that accepts no connection: its queue is full, and the kernel drops further ones.
 struct BlackHole {
     _listener: OwnedFd,
     _queued: Vec<OwnedFd>,
@@ -242,7 +244,7 @@ fn an_address_that_is_silent_does_not_hold_up_one_that_answers() {
     let server = Lhsshd::start(&lab, "");
     let silent = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], server.port));
     let Some(_hole) = BlackHole::at(silent) else { return skip(test, "no IPv6") };
-    // A name with both addresses, for one program alone.
+    // A name with both addresses, for this program alone.
     lab.write("hosts", "::1 both-families\n127.0.0.1 both-families\n");
     let alone = format!("mount --bind '{}' /etc/hosts && exec \"$@\"", lab.arg("hosts"));
     let inside = |program: &Path, args: &[String]| {
@@ -260,16 +262,16 @@ fn an_address_that_is_silent_does_not_hold_up_one_that_answers() {
         args.push("echo through".to_owned());
         inside(&our("lhssh"), &args)
     };
-    // No time limit: without the race this waits for minutes.
+    // No time limit: without parallel attempts this waits for minutes.
     let ran = ssh(&["-o", "HappyEyes=yes", "-o", "HappyDelay=40"]).ok("HappyEyes");
     assert_eq!(ran.text(), "through\n");
     let first = ran.err.find("Connecting to both-families [::1]").expect("the first address");
     let second = ran.err.find("Connecting to both-families [127.0.0.1]").expect("the second address");
     assert!(first < second && !ran.err.contains("connect to address"), "{}", ran.err);
-    // One after the other, the first has to fail.
+    // Without HappyEyes, the first address must fail before the second is tried.
     let ran = ssh(&["-o", "ConnectTimeout=1"]).ok("one after the other");
     assert!(ran.err.contains("connect to address ::1"), "{}", ran.err);
-    // A head start that is longer than the time limit does not make it fail.
+    // A head start longer than the time limit does not make the connection fail.
     let ran = ssh(&["-o", "HappyEyes=yes", "-o", "HappyDelay=60000", "-o", "ConnectTimeout=1"])
         .ok("long head start");
     assert!(ran.err.contains("connect to address ::1"), "{}", ran.err);
@@ -289,13 +291,13 @@ fn another_port_is_tried_where_that_is_asked_for() {
     assert_eq!(ran.err, format!("{refused}Falling back to port {}.\n", server.port));
     let ran = run(&lab, closed, &["-q", "-o", &other], "echo there").ok("-q");
     assert_eq!(ran.err, "");
-    // What answers at once is not left for another port.
+    // A port that answers is not abandoned for the fallback.
     let ran = run(&lab, server.port, &["-o", &format!("FallbackPort={closed}")], "true").ok("not needed");
     assert_eq!(ran.err, "");
     for options in [
         &[][..],
         &["-o", &other, "-o", "Fallback=no"],
-        // HPN-SSH goes round for ever here.
+        // HPN-SSH loops for ever here.
         &["-o", &format!("FallbackPort={closed}")],
     ] {
         let ran = run(&lab, closed, options, "true");
@@ -309,7 +311,7 @@ fn another_port_is_tried_where_that_is_asked_for() {
     assert_eq!((ran.code, ran.err), (255, both));
 }
 
-/// Configurations about windows, and the window that a channel begins with.
+/// Window configurations, and the initial window of a channel for each.
 const WINDOWS: &[(&[&str], u64)] = &[
     (&[], 2 << 20),
     (&["TcpRcvBufPoll no"], 2 << 20),
@@ -347,7 +349,7 @@ fn a_server_grants_the_windows_that_were_configured() {
     }
 }
 
-/// A server of asyncssh's; killed when dropped.
+/// An asyncssh server; killed when dropped.
 struct Asyncssh(Child);
 
 impl Drop for Asyncssh {
@@ -378,7 +380,7 @@ fn a_client_grants_the_windows_that_were_configured() {
     }
 }
 
-/// What HPN-SSH has removed, and what was never more than a note, is taken and does no harm.
+/// Options that HPN-SSH has removed, and those that never had an effect, are accepted.
 ///
 /// Covers: ssh_config HPNBufferLimit; sshd_config HPNBufferLimit
 #[test]

@@ -1,6 +1,6 @@
-//! HPN-SSH is right with packets of up to 32,896 bytes and no longer ones: what goes beyond its key stream
-//! arrives corrupted, with a tag that is right. `peers/hpn_packets.py` has its identification and its limits
-//! and fails where they are not kept, in both roles.
+//! HPN-SSH handles packets of up to 32,896 bytes; data beyond its key stream arrive corrupted, with a valid
+//! tag. `peers/hpn_packets.py` uses HPN-SSH's identification and limits, and fails where they are exceeded,
+//! in both roles.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use lh_wire::msg::{self, Rest};
 
 const PYTHON: &str = "/usr/bin/python3";
 const MIB: u64 = 1 << 20;
-/// Data in a channel packet, bytes.
+/// Largest data in a channel packet, bytes.
 const MOST: u64 = 32 << 10;
 
 fn script() -> PathBuf {
@@ -31,7 +31,7 @@ fn has_asyncssh(test: &str, lab: &Lab) -> bool {
     there
 }
 
-/// Nothing was too long, and packets as long as allowed have come.
+/// Checks that no packet was too long, and that packets of the largest allowed size came.
 fn assert_limits_kept(lab: &Lab, what: &str) {
     let failed = std::fs::read_to_string(lab.path("hpn.failed")).unwrap_or_default();
     assert!(failed.is_empty(), "{what}: {failed}");
@@ -79,7 +79,7 @@ fn an_hpn_client_gets_and_sends_short_packets() {
         return;
     }
     let server = Lhsshd::start(&lab, "");
-    // The second is known by the cipher that it offers.
+    // The second version is recognised by the cipher that it offers.
     for version in ["OpenSSH_10.2p1_hpn18.8.0", "OpenSSH_10.2p1"] {
         let (script, port, user) = (script(), server.port_arg(), me());
         let version = format!("HPN_VERSION={version}");
@@ -108,13 +108,13 @@ fn client(lab: &Lab, port: u16, words: &[&str]) -> Command {
     command
 }
 
-/// How our client comes to its connection.
+/// How our client gets its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Alone,
-    /// By a master's descriptors.
+    /// As a mux client that passes its descriptors to a master.
     Shared,
-    /// Speaking for its channels itself.
+    /// As a mux client in proxy mode, which speaks SSH itself.
     Proxy,
 }
 
@@ -152,14 +152,14 @@ fn check_channel(lab: &Lab, port: u16, carrier: Carrier, way: Way, how: How) {
     };
     let (program, beside) =
         if route.is_program() { (Some(child), None) } else { (None, Some(Running(child))) };
-    // Keys are renewed twice on the way.
+    // The connection rekeys twice during the transfer.
     let mut flow = route.flow(program);
     flow.pass(3 * MIB);
     drop(beside);
     assert_limits_kept_by_sender(lab, &what, way);
 }
 
-/// Like [`assert_limits_kept`]; where data came to us only the first half counts.
+/// Like [`assert_limits_kept`]; for data sent to us it expects no packet of the largest size.
 fn assert_limits_kept_by_sender(lab: &Lab, what: &str, way: Way) {
     match way {
         Way::Up => assert_limits_kept(lab, what),
@@ -221,7 +221,7 @@ fn copies_with_an_hpn_server_have_short_packets() {
     assert_limits_kept(&lab, "copies");
 }
 
-/// A request that is longer than HPN-SSH's key stream would arrive as another command: it is not sent.
+/// A request longer than HPN-SSH's key stream would arrive as another command, so it is not sent.
 #[test]
 fn a_command_too_long_for_hpn_is_refused() {
     let lab = Lab::new();
@@ -241,7 +241,7 @@ fn a_command_too_long_for_hpn_is_refused() {
     assert!(!lab.path("hpn.failed").exists());
 }
 
-/// Messages to and from a master, each behind its length.
+/// Messages to and from a master, each after its length.
 struct MuxLine(UnixStream);
 
 impl MuxLine {
@@ -250,7 +250,7 @@ impl MuxLine {
         self.0.write_all(&[&length[..], body].concat()).unwrap();
     }
 
-    /// Behind the byte that says that there is no padding.
+    /// Sends an SSH message after the byte for the length of its padding, 0.
     fn put_packet<'a>(&mut self, message: &impl Message<'a>) {
         self.put(&[vec![0], message.to_payload()].concat());
     }
@@ -264,8 +264,8 @@ impl MuxLine {
     }
 }
 
-/// What a client in proxy mode and the server announce to each other passes a master of ours with packets
-/// that everybody takes: neither end knows the other.
+/// In proxy mode, client and server announce packet sizes to each other without knowing whom the master
+/// connects them to. Our master replaces them with sizes that every peer handles.
 ///
 /// Covers: ssh -O proxy; wire mux
 #[test]
@@ -274,12 +274,12 @@ fn a_master_passes_on_short_packets_only() {
     let server = Lhsshd::start(&lab, "");
     let _master = start_master(&our("lhssh"), &lab, server.port);
     let mut line = MuxLine(UnixStream::connect(lab.path("ctl")).unwrap());
-    // Hello, version 4; then the request for proxy mode, with its number.
+    // HELLO, version 4; then the request for proxy mode, with its number.
     line.put(&[0, 0, 0, 1, 0, 0, 0, 4]);
     line.put(&[0x10, 0, 0, 0x0F, 0, 0, 0, 9]);
     assert_eq!(line.get()[..4], [0, 0, 0, 1], "hello");
     assert_eq!(line.get()[..4], [0x80, 0, 0, 0x0F], "proxy mode");
-    // The master's server is Longhaul, which has 64 KiB for it; this client would take 128.
+    // The master's server is Longhaul, which accepts 64 KiB; this client would accept 128.
     line.put_packet(&msg::ChannelOpen::new(b"session", 5, 1 << 20, 1 << 17, Rest(b"")));
     let answer = line.get();
     let accepted = msg::ChannelOpenConfirmation::decode(&answer[1..]).unwrap();

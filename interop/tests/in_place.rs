@@ -1,4 +1,5 @@
-//! Servers that let nobody rename, make other names or compare, and folders that take files and show nothing: files come in place.
+//! Servers that refuse renames, temporary names or checksums, and directories that accept files but cannot be
+//! listed: files are written in place.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -7,7 +8,7 @@ use lh_interop::{
     Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, our, peers, sftp_servers, skip,
 };
 
-/// What a server is told, and whether it lets somebody rename.
+/// The server's configuration, and whether it permits renames.
 const RULES: [(&str, bool); 6] = [
     ("-p open,close,write,realpath,stat,lstat", false),
     ("-P rename,posix-rename", false),
@@ -17,7 +18,7 @@ const RULES: [(&str, bool); 6] = [
     ("-P fsetstat,setstat,limits,fsync", true),
 ];
 
-/// Copies `from` to `to` with `lhscp` or `lhsftp`, telling what is decided.
+/// Copies `from` to `to` with `lhscp` or `lhsftp`, with messages about its decisions.
 fn upload(lab: &Lab, port: u16, program: &str, user: &str, from: &str, to: &str) -> Ran {
     let mut args = lab.client_options();
     args.extend(["-P".to_owned(), port.to_string(), "-v".to_owned()]);
@@ -46,7 +47,7 @@ fn a_server_that_refuses_some_requests_still_gets_its_files() {
                 let what = format!("{program} {file} to {} {rule}", server_program.display());
                 lab.sh("rm -rf to; mkdir to").ok("a folder");
                 let copy = lab.arg("to/copy");
-                // Where nothing is, and over what is there.
+                // First as a new file, then over the existing one.
                 for _ in 0..2 {
                     let ran = upload(&lab, server.port, program, &me(), file, &copy).ok(&what);
                     assert_same_file(&lab.path(file), &lab.path("to/copy"));
@@ -75,7 +76,7 @@ fn the_message_about_it_is_for_those_who_ask() {
 #[test]
 fn a_drop_box_takes_files_that_nobody_may_see() {
     if !is_root() {
-        return skip("a drop box", "only root can make a folder of somebody else's");
+        return skip("a drop box", "only root can make another user's directory");
     }
     let Some([_]) = peers("a drop box", ["su"]) else { return };
     let lab = Lab::new();
@@ -84,7 +85,7 @@ fn a_drop_box_takes_files_that_nobody_may_see() {
     let user = TestUser::new(&lab);
     let server = Lhsshd::start(&lab, "AuthorizedKeysFile .ssh/authorized_keys");
     fs::create_dir(lab.path("box")).unwrap();
-    // Names can be made, not listed; with the sticky bit nobody else's be replaced.
+    // Files can be created, but not listed; with the sticky bit other users' files cannot be replaced.
     for mode in [0o733, 0o1733] {
         fs::set_permissions(lab.path("box"), fs::Permissions::from_mode(mode)).unwrap();
         for (program, file) in [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")]
@@ -96,12 +97,12 @@ fn a_drop_box_takes_files_that_nobody_may_see() {
                     .ok(&format!("{program} {file} {mode:o}"));
                 assert_same_file(&lab.path(file), &copy);
             }
-            // What is root's and may be written by all is written to, and stays root's.
+            // A file of root's that all may write is overwritten, and stays root's.
             let roots = lab.path("box/of-root");
             fs::write(&roots, "old").unwrap();
             fs::set_permissions(&roots, fs::Permissions::from_mode(0o666)).unwrap();
             let to = roots.display().to_string();
-            upload(&lab, server.port, program, &user.name, file, &to).ok("over what is somebody else's");
+            upload(&lab, server.port, program, &user.name, file, &to).ok("over another user's file");
             assert_same_file(&lab.path(file), &roots);
             assert_eq!(fs::metadata(&roots).unwrap().uid(), 0);
         }

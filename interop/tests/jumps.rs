@@ -1,5 +1,5 @@
-//! Jump hosts: chains of our server and OpenSSH's, for our client and OpenSSH's. Each hop has its own host keys and lets in a key of its
-//! own.
+//! Jump hosts: chains of our server and OpenSSH's, for our client and OpenSSH's. Each hop has its own host
+//! keys and accepts its own user key.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use lh_interop::process::below;
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
 
-/// Three hosts, `one` to `three`, and the client's files in the first one's lab.
+/// Three hosts, `one` to `three`; the client's files are in the lab of the first.
 struct Chain {
     labs: [Lab; 3],
     servers: (Lhsshd, Option<Inetd>, Lhsshd),
 }
 
 impl Chain {
-    /// The one in the middle is OpenSSH's where that is installed.
+    /// Starts the chain. The host in the middle is OpenSSH's where that is installed.
     fn new(test: &str) -> Self {
         let labs = [Lab::new(), Lab::new(), Lab::new()];
         let first = Lhsshd::start(&labs[0], "");
@@ -37,7 +37,8 @@ impl Chain {
         if self.servers.1.is_some() { "one,two" } else { "one" }
     }
 
-    /// Runs a client whose configuration knows the hosts; `more` is added to what it says of the last.
+    /// Returns the arguments of a client whose configuration knows the hosts; `more` is added to the last
+    /// host's block.
     fn args(&self, more: &str, given: &[&str]) -> Vec<String> {
         let lab = &self.labs[0];
         let mut text = format!(
@@ -60,11 +61,11 @@ impl Chain {
     }
 }
 
-/// With our client and with OpenSSH's.
+/// Runs `check` with our client and with OpenSSH's.
 fn each_client(test: &str, check: impl Fn(&Chain, &Path)) {
     let chain = Chain::new(test);
     check(&chain, &our("lhssh"));
-    // It starts itself once more for each hop, by the name it was started with.
+    // OpenSSH's client starts itself for each hop, by the name it was started with.
     if let Some([ssh]) = peers(test, ["ssh"]) {
         check(&chain, &ssh);
     }
@@ -76,7 +77,7 @@ fn each_hop_is_logged_in_to_as_its_own_host() {
     each_client("each_hop", |chain, client| {
         let ran = chain.run(client, "", &["-J", chain.hops(), "three", "echo $SSH_CONNECTION"]).ok("-J");
         assert!(ran.text().trim().ends_with(&format!(" 127.0.0.1 {}", chain.ports()[2])), "{}", ran.text());
-        // The same from the configuration, with bulk and a forward.
+        // The chain from the configuration, with bulk data and a forward.
         let jump = format!("ProxyJump {}", chain.hops());
         let data: Vec<u8> = (0..2_000_000_u32).flat_map(u32::to_le_bytes).collect();
         std::fs::write(chain.labs[0].path("bulk"), &data).unwrap();
@@ -95,7 +96,7 @@ fn each_hop_is_logged_in_to_as_its_own_host() {
         let helpers = below(tunnel.id());
         tunnel.kill().unwrap();
         tunnel.wait().unwrap();
-        eventually("whoever served the hops ends with the client", || {
+        eventually("the hops' servers end with the client", || {
             helpers.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
         });
     });
@@ -113,7 +114,7 @@ fn a_hop_that_is_not_who_it_should_be_ends_the_chain() {
             .enumerate()
             .filter(|(index, _)| *index != 1 || chain.servers.1.is_some())
         {
-            // Somebody else's keys under its name.
+            // Another host's keys under its name.
             let other = chain.labs[(index + 1) % 3].read("host_ed25519.pub");
             let at = format!("[127.0.0.1]:{} ", chain.ports()[index]);
             let changed: Vec<String> = known
@@ -128,11 +129,11 @@ fn a_hop_that_is_not_who_it_should_be_ends_the_chain() {
             assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{name}: {}", ran.err);
             assert!(ran.err.contains("Host key verification failed."), "{name}: {}", ran.err);
             if index < 2 {
-                assert_eq!(connections(), before, "nobody came so far");
+                assert_eq!(connections(), before, "no connection got this far");
             }
         }
         lab.write("known", &known);
-        // A key that counts at the next host does not count at this one.
+        // A key that the next host accepts is refused by this one.
         for (index, name) in [(0, "one"), (2, "three")] {
             let authorized = chain.labs[index].read("authorized_keys");
             chain.labs[index].write("authorized_keys", &chain.labs[1].read("authorized_keys"));
@@ -148,7 +149,7 @@ fn a_hop_that_is_not_who_it_should_be_ends_the_chain() {
     });
 }
 
-/// A file may name such hops, as with OpenSSH, but nothing connects through them.
+/// A configuration may name such hops, as with OpenSSH, but no connection uses them.
 ///
 /// Covers: ssh_config ProxyJump
 #[test]

@@ -1,4 +1,4 @@
-//! `lhssh-keyscan` beside ssh-keyscan: same lines, and nobody stops it.
+//! `lhssh-keyscan` compared with ssh-keyscan: equal lines, and no server can stop it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -33,7 +33,7 @@ fn lines_are_those_of_ssh_keyscan() {
         .map(|key| format!("HostCertificate {}\n", lab.arg(&format!("{key}-cert.pub"))))
         .concat();
     let theirs = Inetd::openssh(&lab, &sshd, &config);
-    // Scans look like guessing: they connect often and never log in.
+    // Scans look like attacks: they connect often and never log in.
     let ours = Lhsshd::start(&lab, "MaxStartups 100\nPerSourcePenalties no");
     lab.write("hosts", "127.0.0.1 Name,127.0.0.1  # a comment\n\nlocalhost\n");
     for port in [theirs.port_arg(), ours.port_arg()] {
@@ -57,7 +57,7 @@ fn lines_are_those_of_ssh_keyscan() {
     let (expected, found) = (lab.run(&keyscan, &args), scan(&lab, &args));
     assert_eq!(sorted(&found.text()), sorted(&expected.text()), "{}", found.err);
     assert_eq!(found.text().lines().count(), 2);
-    // Not every ssh-keyscan has this one.
+    // Not every ssh-keyscan has -q.
     let quiet = scan(&lab, &["-q", "-t", "rsa", "-p", &port, "127.0.0.1"]).ok("-q");
     assert_eq!((quiet.text().lines().count(), quiet.err.as_str()), (1, ""));
     assert_eq!(scan(&lab, &["-6", "-p", &port, "127.0.0.1"]).code, 1, "no IPv6 address");
@@ -82,15 +82,15 @@ fn hashed_names_are_found_again() {
     assert_eq!(scan(&lab, &["-D", "-O", "hashalg=md5", "127.0.0.1"]).code, 255);
 }
 
-/// A host that refuses, one that says nothing, one that talks nonsense, one that hangs up, and a name that nobody knows: the good one
-/// among them is found.
+/// A host that refuses, one that stays silent, one that sends garbage, one that closes, and an unknown name:
+/// the working host among them is found.
 ///
 /// Covers: ssh-keyscan -T; ssh-keyscan -v
 #[test]
 fn broken_servers_stop_nothing() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "PerSourcePenalties no");
-    // All must be at one port: addresses differ.
+    // All listen on one port of different addresses.
     let at = |ip: &str| TcpListener::bind((ip, server.port)).unwrap();
     let silent = at("127.0.0.2");
     let (nonsense, hangup) = (at("127.0.0.3"), at("127.0.0.4"));
@@ -108,17 +108,17 @@ fn broken_servers_stop_nothing() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(ran.text().lines().count(), 3, "{}", ran.text());
     assert!(ran.err.contains("connect (`127.0.0.5'): Connection refused"), "{}", ran.err);
-    // Depends on whether our first line was on its way.
+    // Which message appears depends on whether our first line was on its way.
     let hung_up =
         ["127.0.0.4: Connection closed by remote host", "read (127.0.0.4): Connection reset by peer"];
     assert!(hung_up.iter().any(|line| ran.err.contains(line)), "{}", ran.err);
     assert!(ran.err.contains("getaddrinfo no-such-host.invalid: "), "{}", ran.err);
     assert!(ran.err.contains(&format!("# 127.0.0.1:{port} SSH-2.0-Longhaul")), "{}", ran.err);
     // Nothing found is a failure.
-    let nobody = scan(&lab, &["-T", "1", "-t", "ed25519", "-p", &port, "127.0.0.2", "127.0.0.5"]);
-    assert_eq!((nobody.code, nobody.text().as_str()), (1, ""));
+    let none = scan(&lab, &["-T", "1", "-t", "ed25519", "-p", &port, "127.0.0.2", "127.0.0.5"]);
+    assert_eq!((none.code, none.text().as_str()), (1, ""));
     drop(silent);
-    // A range is asked address by address.
+    // A range is scanned address by address.
     let range = scan(&lab, &["-T", "1", "-q", "-t", "ed25519", "-p", &port, "127.0.0.0/29"]);
     assert_eq!(range.text().lines().count(), 1, "{}", range.text());
 }

@@ -1,4 +1,5 @@
-//! What old equipment needs: never offered by itself, and working with everybody once a configuration names it.
+//! Algorithms for old equipment: never offered by default, and usable with every peer once a configuration
+//! names them.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -17,7 +18,7 @@ const MACS: &[&str] = &[
 const KEX: &[&str] =
     &["diffie-hellman-group1-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"];
 
-/// Every suite, then the rest with one cipher.
+/// Returns every cipher with every MAC, then the other algorithms with one cipher.
 fn choices() -> Vec<Vec<String>> {
     let mut choices = Vec::new();
     for cipher in CIPHERS {
@@ -31,7 +32,7 @@ fn choices() -> Vec<Vec<String>> {
     choices
 }
 
-/// Lines with which a server takes all of them.
+/// Returns configuration lines with which a server accepts all of them.
 fn everything() -> String {
     format!(
         "Ciphers +{}\nMACs +{}\nKexAlgorithms +{}\nHostKeyAlgorithms +ssh-rsa\nPubkeyAcceptedAlgorithms +ssh-rsa\n\
@@ -98,7 +99,7 @@ fn sha1_signatures_of_users_where_both_sides_name_them() {
     let log_in = |client: &std::path::Path, port: u16| {
         let mut args = vec!["-o".to_owned(), format!("IdentityFile={}", lab.arg("user_rsa"))];
         args.extend(["-o".to_owned(), "PubkeyAcceptedAlgorithms=ssh-rsa".to_owned()]);
-        // The lab's options name another identity, which this list leaves out.
+        // The lab's options name another identity, which this list excludes.
         args.extend(lab.client_options());
         args.extend(["-p".into(), port.to_string(), format!("{}@127.0.0.1", me()), "echo in".into()]);
         lab.run(client, &args)
@@ -114,7 +115,8 @@ fn sha1_signatures_of_users_where_both_sides_name_them() {
     }
 }
 
-/// dropbear's server has `ssh-rsa` and, built as Debian builds it, `diffie-hellman-group14-sha1` and `hmac-sha1`.
+/// dropbear's server has `ssh-rsa` and, built as Debian builds it, `diffie-hellman-group14-sha1` and
+/// `hmac-sha1`.
 #[test]
 fn our_client_with_dropbear_s_server() {
     let Some([dropbear, convert]) = peers("legacy_dropbear", ["dropbear", "dropbearconvert"]) else { return };
@@ -141,11 +143,11 @@ fn our_client_with_dropbear_s_server() {
     let identity = format!("IdentityFile={}", lab.arg("user_rsa"));
     let signed = log_in(&[&identity, "PubkeyAcceptedAlgorithms=ssh-rsa"]);
     assert_eq!(signed.ok("ssh-rsa signature").text(), "in\n");
-    // Not in every build: then the server says so, and it is no fault of ours.
+    // Some builds lack the algorithm; dropbear then reports it, which is no fault of ours.
     for option in ["KexAlgorithms=diffie-hellman-group14-sha1", "Ciphers=aes128-cbc", "Ciphers=3des-cbc"] {
         let ran = log_in(&[option, "MACs=hmac-sha1"]);
         if ran.code == 255 && ran.err.contains("Unable to negotiate with ") {
-            eprintln!("SKIPPED {option}: this dropbear has it not");
+            eprintln!("SKIPPED {option}: this dropbear lacks it");
         } else {
             assert_eq!(ran.ok(option).text(), "in\n");
         }
@@ -202,7 +204,7 @@ fn queries_list_what_openssh_lists() {
     ] {
         let theirs = lab.run(&ssh, &["-Q", query]).ok(query).text();
         let ours = lab.run(&our("lhssh"), &["-Q", query]).ok(query).text();
-        // DSA went with OpenSSH 10; signatures of browsers' keys can be told apart by their name.
+        // OpenSSH 10 dropped DSA; webauthn signature names are left out.
         let theirs: Vec<&str> =
             theirs.lines().filter(|name| !name.contains("-dss") && !name.starts_with("webauthn-")).collect();
         let common: Vec<&str> = ours.lines().filter(|name| theirs.contains(name)).collect();

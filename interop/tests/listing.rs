@@ -1,4 +1,4 @@
-//! `ls` in a directory of many: how much is asked for, and what is shown.
+//! `ls` in a large directory: number of requests, and output.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use lh_interop::{Lab, Ran, find, our, skip};
 
 const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
 
-/// `lhsftp -b` with a server that runs here and writes what it is asked to standard error.
+/// Runs `lhsftp -b` with a local server that logs its requests to standard error.
 fn batch(lab: &Lab, server: &str, script: &str) -> Ran {
     lab.write("script", script);
     let server = format!("{server} -e -l DEBUG3");
@@ -21,7 +21,7 @@ fn make_entries(lab: &Lab, count: usize) {
     fs::write(lab.path("many/.77.dat"), b"").unwrap();
 }
 
-/// What a command shows: not the prompts.
+/// Returns the output of the commands without prompts.
 fn shown(ran: &Ran) -> Vec<String> {
     ran.text()
         .lines()
@@ -47,7 +47,7 @@ fn openssh_s_server_is_not_asked_for_each_entry() {
     assert_eq!(names.len(), 100, "{names:?}");
     assert_eq!((names[0].as_str(), names[99].as_str()), ("many/000077.dat", "many/009977.dat"));
     assert_eq!(lines_with(&ran, "lstat name"), 0, "attributes came with the listing");
-    // In bulk, too: what matched is fetched without a question about each.
+    // Bulk commands too fetch matching files without a request about each.
     let ran = batch(&lab, SFTP_SERVER, "lmkdir got\nget many/*77.dat got\n");
     assert_eq!(fs::read_dir(lab.path("got")).unwrap().count(), 100);
     assert_eq!(lines_with(&ran, "lstat name") + lines_with(&ran, ": stat name"), 0);
@@ -71,14 +71,14 @@ fn our_server_matches_by_itself() {
         let ran = batch(&lab, &server, &format!("{command}\n"));
         assert_eq!(shown(&ran).len(), count, "{command}");
         assert_eq!(lines_with(&ran, ": list-dir"), 1, "{command}");
-        // What was named without a pattern, and what alone matches one, is looked at once: it may be a directory.
+        // A name without a pattern, or a single match, is checked with one request: it may be a directory.
         let looked_at = usize::from(!command.contains('*') || count == 1);
         assert_eq!(lines_with(&ran, ": opendir") + lines_with(&ran, "stat name"), looked_at, "{command}");
-        // Names alone are all in one answer.
+        // Names without attributes fit into one reply.
         let more = count > 100 && command.contains(" -l");
         assert_eq!(lines_with(&ran, ": readdir") > 0, more, "{command}");
     }
-    // One match that is a directory is listed itself, in order of arrival too.
+    // A single match that is a directory is listed itself, also unsorted.
     let ran = batch(&lab, &server, "ls -1f ma*\n");
     assert_eq!(shown(&ran).len(), 10_000);
     assert!(shown(&ran).iter().all(|name| name.starts_with("many/")));

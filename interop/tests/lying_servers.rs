@@ -1,7 +1,8 @@
-//! Copies to and from servers that lie: what is right arrives, or a message names the file and the status says so.
+//! Copies to and from faulty servers: the data arrive intact, or a message names the file and the exit status
+//! is not 0.
 //!
-//! Over the pipes of `-D`, and over SSH where several channels matter. What a server does is in `lh_interop::lying`; what can be
-//! expected of a copy is in [`expected`].
+//! They run over the pipes of `-D`, and over SSH where several channels matter. `lh_interop::lying`
+//! implements the faults; [`expected`] says what a copy must achieve with each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,27 +10,27 @@ use std::path::{Path, PathBuf};
 use lh_interop::lying::Lie;
 use lh_interop::{Lab, Lhsshd, Ran, make_blob, our};
 
-/// What a copy comes to.
+/// Expected result of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// Everything is right, and the status 0.
+    /// The copy is right, and the status is 0.
     Right,
-    /// It is right, or the status is not 0.
+    /// The copy is right, or the status is not 0.
     RightOrTold,
-    /// What only reading back shows: told with `--verify`.
+    /// The fault shows only when data are read back: reported with `--verify`.
     ToldByVerify,
-    /// All data are right, and the status 1 where more was to be kept than data.
+    /// All data are right; the status is 1 if more than data was to be kept.
     DataRight,
 }
 
 use Expected::{DataRight, Right, RightOrTold, ToldByVerify};
 
-/// Of an upload and a download.
+/// Expected results of an upload and a download.
 fn expected(lie: Lie) -> (Expected, Expected) {
     match lie {
         Lie::ReusedHandles | Lie::OneHandle => (Right, Right),
         Lie::OutOfOrder | Lie::DropsRequests | Lie::CutsWriteOnly | Lie::ShortReads => (Right, Right),
-        // An upload is all that asks for what is not served.
+        // Only an upload sends requests larger than the server handles.
         Lie::LimitsNotKept => (RightOrTold, Right),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
@@ -47,7 +48,7 @@ fn expected(lie: Lie) -> (Expected, Expected) {
     }
 }
 
-/// A server with its lies, as a program without arguments.
+/// Writes a program without arguments that starts a server with these faults.
 fn liar(lab: &Lab, lies: &[Lie]) -> String {
     let words: Vec<String> = lies.iter().map(|lie| lie.word()).collect();
     let name = format!("liar-{}", words.join("-"));
@@ -59,7 +60,7 @@ fn liar(lab: &Lab, lies: &[Lie]) -> String {
     lab.arg(&name)
 }
 
-/// `small`, `big` and `mixed`: what is copied.
+/// Makes the trees to copy: `small`, `big` and `mixed`.
 fn make_sources(lab: &Lab) {
     let sources = [("small", &[0, 1, 700, 1_500, 4_096, 20_000, 33_000, 40_001][..]), ("big", &[900_000])];
     for (tree, sizes) in sources {
@@ -90,7 +91,7 @@ fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// The files that are not what they should be; with nothing but whole files, unless `unfinished`.
+/// Returns the files of `from` that `to` lacks or has with other data.
 fn wrong(from: &Path, to: &Path) -> Vec<PathBuf> {
     let (from_files, to_files) = (files(from), files(to));
     let twin = |path: &Path| to.join(path.strip_prefix(from).unwrap());
@@ -110,7 +111,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Copies, and holds what came of it against what is expected.
+    /// Copies, and compares the result with what is expected.
     fn check(&self, copy: impl FnOnce(&str, &str) -> Ran) {
         let Self { lab, lie, upload, tree, flags } = *self;
         let to = lab.path("to");
@@ -142,7 +143,7 @@ impl Case<'_> {
     }
 }
 
-/// All trees in both directions with all flags, over pipes.
+/// Copies all trees in both directions with all flags, over pipes.
 fn over_pipes(lies: &[Lie]) {
     let lab = Lab::new();
     make_sources(&lab);
@@ -222,7 +223,7 @@ fn verify_finds_swapped_contents_and_wrong_names() {
     over_pipes(&[Lie::Swapped, Lie::WrongNames, Lie::MixedReads]);
 }
 
-/// Each of these is found for certain: a check that finds nothing would pass above.
+/// These faults are always found; the tests above would also pass with a check that finds nothing.
 #[test]
 fn planted_lies_are_told_with_the_name_of_the_file() {
     let lab = Lab::new();

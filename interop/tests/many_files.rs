@@ -1,4 +1,4 @@
-//! Trees of many small files: to and from every server, and by what a Longhaul server offers for them.
+//! Trees of many small files: with every server, and with our server's batch extensions.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lh_interop::{Inetd, Lab, Lhsshd, TestUser, assert_same_tree, is_root, me, our, peers, skip};
 
-/// Two thousand files of up to 4 KiB in twenty directories.
+/// Makes two thousand files of up to 4 KiB in twenty directories.
 fn make_many(root: &Path) {
     for n in 0..2_000_usize {
         let dir = root.join(format!("d{:02}/sub{}", n % 10, n % 2));
@@ -22,12 +22,12 @@ fn scp(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) {
     lab.run(&our("lhscp"), &args).ok(&format!("lhscp {flags:?} {from} {to}"));
 }
 
-/// Up and down, with and without `-p`.
+/// Copies up and down, with and without `-p`.
 fn there_and_back(lab: &Lab, port: u16) {
     there_and_back_as(lab, port, &me(), lab.dir());
 }
 
-/// The same for another user, into a folder that belongs to them.
+/// Like [`there_and_back`], for another user, into a directory that belongs to that user.
 fn there_and_back_as(lab: &Lab, port: u16, user: &str, dir: &Path) {
     make_many(&lab.path("tree"));
     for flags in [&["-r"][..], &["-r", "-p"]] {
@@ -76,7 +76,7 @@ fn dropbear_takes_and_gives_two_thousand_files() {
     there_and_back_as(&lab, server.port, &user.name, &user.home);
 }
 
-/// How often the server's log says that a request with this name came.
+/// Counts the requests with this name in the server's log.
 fn requests(log: &str, name: &str) -> usize {
     log.lines().filter(|line| line.trim_end().ends_with(&format!(": {name}"))).count()
 }
@@ -88,7 +88,7 @@ fn our_server_takes_and_gives_them_by_the_hundred() {
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
     there_and_back(&lab, server.port);
     let log = server.log();
-    // Two copies each way. Nothing was opened, written or closed by itself, and nothing asked about by itself.
+    // Two copies each way. No file was opened, written, closed or checked by a request of its own.
     for (name, least, most) in [("put-files", 8, 300), ("get-files", 8, 300), ("list-dir", 42, 42)] {
         let count = requests(&log, name);
         assert!((least..=most).contains(&count), "{count} × {name}");
@@ -132,7 +132,7 @@ fn batches_stay_inside_the_new_root() {
     let remote = format!("{}@127.0.0.1:/in/tree", me());
     scp(&lab, server.port, &["-r"], "tree", &remote);
     assert_same_tree(&lab.path("tree"), &jailed.join("tree"));
-    // `..` and a link lead nowhere else.
+    // `..` and a link lead nowhere outside.
     std::os::unix::fs::symlink(lab.dir(), jailed.join("out")).unwrap();
     let outside = format!("{}@127.0.0.1:/in/out/escaped", me());
     let mut args = lab.client_options();

@@ -1,4 +1,4 @@
-//! Thousands of commands over one connection: neither end keeps anything of those that are over.
+//! Thousands of commands over one connection: neither end keeps resources of finished ones.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,15 @@ use lh_interop::process::held;
 use lh_interop::sharing::{Scene, run_by_hand};
 use lh_interop::tunnel::eventually;
 
-/// Commands that are run; `LH_EXECS` in the environment says how many instead.
+/// Number of commands; `LH_EXECS` in the environment overrides it.
 const COMMANDS: usize = 200;
-/// Those before the first look, for what is kept once.
+/// Commands before the first measurement, for allocations made once.
 const WARM_UP: usize = 100;
-/// Memory may differ by what an allocator keeps, KiB; a leak of 256 bytes a command would be more with 5,000 of them.
+/// Allowed growth of memory, KiB, for what an allocator keeps; a leak of 256 bytes per command would exceed
+/// it with 5,000 commands.
 const SLACK_KIB: usize = 1024;
 
-/// The server's process for the connection, as its log names it.
+/// Returns the server's process for the connection, from its log.
 fn server_process(scene: &Scene) -> u32 {
     let log = scene.server.log();
     let line = log.lines().rev().find_map(|line| line.split_once("User child is on pid "));
@@ -26,7 +27,7 @@ fn server_process(scene: &Scene) -> u32 {
 #[test]
 fn thousands_of_commands_leave_nothing_behind() {
     let count = std::env::var("LH_EXECS").ok().and_then(|text| text.parse().ok()).unwrap_or(COMMANDS);
-    // What the server logs about each would be the test's memory, not the server's.
+    // Reading the server's log of each command would add to the test's memory, not the server's.
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
     let run = |count: usize| {
@@ -54,12 +55,12 @@ fn thousands_of_commands_leave_nothing_behind() {
     eventually("descriptors are as many as before", || {
         after().iter().zip(&before).all(|(after, before)| after.descriptors <= before.descriptors)
     });
-    for ((who, before), after) in ["master", "server"].iter().zip(&before).zip(&after()) {
+    for ((end, before), after) in ["master", "server"].iter().zip(&before).zip(&after()) {
         println!(
-            "{who}: {count} commands, descriptors {} to {}, KiB {} to {}",
+            "{end}: {count} commands, descriptors {} to {}, KiB {} to {}",
             before.descriptors, after.descriptors, before.kib, after.kib
         );
-        assert!(after.kib <= before.kib + SLACK_KIB, "{who} grew: {before:?} {after:?}");
+        assert!(after.kib <= before.kib + SLACK_KIB, "{end} grew: {before:?} {after:?}");
     }
     assert_eq!(scene.logins(), 1);
 }

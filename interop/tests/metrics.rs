@@ -1,4 +1,4 @@
-//! Figures of both ends: what `Metrics` writes, HPN-SSH's request on the wire, and what is made of them when something is missing.
+//! Metrics of both ends: the files that `Metrics` writes, HPN-SSH's request on the wire, and missing data.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn lhssh(lab: &Lab, port: u16, options: &[&str], command: &str) -> Ran {
     lab.run(&our("lhssh"), &args)
 }
 
-/// The last value of a run.
+/// Returns the last value of a metric in a run.
 fn last(run: &Run, tcp: bool, name: &str) -> u64 {
     let sample = &run.points.last().expect("samples").sample;
     let value = if tcp { sample.tcp(name) } else { sample.ssh(name) };
@@ -40,10 +40,10 @@ fn both_ends_write_what_they_see() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let options = ["Metrics=yes", "MetricsInterval=0.1", "RekeyLimit=2M"];
-    // The pause at the end gives the last regular sample something to see.
+    // The pause at the end puts the transfer into the last regular sample.
     let ran = lhssh(&lab, server.port, &options, "head -c 9000000 /dev/zero; sleep 1");
     assert_eq!(ran.ok("lhssh").out.len(), 9_000_000);
-    // Without MetricsPath they are where the program was started, under HPN-SSH's names.
+    // Without MetricsPath the files are in the working directory, under HPN-SSH's names.
     let (local, remote) = (runs(&lab, "ssh_stack_metrics.local"), runs(&lab, "ssh_stack_metrics.remote"));
     let ([local], [remote]) = (&local[..], &remote[..]) else { panic!("{local:?} {remote:?}") };
     assert_eq!(local.about.run, remote.about.run);
@@ -53,7 +53,8 @@ fn both_ends_write_what_they_see() {
         assert!(run.points.len() >= 6, "a sample every 0.1 s for more than a second: {}", run.points.len());
         assert!(run.points.is_sorted_by(|a, b| a.seconds <= b.seconds));
         assert!(last(run, true, "rtt") > 0);
-        // How many exchanges 9 MB take depends on how much is in flight when each begins, and so on the machine's load.
+        // The number of key exchanges for 9 MB depends on the data in flight when each begins, and so on the
+        // machine's load.
         assert!(last(run, false, "rekeys") >= 1, "9 MB with RekeyLimit=2M");
         assert!(
             last(run, false, "receive_window") == 0,
@@ -67,7 +68,7 @@ fn both_ends_write_what_they_see() {
     assert!(last(remote, true, "bytes_acked") > 9_000_000, "the kernel of the end that sent");
     assert!(last(local, true, "bytes_received") > 9_000_000);
 
-    // A second run goes behind the first.
+    // A second run is appended to the first.
     lhssh(&lab, server.port, &["Metrics=yes"], "true").ok("again");
     let again = runs(&lab, "ssh_stack_metrics.local");
     assert_eq!(again.len(), 2);
@@ -84,7 +85,7 @@ fn a_path_switches_it_on_and_names_the_files() {
     assert_eq!(runs(&lab, "home/of-127.0.0.1.local").len(), 1);
     assert_eq!(runs(&lab, "home/of-127.0.0.1.remote").len(), 1);
     assert!(!lab.path("ssh_stack_metrics.local").exists());
-    // In a block for somebody else it does nothing.
+    // In another host's block it has no effect.
     lab.write("config", "Host elsewhere\nMetricsPath elsewhere\n");
     let mut args = vec!["-F".to_owned(), lab.arg("config")];
     args.extend(lab.client_options().into_iter().skip(2));
@@ -149,7 +150,7 @@ fn an_hpn_client_is_answered_in_its_own_format() {
     };
     assert_eq!(value("tcpi_state"), 1, "established");
     assert!(value("tcpi_rtt") > 0);
-    // The version promises columns: the first that each kernel brought is there as far as it goes.
+    // The version names the columns: each kernel's new ones are present as far as the kernel has them.
     let version = value("kernel_version");
     for (since, name) in [
         (0x03_0f00, "tcpi_pacing_rate"),
@@ -161,7 +162,7 @@ fn an_hpn_client_is_answered_in_its_own_format() {
         assert_eq!(version >= since, names.contains(&name), "{name} with version {version:#x}");
     }
     assert!(!said.contains("ssh_"), "nothing that HPN-SSH does not know: {said}");
-    // Our own clients get SSH's figures beside the kernel's.
+    // Our own clients get SSH metrics beside the kernel's.
     assert!(ask("SSH-2.0-Longhaul_9.9").contains("\nssh_receive_window "));
 }
 
@@ -232,7 +233,7 @@ fn what_goes_wrong_costs_the_figures_and_not_the_session() {
         assert_eq!(ran.err.matches("No space left").count(), 1, "{}", ran.err);
         assert!(!runs(&lab, "full.remote").is_empty());
     }
-    // Behind a command there is no TCP connection to look at here; there is one at the other end.
+    // With ProxyCommand this end has no TCP connection to measure; the other end has one.
     if let Some(nc) = find("nc").or_else(|| find("socat")) {
         let dial = if nc.ends_with("nc") { "%h %p" } else { "- TCP:%h:%p" };
         let proxy = format!("ProxyCommand={} {dial}", nc.display());
@@ -246,7 +247,7 @@ fn what_goes_wrong_costs_the_figures_and_not_the_session() {
     }
 }
 
-/// What a person sees at the end of a copy: the average and the peak, each a rate.
+/// The last line of a copy shows the average and the peak rate.
 #[test]
 fn the_last_line_of_a_copy_has_the_peak() {
     let lab = Lab::new();

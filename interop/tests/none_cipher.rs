@@ -1,8 +1,8 @@
 //! HPN-SSH's NONE cipher and MAC after authentication, and integrity without encryption between our own ends.
 //!
-//! There is no HPN-SSH program to test against. What it does on the wire is done by asyncssh, which `peers/hpn_none.py` teaches the two
-//! names; what it must not be able to do before authentication is tried by it and, message by message, by
-//! scripted peers in `crates/transport/src/tests/unencrypted.rs`.
+//! There is no HPN-SSH program to test against. asyncssh, taught the two names by `peers/hpn_none.py`,
+//! imitates its behaviour on the wire. What must be impossible before authentication is tried by asyncssh too
+//! and, message by message, by scripted peers in `crates/transport/src/tests/unencrypted.rs`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ const WARNING: &str = "WARNING: ENABLED NONE CIPHER!!!\n";
 const PROTECTED: &str =
     "What is sent from here on can be read by others on the way, but not changed (aes128-gmac@longhaul).\n";
 
-/// Stands between client and server and keeps all that passes.
+/// A relay between client and server that records all traffic.
 struct Wiretap {
     port: u16,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -63,7 +63,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, keep: &Mutex<Vec<u8>>) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Messages end as OpenSSH ends them, for terminals that may be in raw mode.
+/// Converts line ends: messages end with CR LF, as OpenSSH's do, for terminals in raw mode.
 fn plain_lines(ran: Ran) -> Ran {
     Ran { err: ran.err.replace('\r', ""), ..ran }
 }
@@ -79,7 +79,7 @@ impl Scene {
         Self::with_rules(config, "")
     }
 
-    /// With `Match` blocks, which stand in a file of their own.
+    /// Starts a server with `Match` blocks, included from a file of their own.
     fn with_rules(config: &str, rules: &str) -> Self {
         Self::with_lab(Lab::new(), config, rules)
     }
@@ -131,17 +131,17 @@ fn commands_pipes_and_copies_go_unencrypted_and_unchanged_through_rekeys() {
     assert!(scene.tap.heard("echo everybody may read this; exit 7"), "the command is in clear");
     scene.logged(&format!("WARNING: not encrypted: user {} ", me()));
     scene.logged("cipher aes128-gmac@longhaul MAC <implicit>");
-    // Who logged in, and how, was encrypted.
+    // The login was encrypted.
     assert!(!scene.tap.heard("ssh-connection") && !scene.tap.heard("publickey"));
 
-    // The warning comes every time, -q or not.
+    // The warning is printed every time, with -q too.
     let stdin = Stdio::from(std::fs::File::open(scene.lab.path("blob")).unwrap());
     let options = [BOTH, &["-q", "-o", "RekeyLimit=300K"]].concat();
     let args = scene.args(&options, &me(), &["cat"]);
     let ran = plain_lines(scene.lab.run_with(&our("lhssh"), &args, stdin)).ok("cat");
     assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap(), "the echo differs");
     assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
-    // Every rekey stays what it was.
+    // The cipher stays NONE after every rekey.
     let plain = scene.server.log().matches("WARNING: not encrypted").count();
     assert!(plain > 20, "{plain}");
 
@@ -175,7 +175,7 @@ fn without_a_mac_only_where_both_ends_say_so() {
     assert_same_file(&scene.lab.path("blob"), &scene.lab.path("up"));
     assert!(ran.err.contains(WARNING) && ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
     scene.logged("cipher none MAC none");
-    // The server allows it, and nobody has to.
+    // The server permits it but does not require it.
     let ran = scene.ssh(BOTH, &["true"]).ok("with a MAC");
     assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
 
@@ -190,7 +190,7 @@ fn without_a_mac_only_where_both_ends_say_so() {
 /// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; ssh_config NoneMacEnabled; sshd_config NoneEnabled
 #[test]
 fn without_consent_there_is_an_error_or_a_notice_and_never_plain_text() {
-    // The server does not want it: an error, and nothing is run.
+    // The server does not permit it: an error, and the command is not run.
     let scene = Scene::new("");
     let ran = scene.ssh(BOTH, &["touch", &scene.lab.arg("ran")]);
     assert_eq!(ran.code, 255);
@@ -198,7 +198,7 @@ fn without_consent_there_is_an_error_or_a_notice_and_never_plain_text() {
     assert!(ran.err.contains("no matching cipher found") && ran.err.ends_with(text), "{}", ran.err);
     assert!(!ran.err.contains(WARNING) && !scene.lab.path("ran").exists());
 
-    // The client lacks half of its own: notices, and a connection as ever.
+    // The client sets only half of its options: notices, and an encrypted connection.
     let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes");
     for (options, notice) in [
         (&["-o", "NoneSwitch=yes"][..], "NoneEnabled must be enabled to use the None Switch option. "),
@@ -209,11 +209,11 @@ fn without_consent_there_is_an_error_or_a_notice_and_never_plain_text() {
         (&["-o", "NoneMacEnabled=yes"], "None MAC can only be used with the None cipher. "),
         (&["-o", "NoneEnabled=yes"], ""),
     ] {
-        let ran = scene.ssh(options, &["echo nobody may read this"]).ok("encrypted");
+        let ran = scene.ssh(options, &["echo confidential text"]).ok("encrypted");
         assert!(ran.err.starts_with(notice) && (ran.err.is_empty() == notice.is_empty()), "{}", ran.err);
         assert!(!ran.err.contains(WARNING));
     }
-    assert!(!scene.tap.heard("nobody may read this"));
+    assert!(!scene.tap.heard("confidential text"));
     assert!(!scene.server.log().contains("not encrypted"));
 }
 
@@ -229,7 +229,7 @@ fn terminals_stay_encrypted() {
     assert_eq!(terminal.wait(), 0);
     assert!(!scene.tap.heard("secret"));
 
-    // HPN-SSH's rule: -T is no way to have a shell of plain text.
+    // HPN-SSH's rule: -T must not give a plain-text shell.
     for flags in [&["-T"][..], &["-o", "NoneSwitch=yes", "-T"]] {
         let ran = scene.ssh(&[flags, BOTH].concat(), &["echo se''cret"]).ok("-T");
         assert_eq!(ran.err, "NONE cipher switch disabled by -T\n");
@@ -261,7 +261,7 @@ fn a_shared_connection_without_encryption_carries_commands_and_no_terminals() {
     assert!(master.said().starts_with(WARNING), "{}", master.said());
 }
 
-/// Users ask for it in their files, and for some hosts.
+/// Users enable it in their files, for some hosts.
 ///
 /// Covers: ssh_config NoneSwitch; ssh_config Host
 #[test]
@@ -307,7 +307,7 @@ fn a_file_covers_commands_and_copies_alone() {
         assert!(!ran.err.contains(WARNING), "{options:?}: {}", ran.err);
     }
     assert!(!scene.tap.heard("secret"));
-    // The explicit word covers them, and a copy shares its connection with nobody.
+    // Options on the command line cover such sessions, and a copy shares its connection with no other.
     let ran = ssh(&["-o", "NoneSwitch=yes", "-A"], &["true"]).ok("said for this one");
     assert!(ran.err.contains(WARNING), "{}", ran.err);
     let mut args = vec!["-P".to_owned(), scene.tap.port.to_string(), "-o".to_owned(), shared];
@@ -332,7 +332,7 @@ fn a_server_may_allow_it_to_some() {
     assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not here");
 
     if !is_root() {
-        return skip("a_server_may_allow_it_to_some", "logging in as somebody else needs root");
+        return skip("a_server_may_allow_it_to_some", "logging in as another user needs root");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -340,7 +340,7 @@ fn a_server_may_allow_it_to_some() {
     let scene = Scene::with_lab(lab, &files, &format!("Match User {}\n  NoneEnabled yes\n", user.name));
     let ran = scene.lab.run(&our("lhssh"), &scene.args(BOTH, &user.name, &["id", "-un"])).ok("the user");
     assert_eq!(ran.text().trim(), user.name);
-    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "nobody else");
+    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not permitted to others");
 }
 
 fn has_asyncssh(test: &str, lab: &Lab) -> bool {
@@ -355,7 +355,7 @@ fn peer(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name).to_string_lossy().into_owned()
 }
 
-/// A client that does what HPN-SSH's does on the wire, with each kind of MAC.
+/// A client that behaves on the wire as HPN-SSH's does, with each kind of MAC.
 ///
 /// Covers: wire none (cipher); wire none (MAC); sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config PermitTTY
 #[test]
@@ -383,13 +383,13 @@ fn a_client_that_switches_as_hpn_ssh_does() {
         }
         scene.logged("terminal refused: the connection is not encrypted");
     }
-    // Before the login there is no such cipher, although the server allows everything.
+    // Before the login the cipher does not exist, although the server permits everything.
     let ran = client("none", &["early"]);
     assert!(ran.code != 0 && !ran.text().contains("none none"), "{}", ran.text());
     scene.logged("no matching cipher found. Their offer: none");
 }
 
-/// A server of asyncssh's; killed when dropped.
+/// An asyncssh server; killed when dropped.
 struct Asyncssh(Child, u16);
 
 impl Asyncssh {
@@ -458,7 +458,8 @@ fn a_server_that_allows_it_as_hpn_ssh_does() {
     assert!(ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
     assert_same_file(&lab.path("blob"), &lab.path("up"));
 
-    // A server that has nothing else, before anybody has logged in: who would have agreed later does not agree now.
+    // A server that offers only NONE before the login: our client refuses it, even if it would agree after
+    // the login.
     let claims = Asyncssh::start(&lab, "claims-none");
     for options in [&without_mac[..], BOTH, &[]] {
         let ran = copy(&claims, options);

@@ -1,4 +1,5 @@
-//! Copies to what is no plain file, and of what is not full of data, where one would hang, or blow up, what is copied.
+//! Copies to targets that are no regular files, and of sparse files, where a copy could hang or the copied
+//! file could grow.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -6,7 +7,8 @@ use std::path::Path;
 
 use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers, sftp_servers};
 
-/// A server cannot write to a pipe at an offset, and OpenSSH's waits for somebody who reads first: the copy says so at once.
+/// A server cannot write to a named pipe at an offset, and OpenSSH's waits for a reader first: the copy fails
+/// at once with a message.
 ///
 /// Covers: lhscp --in-place; sftp -b
 #[test]
@@ -33,26 +35,26 @@ fn a_named_pipe_of_a_server_is_refused_with_a_message_and_does_not_hang() {
                 assert!(ran.err.contains(&format!("dest open \"{pipe}\": {why}")), "{}", ran.err);
             }
         }
-        // In a tree the others are copied.
+        // In a tree, the other files are copied.
         let mut args = lab.client_options();
         args.extend(["-r".to_owned(), "-P".to_owned(), port.clone(), "tree".to_owned()]);
         args.push(format!("{host}:{}", lab.arg("there")));
         let ran = lab.run(&our("lhscp"), &args);
         assert_eq!(ran.code, 1, "{}", ran.err);
         assert_eq!(lab.read("there/tree/file"), "more\n");
-        // And at the prompt.
+        // At the prompt of `lhsftp` too.
         lab.write("batch", &format!("put small {pipe}\n"));
         let mut args = lab.client_options();
         args.extend(["-b".to_owned(), "batch".to_owned(), "-P".to_owned(), port, host]);
         let ran = lab.run(&our("lhsftp"), &args);
         assert_eq!(ran.code, 1, "{}", ran.err);
-        // Our server says so itself when it is given the file whole.
+        // Our server reports it itself when it gets the file in one request.
         let said = ran.err.contains(why) || ran.err.contains("No such device or address");
         assert!(said && ran.err.contains(&format!("dest open \"{pipe}\"")), "{}", ran.err);
     }
 }
 
-/// 64 MiB of which 12 KiB are data, the last of them at the end or in front of a hole.
+/// Makes a file of 64 MiB with 12 KiB of data, the last of them at the end or before a hole.
 fn make_sparse(path: &Path, hole_at_the_end: bool) {
     let file = fs::File::create(path).unwrap();
     file.set_len(64 << 20).unwrap();
@@ -95,7 +97,7 @@ fn holes_stay_holes_from_one_server_to_another() {
     }
 }
 
-/// A hole that is passed over is ahead of what the server has confirmed.
+/// A skipped hole lies beyond the offset that the server has confirmed.
 ///
 /// Covers: lhscp --no-verify
 #[test]
@@ -118,7 +120,7 @@ fn a_small_file_with_a_hole_arrives_at_a_stock_server() {
     }
 }
 
-/// A server without SFTP stays without it: no further attempts, and the way that works is named.
+/// A server without SFTP is tried once; the message names the flag that works.
 ///
 /// Covers: scp -O
 #[test]

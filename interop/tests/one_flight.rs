@@ -1,5 +1,5 @@
-//! Logging in with one round trip less for each question that need not be waited for: to whom it is done, and that what comes of it is what
-//! always comes of it.
+//! Logins that save one round trip by signing before the server has listed its methods: with which servers,
+//! and with the usual results.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
 
@@ -13,7 +13,7 @@ fn log_in(lab: &Lab, port: u16, options: &[&str]) -> Ran {
     lab.run(&our("lhssh"), &args)
 }
 
-/// The key was signed with before the server had said which methods it takes.
+/// Returns whether the client signed before the server had listed its methods.
 fn went_ahead(ran: &Ran) -> bool {
     let at = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {}", ran.err));
     at("Offering public key: ") < at("Authentications that can continue: ")
@@ -37,7 +37,7 @@ fn a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it() {
     let Some([sshd, dropbear, dropbearconvert]) = others else { return };
     let theirs = Inetd::openssh(&lab, &sshd, "");
     assert!(went_ahead(&is_in(log_in(&lab, theirs.port, &[]))));
-    // Of others it is not known.
+    // Other servers are not known to allow it.
     std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
     std::fs::copy(lab.path("authorized_keys"), lab.path("home/.ssh/authorized_keys")).unwrap();
     let other = Inetd::dropbear(&lab, &dropbear, &dropbearconvert, &[]);
@@ -45,7 +45,7 @@ fn a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it() {
     assert!(!went_ahead(&ran), "{}", ran.err);
 }
 
-/// A server that allows few failures sees no more of them than it did.
+/// A server with a low limit of failures counts no more of them than before.
 ///
 /// Covers: sshd_config MaxAuthTries
 #[test]
@@ -57,7 +57,7 @@ fn nothing_counts_that_did_not_count() {
     lab.run(&our("lhssh-keygen"), &keygen).ok("lhssh-keygen");
     let identity = format!("IdentityFile={wrong}");
     let check = |port: u16| {
-        // The wrong key is one failure, the right one none, and the question for the methods was never one.
+        // The wrong key is one failure, the right one none; the query for the methods was never counted.
         let ran = is_in(log_in(&lab, port, &[&identity]));
         assert!(went_ahead(&ran), "{}", ran.err);
     };
@@ -66,7 +66,8 @@ fn nothing_counts_that_did_not_count() {
     check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2").port);
 }
 
-/// A key of the usual names is shown only when keys are wanted: a server that takes passwords alone would count it.
+/// A default key is offered only when the server accepts keys: a server that only takes passwords would count
+/// it as a failure.
 ///
 /// Covers: sshd_config PubkeyAuthentication
 #[test]

@@ -1,4 +1,5 @@
-//! `lhssh` and `lhscp` against other people's servers: connect, run, move 64 MiB each way with rekeys on the way, compare.
+//! `lhssh` and `lhscp` with other servers: connect, run commands, transfer 64 MiB each way with rekeys on the
+//! way, compare.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -12,12 +13,12 @@ use lh_interop::{
 
 const SIZE: usize = 64 << 20;
 
-/// One server to talk to, and how to log in there.
+/// A server, and how to log in to it.
 struct There<'a> {
     lab: &'a Lab,
     port: u16,
     user: String,
-    /// A folder on the server's side that the user may write to.
+    /// A directory on the server's side that the user may write to.
     dir: String,
 }
 
@@ -44,7 +45,7 @@ impl There<'_> {
         format!("{}@127.0.0.1:{}/{name}", self.user, self.dir)
     }
 
-    /// What every server must do.
+    /// Checks that every server must pass.
     fn exercise(&self) {
         let lhssh = our("lhssh");
         let lab = self.lab;
@@ -78,7 +79,7 @@ fn openssh<'a>(lab: &'a Lab, server: &Inetd) -> There<'a> {
 fn openssh_sshd() {
     let Some([sshd]) = peers("openssh_sshd", ["sshd"]) else { return };
     let lab = Lab::new();
-    // Both sides rekey.
+    // Both ends start key exchanges.
     let server = Inetd::openssh(&lab, &sshd, "RekeyLimit 20M");
     let there = openssh(&lab, &server);
     there.exercise();
@@ -215,7 +216,8 @@ fn openssh_sshd_by_password_agent_and_jump() {
     let mut args = lab.client_options();
     args.extend(["-J".into(), format!("{}@127.0.0.1:{}", me(), server.port), "-p".into(), last.port_arg()]);
     args.extend([format!("{}@127.0.0.1", me()), "echo through".into()]);
-    // The hop reads its options from a configuration file: the command line's belong to the last host, as with ssh.
+    // The jump host's options come from a configuration file: the command line's apply to the last host, as
+    // with ssh.
     let config = format!(
         "Host *\n UserKnownHostsFile {}\n StrictHostKeyChecking yes\n IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n",
         lab.arg("known_hosts"),
@@ -243,7 +245,7 @@ fn dropbear_server() {
     There { lab: &lab, port: server.port, user: user.name.clone(), dir }.exercise();
 }
 
-/// A server of asyncssh's that ends when its standard input closes.
+/// An asyncssh server that ends when its standard input closes.
 struct Asyncssh {
     child: Child,
     port: u16,

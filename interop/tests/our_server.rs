@@ -1,4 +1,5 @@
-//! Other people's clients against `lhsshd`: connect, run, move 64 MiB each way with rekeys on the way, compare.
+//! Other clients with `lhsshd`: connect, run commands, transfer 64 MiB each way with rekeys on the way,
+//! compare.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +25,7 @@ impl Scene {
         Self::with(&format!("{REKEY}\n{config}"), SIZE)
     }
 
-    /// Keys every 256 KiB: a hundred exchanges in a copy, begun by the server in the middle of the peer's bulk.
+    /// Rekeys every 256 KiB: a hundred exchanges per copy, started by the server during the peer's transfer.
     fn rekeying_often() -> Self {
         Self::with("RekeyLimit 256K", 24 << 20)
     }
@@ -48,7 +49,7 @@ impl Scene {
         self.rekeyed_times(2);
     }
 
-    /// Fewer than bytes / limit: what is on the way while keys are exchanged still counts for the old ones.
+    /// Expects fewer rekeys than bytes / limit: data sent during an exchange still count for the old keys.
     fn rekeyed_often(&self) {
         self.rekeyed_times(40);
     }
@@ -322,7 +323,7 @@ fn curl_sftp() {
     if !is_root() {
         return skip("curl_sftp", "needs root to add a user with a password");
     }
-    // Debian's curl links libssh2 1.10, which signs with SHA-1 RSA only: the password it is.
+    // Debian's curl links libssh2 1.10, which signs with SHA-1 RSA only, so it uses the password.
     let scene = Scene::new(
         "PasswordAuthentication yes\nHostKeyAlgorithms +ssh-rsa\n\
          KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256",
@@ -405,7 +406,7 @@ fn rsync_and_git_through_openssh() {
     scene.rekeyed();
 }
 
-/// Shared with the tests of our client: the same dialogue through whichever remote shell.
+/// Runs rsync and git over any remote shell program.
 fn rsync_and_git(lab: &Lab, shell: &str) {
     make_tree(&lab.path("tree"), 200);
     let target = target();

@@ -1,10 +1,10 @@
-//! The whole of paramiko's client, which Python programs of all kinds are built on, against our server.
+//! All of paramiko's client, which many Python programs use, against our server.
 
 use std::path::Path;
 
 use lh_interop::{Agent, Lab, Lhsshd, TestUser, is_root, me, our, peers, skip};
 
-/// Every algorithm, kind of key, way to log in, terminal, forward and method of its SFTP client.
+/// Every algorithm, key type, login method, terminal, forward, and method of its SFTP client.
 ///
 /// Covers: sshd_config Ciphers; sshd_config MACs; sshd_config KexAlgorithms; sshd_config PubkeyAcceptedAlgorithms; sshd_config TrustedUserCAKeys; sshd_config Banner; sshd_config AcceptEnv; sshd_config MaxSessions
 #[test]

@@ -1,4 +1,4 @@
-//! What copies keep of a tree besides the data: holes, times to the nanosecond, links, extended attributes, owners.
+//! Metadata that copies preserve: holes, times to the nanosecond, links, extended attributes, owners.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, is_root, our, peers, skip};
 
-/// A judge of one attribute: the copy's path, the attribute's name, what the copy has, what it should have.
+/// A check of one attribute: the copy's path, the attribute's name, the copy's value, the source's value.
 type Check<'a> = &'a dyn Fn(&str, &str, Option<Vec<u8>>, &Vec<u8>);
 
-/// A file of 64 MiB with 12 KiB of data.
+/// Makes a file of 64 MiB with 12 KiB of data.
 fn make_sparse(path: &Path) {
     let file = fs::File::create(path).unwrap();
     file.set_len(64 << 20).unwrap();
@@ -29,7 +29,7 @@ fn tool(program: &str, words: &[&str]) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// A tree with all that there is to be kept. Its folder takes extended attributes, or there are none.
+/// Makes a tree with every kind of metadata; extended attributes only if its file system has them.
 fn make_odd_tree(root: &Path) {
     fs::create_dir_all(root.join("sub/deep")).unwrap();
     for name in ["plain", "sub/other", "sub/deep/third"] {
@@ -75,7 +75,7 @@ impl Host<'_> {
         format!("127.0.0.1:{}", self.lab.arg(name))
     }
 
-    /// Up as `there` and down as `back`.
+    /// Copies up to `there` and down to `back`.
     fn both_ways(&self, flags: &[&str], what: &str) -> [Ran; 2] {
         self.lab.sh("rm -rf there back").ok("a clean start");
         let up = self.run(flags, what, &self.there("there")).ok("upload");
@@ -118,7 +118,7 @@ fn between_two_of_ours_everything_is_kept() {
         }
         assert_eq!(fs::metadata(copy.join("sub/other")).unwrap().mode() & 0o7777, 0o640);
     }
-    // Once more, over what is there: still the same.
+    // Once more, over the existing copy, with equal results.
     host.run(&["-r", "--preserve"], "tree/.", &host.there("there")).ok("again");
     assert_links(&lab.path("there"));
     assert_hard_links(&lab.path("there"));
@@ -134,7 +134,7 @@ fn towards_openssh_as_much_as_the_protocol_allows_is_kept() {
     let server = Inetd::openssh(&lab, &sshd, "");
     let host = Host { lab: &lab, port: server.port };
     let [up, down] = host.both_ways(&["-r", "--preserve"], "tree");
-    // What cannot be kept is told once for each copy.
+    // Metadata that cannot be kept are reported once per copy.
     for (ran, text) in [(&up, "extended attributes"), (&down, "extended attributes"), (&down, "hard links")] {
         assert_eq!(ran.err.matches(text).count(), 1, "{}", ran.err);
     }
@@ -164,7 +164,7 @@ fn zeros_from_a_server_that_knows_no_holes_become_holes_when_asked() {
     assert!(storage(&lab.path("back")) <= 128 * 1024, "{}", storage(&lab.path("back")));
 }
 
-/// Holes do not let anything of an older, longer or fuller file show through, and cost nothing on the way.
+/// Under a hole no data of an older, longer or denser file remain, and holes are not transferred.
 ///
 /// Covers: lhscp --in-place; lhscp --verify; wire data-ranges@longhaul
 #[test]
@@ -191,7 +191,7 @@ fn holes_are_holes_whatever_was_there() {
         let end = told.lines().last().unwrap_or_default();
         assert!(end.contains("\"bytes\":12288,") && end.contains("\"verified\":1,"), "{end}");
     }
-    // A file that is nothing but a hole, and one that ends with data.
+    // A file that is one hole, and one that ends with data.
     fs::File::create(lab.path("holes")).unwrap().set_len(5_000_001).unwrap();
     host.both_ways(&["-p"], "holes");
     assert_same_file(&lab.path("holes"), &lab.path("back"));
@@ -200,7 +200,7 @@ fn holes_are_holes_whatever_was_there() {
     assert_same_file(&lab.path("holes"), &lab.path("back"));
 }
 
-/// An access control list as the kernel takes it: the owner may write, a user of this number may read.
+/// Encodes an access control list for the kernel: the owner may write, the user with this uid may read.
 fn access_list(user: u32) -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, rights, id) in
@@ -253,12 +253,12 @@ fn extended_attributes_and_access_control_lists_are_kept() {
         }
     };
     each(&|copy, name, found, value| assert_eq!(found.as_ref(), Some(value), "{name} of {copy}"));
-    // Not unless asked for, and each by its own flag.
+    // Nothing without a flag, and each kind by its own flag.
     host.both_ways(&["-r", "--acls"], "tree");
     each(&|copy, name, found, _| {
         assert_eq!(found.is_some(), name.starts_with("system."), "{name} of {copy}");
     });
-    // A list that the folder would give is taken away where the source has none.
+    // A default list of the directory is removed where the source has none.
     fs::write(lab.path("tree/bare"), "no list of its own").unwrap();
     rustix::fs::removexattr(lab.path("tree/bare"), "system.posix_acl_access").unwrap();
     host.both_ways(&["-r", "--preserve"], "tree");
@@ -292,7 +292,7 @@ fn root_keeps_owners_and_the_rights_they_lend() {
             let file = lab.path(name).join("file");
             assert_eq!(owner(fs::metadata(file).unwrap()), (12345, 23456, 0o4755), "{name}");
         }
-        // A set-user-id file that changes its owner would lend somebody else's rights.
+        // A set-user-id file that changed its owner would grant another user's rights.
         host.both_ways(&["-r", "-p"], "tree");
         assert_eq!(fs::metadata(lab.path("there/file")).unwrap().mode() & 0o7777, 0o755);
         assert_eq!(fs::metadata(lab.path("there/file")).unwrap().uid(), 0);
@@ -307,7 +307,7 @@ fn where_links_are_links_nothing_is_written_through_them() {
     let host = Host { lab: &lab, port: server.port };
     lab.sh("mkdir -p tree/dir safe back/tree && echo new >tree/file && echo new >tree/dir/inner && echo old >safe/file")
         .ok("a tree");
-    // What the target has under these names leads elsewhere.
+    // The target's links of these names lead elsewhere.
     symlink(lab.path("safe/file"), lab.path("back/tree/file")).unwrap();
     symlink(lab.path("safe"), lab.path("back/tree/dir")).unwrap();
     for flags in [&["-r", "--links"][..], &["-r", "--links", "--in-place"]] {
@@ -320,7 +320,7 @@ fn where_links_are_links_nothing_is_written_through_them() {
         fs::remove_file(lab.path("back/tree/file")).unwrap();
         symlink(lab.path("safe/file"), lab.path("back/tree/file")).unwrap();
     }
-    // As scp does it: what the links lead to.
+    // As scp does: the files that the links lead to are copied.
     symlink("file", lab.path("tree/link")).unwrap();
     host.run(&["-r"], &host.there("tree"), "followed").ok("download");
     assert!(fs::symlink_metadata(lab.path("followed/link")).unwrap().is_file());
@@ -328,7 +328,7 @@ fn where_links_are_links_nothing_is_written_through_them() {
     assert_same_tree(&lab.path("tree"), &lab.path("up"));
 }
 
-/// Servers of both makes, as far as they are there.
+/// Runs `check` with our server, and with OpenSSH's where it is installed.
 fn each_server(test: &str, lab: &Lab, check: impl Fn(&Host<'_>, bool)) {
     let ours = Lhsshd::start(lab, "");
     check(&Host { lab, port: ours.port }, true);
@@ -344,7 +344,7 @@ fn a_device_takes_files_as_it_is() {
     let lab = Lab::new();
     lh_interop::make_blob(&lab.path("blob"), 3_000_001);
     lab.write("small", "little");
-    // Not the real one: -p sets modes, and root may.
+    // A node of our own instead of /dev/null: -p sets modes, and root may.
     let null = lab.path("null");
     if !is_root() || !Command::new("mknod").arg(&null).args(["c", "1", "3"]).status().unwrap().success() {
         return skip("a_device_takes_files_as_it_is", "no device can be made here");
@@ -353,7 +353,7 @@ fn a_device_takes_files_as_it_is() {
         for flags in [&[][..], &["-p"], &["--in-place"], &["-j", "2"], &["--preserve"]] {
             for name in ["blob", "small"] {
                 let ran = host.run(flags, name, &host.there("null"));
-                // A file system that forbids devices is no fault of ours.
+                // A file system may forbid devices.
                 assert!(ran.code == 0 || ran.err.contains("Permission denied"), "{flags:?}: {}", ran.err);
                 let kind = fs::symlink_metadata(&null).unwrap().file_type();
                 assert!(!kind.is_file(), "{flags:?}");
@@ -362,7 +362,7 @@ fn a_device_takes_files_as_it_is() {
     });
 }
 
-/// What the documentation says of targets with several names.
+/// Targets with several hard links behave as documented.
 ///
 /// Covers: lhscp --in-place
 #[test]
@@ -386,7 +386,7 @@ fn a_target_with_several_names_keeps_them_where_the_server_tells_of_them() {
     });
 }
 
-/// The value of a number in the last line of `--json`.
+/// Returns a number from the last line of `--json`.
 fn told(ran: &Ran, name: &str) -> f64 {
     let text = ran.text();
     let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap();
@@ -402,7 +402,7 @@ fn a_pace_is_held_both_ways() {
         for (from, to) in [("blob".to_owned(), host.there("there")), (host.there("blob"), "back".to_owned())]
         {
             let ran = host.run(&["--json", "--pace", "80M"], &from, &to).ok("copy");
-            // A second, less what the first burst may take.
+            // One second, less the allowed first burst.
             assert!(told(&ran, "seconds") > 0.7, "{}", ran.text());
             assert!(ran.text().contains("\"limited_by\":\"request\""), "{}", ran.text());
         }

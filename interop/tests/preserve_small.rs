@@ -1,4 +1,5 @@
-//! Many small files with all their attributes: by the message where the server is ours, and kept with every server.
+//! Many small files with all their metadata: in batches where the server is ours, and preserved with every
+//! server.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -8,10 +9,10 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, is_root, our, peers, skip};
 
-/// Those that files here may have.
+/// Extended attributes that the test's files may have.
 const NAMES: [&str; 3] = ["user.number", "user.long", "system.posix_acl_access"];
 
-/// A file's extended attributes and lists.
+/// Returns a file's extended attributes and access control lists.
 fn attributes(path: &Path) -> Vec<Option<Vec<u8>>> {
     let of = |name| {
         let mut value = vec![0; 4096];
@@ -22,7 +23,7 @@ fn attributes(path: &Path) -> Vec<Option<Vec<u8>>> {
     NAMES.into_iter().map(of).collect()
 }
 
-/// What there is of a file besides its data: mode, owner, group, time, attributes.
+/// Returns a file's metadata: mode, owner, group, time, attributes.
 fn all_of(path: &Path) -> (u32, u32, u32, i64, i64, Vec<Option<Vec<u8>>>) {
     let meta = fs::symlink_metadata(path).unwrap();
     (meta.mode(), meta.uid(), meta.gid(), meta.mtime(), meta.mtime_nsec(), attributes(path))
@@ -35,8 +36,9 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// Three hundred files of one to 3,000 bytes, each with another mode and time; every fifth with an attribute, one with more than
-/// fits into a message of many, and as root with odd owners and bits. False where the file system has no attributes.
+/// Makes three hundred files of 1 to 3,000 bytes, each with its own mode and time. Every fifth has an
+/// attribute, one more than a batch message can hold; as root some have other owners and special bits.
+/// Returns false where the file system has no attributes.
 fn make_tree(root: &Path) -> bool {
     fs::create_dir(root).unwrap();
     for n in 0..300_u32 {
@@ -61,7 +63,7 @@ fn make_tree(root: &Path) -> bool {
     true
 }
 
-/// Up as `there` and down as `back`.
+/// Copies up to `there` and down to `back`.
 fn both_ways(lab: &Lab, port: u16) -> [Ran; 2] {
     let there = format!("127.0.0.1:{}", lab.arg("there"));
     let copy = |from: &str, to: &str| {
@@ -74,7 +76,7 @@ fn both_ways(lab: &Lab, port: u16) -> [Ran; 2] {
     [copy("tree", &there), copy(&there, "back")]
 }
 
-/// How often the server's log says that a request with this name came.
+/// Counts the requests with this name in the server's log.
 fn requests(log: &str, name: &str) -> usize {
     log.lines().filter(|line| line.trim_end().ends_with(&format!(": {name}"))).count()
 }
@@ -86,7 +88,7 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
     if !make_tree(&lab.path("tree")) {
         return skip("small files with attributes", "the folder for temporary files has none");
     }
-    // Small, and a hole.
+    // A small file that is one hole.
     fs::File::create(lab.path("tree/hole")).unwrap().set_len(40_000).unwrap();
     let storage = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
@@ -104,11 +106,11 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
     }
     let log = server.log();
     assert!(requests(&log, "put-files") >= 2 && requests(&log, "get-files") >= 2);
-    // One file has more than goes with many, one has a hole; the folder is looked after by itself.
+    // One file has more than a batch can hold, one has a hole; the directory gets requests of its own.
     for name in ["open", "write", "get-xattrs", "set-xattrs"] {
         assert!(requests(&log, name) <= 4, "{} × {name}", requests(&log, name));
     }
-    // Over what is there, once more, both ways.
+    // Over the existing files, once more, both ways.
     let there = format!("127.0.0.1:{}", lab.arg("there"));
     let inside = format!("{there}/.");
     for (from, to) in [("tree/.", &*there), (&inside, "back")] {
@@ -125,7 +127,7 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
     }
 }
 
-/// A server that does not say that it can, as older ones of ours.
+/// A server that does not announce the extension, as our older ones.
 ///
 /// Covers: lhscp --preserve; sftp-server -P
 #[test]

@@ -1,4 +1,4 @@
-//! The three processes of a connection, seen from outside: who they are and what they have.
+//! The three processes of a connection, seen from outside: their users and resources.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{Lab, Lhsshd, is_root, me, peers, skip};
 
-/// Waits until something is there; a bound against hanging, not an expectation.
+/// Waits until `find` returns a value; a bound against hanging, not an expectation.
 #[track_caller]
 fn eventually<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
@@ -34,7 +34,7 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter(|&each: &u32| status(each, "PPid") == Some(pid.to_string())).collect()
 }
 
-/// Monitor, cage and user's process of the server's only connection.
+/// Returns the monitor, the pre-auth process and the user session process of the server's only connection.
 fn processes(server: &Lhsshd) -> (u32, u32, u32) {
     eventually("three processes", || {
         let [monitor] = children(server.pid())[..] else { return None };
@@ -51,7 +51,7 @@ fn processes(server: &Lhsshd) -> (u32, u32, u32) {
 fn strangers_talk_to_a_process_without_rights() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    let stranger = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let unauthenticated = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let (monitor, cage, user) = processes(&server);
     assert_eq!(status(cage, "NoNewPrivs").unwrap(), "1");
     let limits = fs::read_to_string(format!("/proc/{cage}/limits")).unwrap();
@@ -59,7 +59,7 @@ fn strangers_talk_to_a_process_without_rights() {
         let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
         assert_eq!(line.split_whitespace().nth(3), Some("0"), "{line}");
     }
-    // What it started with, and 32 MiB.
+    // The limit is its size at start plus 32 MiB.
     let line = limits.lines().find(|line| line.starts_with("Max data size")).unwrap();
     let most: u64 = line.split_whitespace().nth(3).unwrap().parse().expect("a number");
     let kib: u64 = status(cage, "VmData").unwrap().split_whitespace().next().unwrap().parse().unwrap();
@@ -74,13 +74,13 @@ fn strangers_talk_to_a_process_without_rights() {
         let root = fs::read_link(format!("/proc/{cage}/root")).unwrap();
         assert_ne!(root, Path::new("/"));
         assert_eq!(fs::read_dir(root).unwrap().count(), 0);
-        // Sockets, and nothing in place of the standard three.
+        // It has sockets, and null devices as standard descriptors.
         for fd in fs::read_dir(format!("/proc/{cage}/fd")).unwrap().flatten() {
             let target = fs::read_link(fd.path()).unwrap().display().to_string();
             assert!(target == "/dev/null" || target.starts_with("socket:"), "{target}");
         }
     }
-    // A process that is killed takes the whole connection with it, and one line says so.
+    // If it is killed the whole connection ends, and one line reports it.
     Command::new("kill").args(["-SYS", &cage.to_string()]).status().unwrap();
     let line = format!("pre-authentication process {cage} of 127.0.0.1 port");
     eventually("log line", || server.log().contains(&line).then_some(()));
@@ -89,10 +89,10 @@ fn strangers_talk_to_a_process_without_rights() {
         eventually("the others end", || status(pid, "PPid").is_none().then_some(()));
     }
     let mut rest = Vec::new();
-    let _ = (&stranger).read_to_end(&mut rest);
+    let _ = (&unauthenticated).read_to_end(&mut rest);
 }
 
-/// True when the memory of a process holds one of these strings of bytes.
+/// Returns whether the memory of a process contains one of these byte strings.
 fn memory_holds(pid: u32, needles: &[&[u8]]) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let mut memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -129,7 +129,7 @@ fn base64(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The 32 secret bytes of an Ed25519 key file: they stand in front of the second copy of the public key.
+/// Returns the 32 secret bytes of an Ed25519 key file, which precede the second copy of the public key.
 fn seed(file: &str) -> Vec<u8> {
     let body: String = file.lines().filter(|line| !line.starts_with('-')).collect();
     let bytes = base64(&body);
@@ -150,17 +150,19 @@ fn host_keys_are_in_the_monitor_s_memory_alone() {
     let server = Lhsshd::start(&lab, "HostKeyAlgorithms ssh-ed25519");
     let file = lab.read("host_ed25519");
     let seed = seed(&file);
-    // A line of the file from its private half.
+    // A base64 line from the file's private half.
     let line = file.lines().nth(3).unwrap().as_bytes();
     let needles: [&[u8]; 2] = [&seed, line];
 
-    let stranger = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let unauthenticated = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let (monitor, cage, user) = processes(&server);
     assert!(!memory_holds(cage, &needles) && !memory_holds(user, &needles));
-    // The test can find what it looks for.
+    // Proves that the search works.
     eventually("the monitor has the keys", || memory_holds(monitor, &needles).then_some(()));
-    drop(stranger);
-    eventually("the stranger's processes end", || children(server.pid()).is_empty().then_some(()));
+    drop(unauthenticated);
+    eventually("the unauthenticated client's processes end", || {
+        children(server.pid()).is_empty().then_some(())
+    });
 
     let mut args = lab.client_options();
     args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me()), "echo up; cat".into()]);
@@ -174,7 +176,7 @@ fn host_keys_are_in_the_monitor_s_memory_alone() {
         .unwrap();
     client.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
     let [monitor] = children(server.pid())[..] else { panic!("one session") };
-    let [user] = children(monitor)[..] else { panic!("the cage is gone after the login") };
+    let [user] = children(monitor)[..] else { panic!("the pre-auth process is gone after the login") };
     assert!(memory_holds(monitor, &needles));
     assert!(!memory_holds(user, &needles));
     drop(client.stdin.take());

@@ -10,7 +10,7 @@ fn copying(lab: &Lab, server: &Lhsshd, flags: &[&str], source: &str, target: &st
     Terminal::start(&our("lhscp"), &args, lab.dir(), &lab.path("home"))
 }
 
-/// What stood on the terminal's lines, one after another.
+/// Returns the terminal's lines in the order they were shown.
 fn lines(screen: &str) -> Vec<&str> {
     screen.split(['\r', '\n']).filter(|line| !line.trim().is_empty()).collect()
 }
@@ -23,7 +23,7 @@ fn a_tree_counts_its_files_and_fits_the_terminal() {
         "mkdir -p tree/a/b tree/c && for i in 1 2 3 4 5; do head -c 400000 /dev/zero > tree/a/b/f$i; done",
     )
     .ok("tree");
-    // Two seconds of it, so that something is drawn in the middle.
+    // The copy takes two seconds, so that the display is drawn during it.
     let screen = copying(&lab, &server, &["-r", "-l", "8000"], "tree", "copy").screen_at_end();
     let shown = lines(&screen);
     let last = shown.last().unwrap();
@@ -50,7 +50,7 @@ fn an_interrupted_copy_leaves_a_readable_line() {
     terminal.send("\x03");
     let screen = terminal.screen_at_end();
     assert!(screen.contains("^C") && !screen.contains("ETA^C"), "{screen:?}");
-    // What is said about it begins a line.
+    // The message begins a line.
     let said =
         lines(&screen).into_iter().find(|line| line.contains("interrupted")).unwrap_or_default().to_owned();
     assert!(said.starts_with("lhscp: "), "{screen:?}");

@@ -1,17 +1,17 @@
-//! Limits on how fast data goes: `-l` of the copying programs and `TcpPacing`. A limit makes things take longer, so a slow machine
-//! cannot make these tests fail.
+//! Rate limits: `-l` of the copy programs, and `TcpPacing`. The tests only check that a copy takes long
+//! enough, so a slow machine cannot make them fail.
 
 use std::time::{Duration, Instant};
 
 use lh_interop::{Lab, Lhsshd, assert_same_file, make_blob, me, our};
 
-/// What is copied, bytes: at a mebibyte a second it takes two seconds.
+/// Size of the copied file, bytes: two seconds at 1 MiB/s.
 const SIZE: usize = 2 << 20;
 
-/// Less than those, for what may go ahead of the limit.
+/// Least time of a copy: less than two seconds, because the first data may go ahead of the limit.
 const LEAST: Duration = Duration::from_millis(1300);
 
-/// Copies the blob with these flags, and returns how long that took.
+/// Copies the blob with these flags, and returns the time it took.
 fn copy(lab: &Lab, server: &Lhsshd, program: &str, flags: &[&str], up: bool) -> Duration {
     let (from, to) = (lab.arg("blob"), lab.arg("copy"));
     let mut args = lab.client_options();
@@ -42,7 +42,7 @@ fn copies_go_no_faster_than_they_are_told() {
     make_blob(&lab.path("blob"), SIZE);
     for (program, flags) in [("lhscp", &[][..]), ("lhscp", &["-O"]), ("lhsftp", &[])] {
         for up in [true, false] {
-            // In kilobits a second.
+            // Kbit/s.
             let took = copy(&lab, &server, program, &[flags, &["-l", "8192"]].concat(), up);
             assert!(took >= LEAST, "{program} {flags:?}, up: {up}: {took:?}");
         }
@@ -54,7 +54,7 @@ fn copies_go_no_faster_than_they_are_told() {
 fn the_kernel_sends_no_faster_than_it_is_told() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
-    // In bits a second.
+    // bit/s.
     let server = Lhsshd::start(&lab, "");
     let took = copy(&lab, &server, "lhscp", &["-o", "TcpPacing=8M"], true);
     assert!(took >= LEAST, "client: {took:?}");

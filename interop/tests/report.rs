@@ -1,10 +1,10 @@
-//! `longhaul report`: from a session to a page that a browser has drawn.
+//! `longhaul report`, from a measured session to the page as a browser draws it.
 
 use std::path::Path;
 
 use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
 
-/// Two connections, one that receives and one that sends, as files `down.*` and `up.*`.
+/// Measures two connections, one that receives and one that sends, in files `down.*` and `up.*`.
 fn measured() -> (Lab, Lhsshd) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
@@ -30,7 +30,7 @@ fn report(lab: &Lab, args: &[&str]) -> lh_interop::Ran {
     lab.run(&our("longhaul"), &all)
 }
 
-/// What the browser makes of a page.
+/// Returns the page's DOM after the browser has run it.
 fn drawn(lab: &Lab, chromium: &Path, page: &str) -> String {
     let address = format!("file://{}", lab.arg(page));
     let data = format!("--user-data-dir={}", lab.arg("browser"));
@@ -65,7 +65,7 @@ fn a_browser_draws_the_report() {
     for plot in ["throughput", "rtt", "cwnd", "retransmits", "window", "cpu"] {
         let section =
             dom.split("<section").find(|section| section.contains(&format!("id=\"{plot}\""))).expect(plot);
-        // Two connections of two ends, each end with at least one line and its value in the legend.
+        // Two connections with two ends each: every end has at least one line, and its value in the legend.
         assert!(section.matches("<polyline").count() >= 4, "{plot}: {section}");
         assert!(section.matches("<b>").count() >= 4, "{plot}: values");
         assert!(section.contains("127.0.0.1 (remote)"), "{plot}: {section}");
@@ -82,7 +82,7 @@ fn a_browser_draws_the_report() {
     }
     assert!(dom.contains("client: receive buffer at most") && dom.contains("server: send buffer at most"));
 
-    // A click on the legend hides a line, and another shows it again.
+    // A click on the legend hides a line, and a second click shows it again.
     let click = "<script>const entry=document.querySelector('#throughput .legend button'),\
         line=document.querySelector('#throughput svg g'),seen=[];\
         for(let n=0;n<3;n+=1){seen.push(entry.getAttribute('aria-pressed')+getComputedStyle(line).display);entry.click();}\
@@ -94,7 +94,7 @@ fn a_browser_draws_the_report() {
         "the legend toggles its line"
     );
 
-    // The pointer on the first plot: the cursor shows, and the values are those of that time.
+    // With the pointer on the first plot, the cursor appears and the values are those of that time.
     let hover = "<script>const s=document.querySelector('#throughput svg'),b=s.getBoundingClientRect();\
         s.dispatchEvent(new PointerEvent('pointermove',{clientX:b.left+b.width/2,clientY:b.top+20}));\
         document.body.dataset.hover=getComputedStyle(s.querySelector('.cursor')).visibility\
@@ -110,7 +110,7 @@ fn the_default_file_and_standard_output() {
     let (lab, _server) = measured();
     report(&lab, &["up.local"]).ok("report");
     assert!(lab.read("report.html").starts_with("<!doctype html>"));
-    // Flags may stand before the files and behind them.
+    // Flags may come before or after the files.
     for words in [["-o", "-", "up.local"], ["up.local", "-o", "-"]] {
         assert_eq!(report(&lab, &words).ok("stdout").text(), lab.read("report.html"));
     }
@@ -134,7 +134,7 @@ fn csv_has_a_line_for_each_sample() {
     assert!(last_of("local")[cpu].parse::<u64>().expect("microseconds") > 0, "{table}");
 }
 
-/// A copy of a second must not be one dot: without `MetricsInterval` samples are close together at first.
+/// A copy of one second must not be a single point: without `MetricsInterval` samples are frequent at first.
 #[test]
 fn short_runs_have_many_samples_by_default() {
     let lab = Lab::new();

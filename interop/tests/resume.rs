@@ -1,4 +1,4 @@
-//! Copies that are killed, cut off or stopped, and the same command again: identical trees, and little copied twice.
+//! Copies that are killed, cut off or stopped, then run again: the trees are equal, and little is sent twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, our, peers};
 use lh_testkit::leftovers;
 
-/// A client's command line in a lab, towards a port.
+/// A client's command line for a lab and a port.
 struct Copy<'a> {
     lab: &'a Lab,
     port: u16,
@@ -36,7 +36,7 @@ impl Copy<'_> {
     }
 }
 
-/// Numbers that are the same on each run.
+/// Pseudo-random numbers, equal on each run.
 struct Dice(u64);
 
 impl Dice {
@@ -46,17 +46,17 @@ impl Dice {
     }
 }
 
-/// Bytes that are under `root`, in files of any name: what has come so far.
+/// Returns the bytes stored under `root` so far, in files of any name.
 fn bytes_below(root: &Path) -> u64 {
     let Ok(meta) = fs::symlink_metadata(root) else { return 0 };
     if !meta.is_dir() {
-        // A hole is nothing that has come.
+        // A hole holds no received data.
         return meta.len().min(meta.blocks() * 512);
     }
     fs::read_dir(root).into_iter().flatten().flatten().map(|entry| bytes_below(&entry.path())).sum()
 }
 
-/// Processes that serve connections of this server.
+/// Returns the processes that serve connections of this server.
 fn sessions(server: &Lhsshd) -> Vec<i32> {
     let mut found = vec![server.pid() as i32];
     let mut at = 0;
@@ -125,7 +125,7 @@ fn leftover_bytes(lab: &Lab) -> u64 {
     leftovers(lab.dir()).iter().map(|path| bytes_below(path)).sum()
 }
 
-/// Waits for the child's end after `kill`.
+/// Calls `kill` once `at` bytes are in unfinished files, and waits for the child's end.
 fn kill_at_parts(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce(&mut Child)) -> bool {
     let reached = wait_for(child, lab, at);
     if reached {
@@ -135,7 +135,7 @@ fn kill_at_parts(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce(&mut C
     reached
 }
 
-/// Calls `kill` when so much of unfinished files has come; the child may go on.
+/// Calls `kill` once `at` bytes are in unfinished files; the child may continue.
 fn kill_when(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce()) -> bool {
     let reached = wait_for(child, lab, at);
     if reached {
@@ -156,7 +156,7 @@ fn wait_for(child: &mut Child, lab: &Lab, at: u64) -> bool {
     true
 }
 
-/// What the last line of `--json` says.
+/// Returns a number from the last line of `--json`.
 fn told(json: &str, name: &str) -> u64 {
     let line = json.lines().last().unwrap_or_default();
     let rest = line.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {json}"));
@@ -201,7 +201,8 @@ fn a_tree_of_many_files_survives_kills_with_little_sent_twice() {
         assert_same_tree(&lab.path("tree"), &lab.path("there"));
         assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
         no_journal_is_left(&lab);
-        // What the last attempt sent, beyond what was missing: a twentieth, and what was in flight at the kill.
+        // Bytes that the last attempt sent beyond those missing: at most a twentieth, and the data in flight
+        // at the kill.
         let again = (told(&last, "bytes") + there).saturating_sub(total);
         assert!(again <= total / 20 + 3 * MB, "{again} of {total} sent twice (upload: {upload})");
         fs::remove_dir_all(lab.path("there")).unwrap();

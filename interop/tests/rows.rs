@@ -1,4 +1,4 @@
-//! Flags that people rarely type, one by one: what they do beside OpenSSH's.
+//! Rarely used flags, one by one, compared with OpenSSH's.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use lh_interop::sharing::Scene;
 use lh_interop::{Agent, Lab, Lhsshd, assert_same_file, eventually, make_blob, me, our, peers, script};
 
-/// The commands of `-O` say and return the same to and from whichever program is the master, and without one.
+/// Commands of `-O` print and return the same with every combination of master and client, and without a
+/// master.
 ///
 /// Covers: ssh -O; ssh -S; ssh_config ControlPath
 #[test]
@@ -34,7 +35,7 @@ fn commands_to_a_master_say_the_same() {
         ] {
             all.push(said(&[&words[..], &["@"]].concat()));
         }
-        // The message of a master that fails goes to the master's own log.
+        // A failing master's message goes to the master's own log.
         all.push(said(&["-O", "stop", "@"]));
         all.push(said(&["-O", "check", "@"]));
         all
@@ -51,7 +52,7 @@ fn commands_to_a_master_say_the_same() {
     }
 }
 
-/// `scp -R` has the first host copy to the second, and `-A` lets it log in there with the keys of the agent here.
+/// `scp -R` has the first host copy to the second, and `-A` lets it log in there with the local agent's keys.
 ///
 /// Covers: scp -A; scp -R
 #[test]
@@ -61,7 +62,7 @@ fn a_host_copies_to_another_with_the_agent_of_whoever_asked() {
     let second = Lhsshd::start(&lab, "");
     std::fs::create_dir(lab.path("bin")).unwrap();
     let options: String = lab.client_options().iter().map(|word| format!(" '{word}'")).collect();
-    // The first host has no key, and knows the second one's.
+    // The first host has no key, and knows the second host's.
     std::fs::copy(lab.path("user_ed25519.pub"), lab.path("only.pub")).unwrap();
     let options = options.replace(&lab.arg("user_ed25519"), &lab.arg("only.pub"));
     let body = format!(
@@ -95,7 +96,7 @@ fn a_host_copies_to_another_with_the_agent_of_whoever_asked() {
     assert!(!lab.path("refused").exists());
 }
 
-/// An agent that tells what happens stays in the foreground and names keys by the hash it was told.
+/// With `-d` the agent stays in the foreground and logs; `-E` sets the hash of its fingerprints.
 ///
 /// Covers: ssh-agent -d; ssh-agent -E
 #[test]
@@ -143,7 +144,7 @@ fn an_agent_tells_what_happens() {
     child.wait().unwrap();
 }
 
-/// What the agent can do besides, what it says about libraries it does not load, and how much is said about a key that is tried.
+/// The agent's extensions, its refusal to load libraries, and the verbosity of a key test.
 ///
 /// Covers: ssh-add -e; ssh-add -Q; ssh-add -v
 #[test]
@@ -157,7 +158,7 @@ fn less_common_questions_to_an_agent() {
     };
     let ours = Agent::ours(&lab, "ours", &[]);
     assert_eq!(extensions(&ours), (0, "session-bind@openssh.com\n".to_owned(), String::new()));
-    // OpenSSH's of 2022 does not know the question.
+    // OpenSSH's agent of 2022 does not know the query.
     let theirs = Agent::start(&lab, &ssh_agent, "theirs", &[], &[]);
     let (code, out, err) = extensions(&theirs);
     let knows_it = code == 0 && out.contains("session-bind@openssh.com");

@@ -1,4 +1,4 @@
-//! The old copy protocol: `lhscp -O` with other people's remote side, and `lhscp -t`/`-f` behind other people's clients.
+//! The old copy protocol: `lhscp -O` with other remote sides, and `lhscp -t`/`-f` with other clients.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
@@ -9,7 +9,7 @@ use lh_interop::{
     Inetd, Lab, Lhsshd, Terminal, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip,
 };
 
-/// Lines for a server's configuration with which its users find `lhscp` under the name `scp`.
+/// Returns configuration lines that make a server's users find `lhscp` under the name `scp`.
 fn path_to_ours(lab: &Lab) -> String {
     let names = lab.path("names");
     std::fs::create_dir_all(&names).unwrap();
@@ -17,7 +17,8 @@ fn path_to_ours(lab: &Lab) -> String {
     format!("SetEnv PATH={}:/usr/bin:/bin\nRekeyLimit 16M\n", names.display())
 }
 
-/// Spaces, foreign letters, dashes, quotes, links, empty files and folders, modes and times.
+/// Makes a tree with spaces, foreign letters, dashes, quotes, links, empty files and directories, modes and
+/// times.
 fn difficult_tree(lab: &Lab, name: &str) {
     let lines = r#"
         mkdir -p "$T/a b/ü/empty dir" && cd "$T"
@@ -63,7 +64,7 @@ fn remote(lab: &Lab, name: &str) -> String {
     format!("{}@127.0.0.1:{}", me(), lab.arg(name))
 }
 
-/// A blob and a tree, both ways, and what is said when it cannot be.
+/// Copies a file and a tree both ways, and checks the messages of failures.
 fn exercise(lab: &Lab, program: &Path, port: u16) {
     make_blob(&lab.path("blob"), 40 << 20);
     difficult_tree(lab, "tree");
@@ -76,7 +77,7 @@ fn exercise(lab: &Lab, program: &Path, port: u16) {
     assert_eq!(listing(&lab.path("tree")), listing(&lab.path("tree.up")));
     run(&["-r", "-p"], &[&remote(lab, "tree.up"), &lab.arg("tree.down")]).ok("tree down");
     assert_eq!(listing(&lab.path("tree")), listing(&lab.path("tree.down")));
-    // Several sources, a pattern that the remote shell expands, braces, a name with a blank.
+    // Several sources, a pattern that the remote shell expands, braces, a name with a space.
     std::fs::create_dir_all(lab.path("many")).unwrap();
     run(&[], &[&lab.arg("tree/empty"), &lab.arg("tree/-rf"), &remote(lab, "many")]).ok("two up");
     std::fs::remove_file(lab.path("many/empty")).unwrap();
@@ -84,11 +85,11 @@ fn exercise(lab: &Lab, program: &Path, port: u16) {
     run(&[], &[&found, &remote(lab, "tree.up/a\\ b/plain"), &lab.arg("many")]).ok("patterns down");
     assert_same_file(&lab.path("tree/noise"), &lab.path("many/noise"));
     assert!(lab.path("many/empty").exists() && lab.path("many/plain").exists());
-    // A newline cannot stand in a line.
+    // The protocol's lines cannot contain a newline.
     lab.sh("mkdir -p lines && printf n > $'lines/a\\nb'").ok("newline");
     run(&["-r"], &[&lab.arg("lines"), &remote(lab, "lines.up")]).ok("newline up");
     assert_eq!(std::fs::read(lab.path("lines.up/a\\^Jb")).unwrap(), b"n");
-    // Failures: exit status 1, the others are copied all the same.
+    // Failures: exit status 1, and the other files are copied.
     let ran = run(&[], &[&lab.arg("missing"), &lab.arg("tree/-rf"), &remote(lab, "many")]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("missing: No such file or directory"), "{}", ran.err);
@@ -216,7 +217,7 @@ fn from_one_host_to_another() {
         assert!(ran.err.contains("missing: No such file or directory"), "{flags:?}: {}", ran.err);
     }
 
-    // Directly: the first host's scp finds its way to the second by its own configuration.
+    // Directly: the first host's scp reaches the second by its own configuration.
     let options = lab.client_options().iter().skip(2).map(|word| word.replace("-o", "")).collect::<Vec<_>>();
     let mut text = format!("Host second\n  HostName 127.0.0.1\n  Port {}\n  User {}\n", second.port, me());
     for option in options.iter().filter(|option| !option.is_empty()) {
@@ -264,7 +265,7 @@ fn programs_in_the_place_of_a_connection() {
     }
     assert_eq!(run(&["-D", "/no/such/program", "h:a", "b"]).code, 255);
 
-    // A program that takes ssh's arguments: it writes them down and is the remote side itself.
+    // A program with ssh's arguments: it records them and acts as the remote side.
     let script = |name: &str, body: &str| {
         lab.write(name, &format!("#!/bin/bash\n{body}\n"));
         std::fs::set_permissions(lab.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -286,7 +287,7 @@ fn programs_in_the_place_of_a_connection() {
     run(&["-M", "scp", "-S", &wrapper, &target, &lab.arg("unwrapped")]).ok("-M scp -S");
     assert_same_file(&lab.path("blob"), &lab.path("unwrapped"));
 
-    // A remote side that sends another file than was asked for.
+    // A remote side that sends another file than requested.
     let liar = script("liar", "printf 'C0644 3 .bashrc\\nbad\\0'; head -c 3 > /dev/null");
     std::fs::create_dir_all(lab.path("safe")).unwrap();
     for flags in [&["-O"][..], &["-O", "-r"]] {
@@ -297,7 +298,7 @@ fn programs_in_the_place_of_a_connection() {
     }
     run(&["-O", "-T", "-S", &liar, "host:file", &lab.arg("safe")]).ok("-T");
     assert_eq!(lab.read("safe/.bashrc"), "bad");
-    // The same between two hosts: the second one is never told that name.
+    // Between two hosts, that name is never passed to the second host.
     let program =
         script("either", &format!("case \"$*\" in *' -f '*) exec {liar};; *) exec {wrapper} \"$@\";; esac"));
     std::fs::create_dir_all(lab.path("other")).unwrap();
@@ -323,7 +324,7 @@ fn what_hpn_s_scp_says_to_resume_is_refused_and_not_taken_for_a_name() {
     assert!(!lab.path("target").exists());
 }
 
-/// Standard error of a remote command through a terminal, in both protocols.
+/// Control characters in a remote command's standard error do not reach a terminal, in either protocol.
 #[test]
 fn remote_stderr_drives_no_terminal() {
     let lab = Lab::new();
@@ -350,6 +351,10 @@ fn remote_stderr_drives_no_terminal() {
         assert!(shown.contains("motd \\033]0;own\\007"), "{shown:?}");
         assert!(!shown.contains("\x1b]0;"), "{shown:?}");
         let ran = lab.run(&our("lhscp"), &args).ok("copy");
-        assert!(ran.err.contains("motd \x1b]0;own\x07\n"), "kept where nobody reads it: {:?}", ran.err);
+        assert!(
+            ran.err.contains("motd \x1b]0;own\x07\n"),
+            "unchanged where it is no terminal: {:?}",
+            ran.err
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What clients of `lhsshd` try that they should not be able to do, before and after the login.
+//! Attacks by clients on `lhsshd`, before and after the login.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
@@ -48,7 +48,7 @@ fn an_expired_password_forwards_nothing() {
     assert_eq!(tunnel.code, 255, "{}", tunnel.err);
 }
 
-/// A module of PAM that puts another user in place of the one that logs in.
+/// A PAM module that replaces the user who logs in.
 const MAPPER: &str = "extern int pam_set_item(void *, int, const void *);\n\
     int pam_sm_authenticate(void *h, int f, int c, const char **v) { pam_set_item(h, 2, v[0]); return 0; }\n\
     int pam_sm_setcred(void *h, int f, int c, const char **v) { return 0; }\n";
@@ -79,7 +79,7 @@ fn a_user_that_modules_have_mapped_is_refused() {
     }
 }
 
-/// The soft limit on core files of a process.
+/// Returns the soft limit on core files of a process.
 fn core_limit(limits: &str) -> Option<&str> {
     limits.lines().find_map(|line| line.strip_prefix("Max core file size"))?.split_whitespace().next()
 }
@@ -93,7 +93,7 @@ fn processes_with_keys_leave_no_core_files() {
     script(&program, &format!("exec {} --core=4096: {} \"$@\"", prlimit.display(), our("lhsshd").display()));
     let server = Lhsshd::start_program(&program, &lab, "", &[]);
     let login = lab.shell_command(&ssh, server.port);
-    // Users debug their programs.
+    // Users may debug their own programs.
     let limits = lab.sh(&format!("{login} 127.0.0.1 cat /proc/self/limits")).ok("limits").text();
     assert_eq!(core_limit(&limits), Some("4096"), "{limits}");
     let mut client = Command::new("sh")
@@ -114,7 +114,7 @@ fn processes_with_keys_leave_no_core_files() {
     client.wait().unwrap();
 }
 
-/// 200 connections from 50 addresses, each held open and renewed as soon as it is ended, until the value is dropped.
+/// 200 connections from 50 addresses, each held open and replaced when it ends, until the value is dropped.
 struct Flood {
     stop: Arc<AtomicBool>,
     renewed: Arc<AtomicUsize>,
@@ -170,7 +170,7 @@ fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
     Ok(made.into())
 }
 
-/// Logs in from an address of its own: whether that works, and how long it takes.
+/// Logs in from an address of its own; returns success and duration.
 fn log_in(scene: &Scene) -> (bool, Duration) {
     let began = Instant::now();
     let ran = scene.ssh(&["-o", "BindAddress=127.0.1.1", "-o", "ConnectTimeout=20"], &["echo in"]);
@@ -180,14 +180,14 @@ fn log_in(scene: &Scene) -> (bool, Duration) {
 /// Covers: sshd_config FairStartups; sshd_config MaxStartups; sshd_config PerSourcePenalties (a flood)
 #[test]
 fn honest_users_log_in_while_a_server_is_flooded() {
-    // PerSourcePenalties as they are by default; the harness turns them off.
+    // PerSourcePenalties at its default; the test library turns it off.
     let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
     let median = |mut times: Vec<Duration>| {
         times.sort_unstable();
         times[times.len() / 2]
     };
     let quiet = median((0..5).map(|_| log_in(&scene).1).collect());
-    // A new server knows nobody yet.
+    // A new server has no record of earlier logins.
     let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
     let flood = Flood::new(scene.server.port);
     scene.logged("beginning MaxStartups throttling");
@@ -197,7 +197,7 @@ fn honest_users_log_in_while_a_server_is_flooded() {
     let renewed = flood.renewed.load(Ordering::Relaxed);
     eprintln!("{succeeded} of 25, median {flooded:?} (quiet {quiet:?}), {renewed} connections of the flood");
     assert!(succeeded >= 24, "{succeeded} of 25");
-    // The flood was one: all places were taken.
+    // Proves that the flood took all slots.
     assert!(renewed > 100, "{renewed}");
     drop(flood);
 }

@@ -1,5 +1,5 @@
-//! How users prove to `lhsshd` who they are, seen from OpenSSH's client: keys from commands, several methods in a row, PAM, and what
-//! becomes of those who cannot.
+//! User authentication at `lhsshd`, seen from OpenSSH's client: keys from commands, several methods in a row,
+//! PAM, and penalties for failures.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -54,7 +54,7 @@ fn keys_from_a_command() {
     scene.logged(&format!("found at {}:2", program.display()));
     script(&program, &format!("echo '{key}'; exit 9"));
     scene.refused("failed, status 9");
-    // A program that others may write is not run.
+    // A program that other users may write is not run.
     script(&program, &format!("touch {}/ran; echo '{key}'", folder.path().display()));
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o775)).unwrap();
     scene.refused("Unsafe AuthorizedKeysCommand");
@@ -123,7 +123,7 @@ fn several_methods_one_after_the_other() {
     assert_eq!(ran.code, 0, "keyboard-interactive alone: {}", ran.err);
     drop(scene);
 
-    // Two keys, which must be two.
+    // Two keys, which must differ.
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     methods(&lab, "publickey,publickey");
@@ -190,7 +190,7 @@ fn pam_checks_passwords_and_asks_questions() {
     scene.logged(&format!("Accepted keyboard-interactive/pam for {name} from"));
     scene.logged(&format!("Failed password for {name} from"));
     scene.logged("Failed password for invalid user nobody-of-that-name from");
-    // Root's password is not even tried where root may not use one.
+    // Root's password is not even checked where root may not log in by password.
     drop(scene);
     service.rules(
         "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
@@ -200,7 +200,7 @@ fn pam_checks_passwords_and_asks_questions() {
     let Some(scene) = Scene::with_lab("passwords", lab, &config) else { return };
     let ran = scene.ssh_typing("root", &["anything"], &NO_KEY, &["id"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
-    // And nobody who does not exist gets in, whatever modules say.
+    // A user who does not exist gets no session, whatever the modules answer.
     let ran = scene.ssh_typing("nobody-of-that-name", &["anything"], &NO_KEY, &["id"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     assert_eq!(scene.ssh(&[], &["echo in"]).ok("root by key").text(), "in\n");
@@ -249,7 +249,7 @@ fn pam_opens_and_closes_sessions() {
     assert_eq!(kinds, ["account", "open_session", "close_session"], "{text}");
     let expected = format!("account {name} 127.0.0.1 ssh {} publickey ssh-ed25519 ", service.name);
     assert!(text.starts_with(&expected), "{text}");
-    // A session nobody ends in order is closed too.
+    // PAM closes a session whose client is killed, too.
     let mut client = std::process::Command::new(&scene.ssh)
         .args(scene.args(&[], name, &["echo started; sleep 1000"]))
         .stdin(std::process::Stdio::null())
@@ -263,13 +263,13 @@ fn pam_opens_and_closes_sessions() {
     eventually("the second session is closed", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.matches("close_session").count() == 2)
     });
-    // A module that refuses the session keeps everything from being run.
+    // If a module refuses the session, nothing is run.
     service
         .rules("auth required pam_deny.so\naccount required pam_permit.so\nsession required pam_deny.so\n");
     let ran = scene.ssh_as(name, &[], &["echo ran"]);
     assert_eq!((ran.code, ran.text().as_str()), (254, ""), "{}", ran.err);
     scene.logged("PAM: pam_open_session(): ");
-    // Nor is anything forwarded.
+    // Nothing is forwarded either.
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = target.local_addr().unwrap().to_string();
     let ran = scene.ssh_as(name, &["-W", &target], &[]);
@@ -296,7 +296,7 @@ fn pam_closes_accounts() {
     scene.logged(&format!("fatal: Access denied for user {name} by PAM account configuration [preauth]"));
     scene.lab.run(Path::new("chage"), &["-E", "-1", name]).ok("chage");
     scene.ssh_as(name, &[], &["true"]).ok("open again");
-    // An old password must be changed: by questions where there are some, else before anything is run.
+    // An expired password must be changed: by prompts where there are some, else before anything is run.
     scene.lab.run(Path::new("chage"), &["-d", "0", name]).ok("chage");
     let ran = scene.ssh_as(name, &[], &["echo ran"]);
     assert_eq!((ran.code, ran.text().as_str()), (1, ""), "{}", ran.err);
@@ -308,7 +308,7 @@ fn pam_closes_accounts() {
     assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}\n{}", ran.err, scene.asked());
     let ran = scene.ssh_typing(name, &[new], &options, &["echo in"]);
     assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}", ran.err);
-    // nologin, with its text.
+    // nologin refuses logins with its text.
     let file = folder.path().join("nologin");
     write(file.clone(), "Down for repairs.\n");
     service.rules(&format!(
@@ -333,14 +333,14 @@ fn a_module_that_hangs_does_not_hold_anybody_up() {
     let ran = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["true"]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     scene.logged("PAM: timed out");
-    // Others are let in meanwhile, and nothing of the session is left.
+    // Other users can log in meanwhile, and no process of the session is left.
     eventually("no process is left", || {
         let listed = scene.lab.sh(&format!("pgrep -P {} | wc -l", scene.server.pid())).text();
         listed.trim() == "0"
     });
 }
 
-/// Reads what a server says to somebody who only connects.
+/// Reads the server's first data on a new connection.
 fn greeting(port: u16) -> String {
     let mut text = Vec::new();
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();

@@ -1,5 +1,5 @@
-//! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and shown by OpenSSH's client: whose are trusted, for which accounts,
-//! with which rights, and which are revoked.
+//! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and used by OpenSSH's client: trusted
+//! authorities, accounts, rights, revocation.
 
 use std::ops::Deref;
 
@@ -23,12 +23,13 @@ impl Scene {
             lab.run(&keygen, &["-q", "-t", kind, "-N", "", "-C", name, "-f", &lab.arg(name)])
                 .ok("ssh-keygen");
         }
-        // Nobody gets in by a plain key.
+        // No plain key is accepted.
         lab.write("authorized_keys", "");
         lh_interop::Scene::with_lab(test, lab, config).map(Self)
     }
 
-    /// Certifies `user_ed25519` with these options of ssh-keygen; the certificate is the client's from then on.
+    /// Certifies `user_ed25519` with these options of ssh-keygen; the client uses the certificate from then
+    /// on.
     fn certify(&self, ca: &str, options: &[&str]) {
         self.certify_key(ca, options, "user_ed25519");
     }
@@ -75,7 +76,7 @@ fn authorities_of_the_server() {
     scene.certify("ca", &["-n", &me, "-O", "critical:frobnicate@example.com"]);
     scene.refused("unsupported critical option");
     scene.certify("ca", &["-n", &me, "-O", "extension:frobnicate@example.com"]);
-    scene.ssh(&[], &["true"]).ok("an extension nobody knows");
+    scene.ssh(&[], &["true"]).ok("an unknown extension");
 }
 
 /// Covers: sshd_config PermitTTY; wire certificate options force-command, source-address, permit-*
@@ -111,7 +112,7 @@ fn authorities_of_the_user() {
     assert_eq!(scene.ssh(&[], &["echo in"]).ok("cert-authority").text(), "in\n");
     scene.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by CA ED25519 SHA256:");
     scene.logged("/authorized_keys:1");
-    // Without the option the line is a plain key's, and the authority is no user.
+    // Without the option the line is a plain key's, and the authority's key logs no user in.
     line("no-pty");
     scene.refused("Failed publickey");
     line(r#"cert-authority,principals="admin,operator""#);
@@ -245,8 +246,8 @@ fn revoked_keys_and_lists() {
     };
     nothing();
     scene.certify("ca", &["-n", &me]);
-    scene.ssh(&[], &["true"]).ok("nobody revoked");
-    // The key, its certificate's authority, the certificate, in plain files.
+    scene.ssh(&[], &["true"]).ok("an empty list");
+    // The key, then its certificate's authority, then the certificate, in plain files.
     for public in ["user_ed25519.pub", "ca.pub"] {
         lab.write("more", &lab.read(public));
         scene.refused("revoked by file");
@@ -273,7 +274,7 @@ fn revoked_keys_and_lists() {
     lab.run(keygen, &["-q", "-k", "-f", "krl", "user_rsa.pub"]).ok("ssh-keygen -k");
     std::fs::copy(lab.path("krl"), lab.path("revoked")).unwrap();
     scene.ssh(&[], &["true"]).ok("another key revoked");
-    // What cannot be read revokes everything.
+    // An unreadable file revokes every key.
     std::fs::remove_file(lab.path("more")).unwrap();
     scene.refused("Error checking authentication key");
     lab.write("more", "SSHKRL\n");
@@ -318,7 +319,7 @@ fn hosts_with_certificates() {
         assert_eq!(ran.text(), "1000000\nin\n");
         assert!(ran.err.contains(&format!("host key algorithm: {algorithm}")), "{}", ran.err);
     }
-    // Who knows the plain key gets that.
+    // A client that knows the plain key gets the plain key.
     let mut args = lab.client_options();
     args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me()), "echo in".into()]);
     assert_eq!(lab.run(&ssh, &args).ok("plain").text(), "in\n");

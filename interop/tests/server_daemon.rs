@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use lh_interop::{Lab, eventually, our, peers};
 
-/// A server in the background, ended with the value.
+/// A server in the background, ended when dropped.
 struct Daemon {
     pid: String,
 }
@@ -54,7 +54,7 @@ fn a_server_in_the_background_keeps_its_process_id() {
         });
         assert_eq!(pid(), daemon.pid);
     }
-    // What sessions start with is what the server was started with at first.
+    // Sessions get the resource limits and the OOM score of the server's first start.
     let text = log();
     let port = text.rsplit(LISTENING).next().unwrap().split('.').next().unwrap();
     lab.know(port.parse().unwrap());

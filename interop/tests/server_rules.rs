@@ -1,5 +1,5 @@
-//! What an administrator and a user tell `lhsshd`, seen from OpenSSH's client: keys with options, accounts, limits, terminals,
-//! forwards, and the server run by an ordinary user.
+//! Rules of administrators and users for `lhsshd`, seen from OpenSSH's client: key options, accounts, limits,
+//! terminals, forwards, and a server run by an ordinary user.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` when there is no client. `{lab}` in the configuration stands for the lab's folder.
+    /// Starts a server; `None` without OpenSSH's client. `{lab}` in the configuration stands for the lab's
+    /// directory.
     fn new(test: &str, config: &str) -> Option<Self> {
         let [ssh] = peers(test, ["ssh"])?;
         let lab = Lab::new();
@@ -43,7 +44,7 @@ impl Scene {
         self.ssh_as(&me(), options, command)
     }
 
-    /// A client that runs beside the test.
+    /// Starts a client that runs beside the test.
     fn start(&self, options: &[&str], command: &[&str]) -> Child {
         Command::new(&self.ssh)
             .args(self.args(options, &me(), command))
@@ -55,19 +56,19 @@ impl Scene {
             .unwrap()
     }
 
-    /// Puts options in front of the lab's Ed25519 key, the only one left in `authorized_keys`.
+    /// Writes options before the lab's Ed25519 key, the only one left in `authorized_keys`.
     fn key_options(&self, options: &str) {
         let key = self.lab.read("user_ed25519.pub");
         self.lab.write("authorized_keys", &format!("{options} {key}"));
     }
 
     fn logged(&self, text: &str) {
-        // The client may be gone before the server has written its last line.
+        // The client may end before the server has written its last line.
         eventually(text, || self.server.log().contains(text));
     }
 }
 
-/// Waits until something is true; a bound against hanging, not an expectation.
+/// Waits until `is_true` returns true; a bound against hanging, not an expectation.
 #[track_caller]
 fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -110,7 +111,7 @@ fn strict_modes_refuse_what_others_can_write() {
     fs::create_dir(scene.lab.path("keys")).unwrap();
     let file = scene.lab.path("keys/authorized");
     fs::copy(scene.lab.path("authorized_keys"), &file).unwrap();
-    // Outside the home directory every folder up to the root is looked at, and /tmp may be written by everybody.
+    // Outside of the home directory all directories up to the root are checked, and /tmp is writable for all.
     assert_eq!(scene.ssh(&[], &["true"]).code, 255);
     scene.logged("Authentication refused: bad ownership or modes for directory");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
@@ -144,7 +145,7 @@ fn users_get_their_own_ids_environment_and_rules() {
     // The session's processes are the user's, not root's.
     let owner = scene.ssh_as(&user.name, &[], &["ps -o uid= -p $PPID | tr -d ' '; id -u"]).ok("ps").text();
     let ids: Vec<&str> = owner.lines().collect();
-    assert_eq!(ids.first(), ids.last(), "the session process runs as somebody else");
+    assert_eq!(ids.first(), ids.last(), "the session process runs as another user");
     scene.lab.run(Path::new("usermod"), &["-L", &user.name]).ok("usermod");
     assert_eq!(scene.ssh_as(&user.name, &[], &["true"]).code, 255);
     scene.logged(&format!("User {} not allowed because account is locked", user.name));
@@ -161,7 +162,7 @@ fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     let Some([sftp, ssh]) = peers("chroot", ["sftp", "ssh"]) else { return };
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    // /tmp may be written by everybody, so the chroot has to be elsewhere.
+    // /tmp is writable for all, so the chroot must be elsewhere.
     let jail = tempfile_in("/var/lib");
     fs::create_dir(jail.join("inside")).unwrap();
     fs::write(jail.join("inside/file"), "in the jail").unwrap();
@@ -183,7 +184,7 @@ fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     assert!(listing.contains("Remote working directory: /inside"), "{listing}");
     assert!(listing.contains("/inside"), "{listing}");
     assert_eq!(scene.lab.read("got"), "in the jail");
-    // A command becomes SFTP, which waits for a client that speaks it.
+    // Every command becomes the SFTP server, which waits for its client.
     let ran = scene.ssh_as(&user.name, &[], &["id"]);
     assert!(ran.out.is_empty(), "{}", ran.text());
     fs::set_permissions(&jail, fs::Permissions::from_mode(0o775)).unwrap();
@@ -205,11 +206,11 @@ fn a_terminal_session_ends_with_its_program() {
     let ran = scene.ssh(&["-tt"], &["sleep 1000 & echo $!; exit 5"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let pid: u32 = ran.text().trim().parse().unwrap();
-    // The terminal has gone: whoever kept it was hung up on.
+    // The terminal is closed, so processes that kept it got SIGHUP.
     eventually("the background process is gone", || !Path::new(&format!("/proc/{pid}")).exists());
     let modes = scene.ssh(&["-tt"], &["stty -a"]).ok("stty").text();
     assert!(modes.contains("-iuclc") && modes.contains("intr = ^C"), "{modes}");
-    // All of a program's last words arrive, however much it is.
+    // All output of a program arrives, however large.
     let ran = scene.ssh(&["-tt"], &["seq 1 100000"]).ok("seq");
     assert_eq!(ran.text().lines().count(), 100_000);
 }
@@ -234,7 +235,7 @@ fn a_client_that_vanishes_hangs_up() {
 #[test]
 fn data_without_a_terminal_outlives_neither_side() {
     let Some(scene) = Scene::new("pipes", "") else { return };
-    // Without a terminal the session lasts until nobody has its output open.
+    // Without a terminal the session lasts until no process has its output open.
     let ran = scene.ssh(&[], &["(sleep 0.5; echo late) & echo early; exit 3"]);
     assert_eq!((ran.code, ran.text().as_str()), (3, "early\nlate\n"));
     let ran = scene.ssh(&[], &["sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]).ok("detached");
@@ -255,7 +256,7 @@ fn limits_hold() {
     let mut up = [0; 3];
     client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
     let ran = scene.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo second"]);
-    // The client then makes a connection of its own, or fails; it never gets a second session here.
+    // The client then connects by itself, or fails; it gets no second session here.
     assert!(ran.err.contains("open failed") || ran.err.contains("refused"), "{}", ran.err);
     drop(client.stdin.take());
     client.wait().unwrap();
@@ -264,13 +265,13 @@ fn limits_hold() {
     scene.lab.write("authorized_keys", "");
     let many = scene.ssh(&["-i", &other, "-o", "LogLevel=INFO"], &["true"]);
     assert!(many.err.contains("Too many authentication failures"), "{}", many.err);
-    // Somebody who says nothing.
+    // A client that sends nothing.
     let mut silent = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
     let mut said = Vec::new();
     silent.read_to_end(&mut said).unwrap();
     assert!(said.starts_with(b"SSH-2.0-"));
     scene.logged("Timeout before authentication for ");
-    // Three wait to log in; the fourth is told why it may not.
+    // Three connections wait to log in; the fourth is told why it is refused.
     let waiting: Vec<_> =
         (0..3).map(|_| TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap()).collect();
     let mut greeted = [0; 8];
@@ -308,7 +309,7 @@ fn connections_are_forwarded_where_allowed() {
     assert_eq!(&greeting, b"SSH-2.0-");
     client.kill().unwrap();
     client.wait().unwrap();
-    // By name, and through two servers.
+    // By host name, and through two servers.
     let proxy = format!(
         "ProxyCommand={} {}",
         scene.ssh.display(),
@@ -338,7 +339,7 @@ fn an_ordinary_user_serves_himself() {
     let Some([ssh]) = peers("ordinary_user", ["ssh"]) else { return };
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    // The user's own keys, in the user's own home, and the program where the user can run it.
+    // The user's own keys, in the user's own home, and the server's program where the user can run it.
     let home = user.home.clone();
     let (uid, gid) = user.ids();
     fs::copy(our("lhsshd"), home.join("lhsshd")).unwrap();
@@ -448,7 +449,7 @@ fn a_program_killed_by_a_signal_is_reported() {
     assert!(ran.err.contains("exit-signal"), "{}", ran.err);
 }
 
-/// The cases of OpenSSH's own suite.
+/// Cases from OpenSSH's own suite.
 ///
 /// Covers: sshd_config Subsystem; sshd_config Match
 #[test]

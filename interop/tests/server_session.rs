@@ -1,5 +1,5 @@
-//! What happens to somebody who has logged in at `lhsshd`: environment, start-up files, records, rules of `Match` blocks, and how
-//! the server is told new ones.
+//! Sessions of `lhsshd` after the login: environment, start-up files, login records, rules of `Match` blocks,
+//! and reloading the configuration.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -69,7 +69,7 @@ fn the_user_s_start_up_file() {
     assert!(ran.err.contains("got \n"), "{}", ran.err);
     let ran = scene.ssh_as(name, &["-tt"], &["echo command"]).ok("rc at a terminal");
     assert!(ran.text().starts_with(&format!("rc {name} {home}\r\ngot \r\ncommand")), "{}", ran.text());
-    // Subsystems would take its output for theirs.
+    // A subsystem would take its output for protocol data.
     let file = user.home.join("rc.ran");
     fs::remove_file(&file).unwrap();
     scene.ssh_as(name, &["-s"], &["sftp"]);
@@ -96,7 +96,7 @@ fn logins_at_terminals_are_recorded() {
     let lastlog = Path::new("/var/log/lastlog");
     let wtmp = Path::new("/var/log/wtmp");
     for file in [lastlog, wtmp] {
-        // Where nobody keeps them nothing is written.
+        // Without these files nothing is recorded.
         let _ = fs::OpenOptions::new().create(true).append(true).open(file);
     }
     let lab = Lab::new();
@@ -130,10 +130,10 @@ fn logins_at_terminals_are_recorded() {
     fs::write(user.home.join(".hushlogin"), "").unwrap();
     assert!(!login().contains("Last login:"));
     fs::remove_file(user.home.join(".hushlogin")).unwrap();
-    // Commands are not logins, and hear nothing of earlier ones.
+    // Commands are not recorded as logins, and print no last login.
     let ran = scene.ssh_as(&user.name, &[], &["echo in"]).ok("command");
     assert_eq!((ran.text().as_str(), count()), ("in\n", 3));
-    // A client that is killed leaves no record behind that says it is still here.
+    // A killed client leaves no record of a user still logged in.
     let who = scene.lab.sh("who").text();
     assert!(!who.contains(&user.name), "{who}");
 }
@@ -229,25 +229,25 @@ fn a_hangup_reads_the_configuration_again() {
     let mut first = [0; 4];
     out.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"old\n");
-    // A mistake: the server says so and goes on as before.
+    // After a mistake in the file, the server logs it and keeps its configuration.
     scene.lab.write("more.conf", "NoSuchKeyword yes\n");
     let pid = scene.server.pid().to_string();
     scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
     scene.logged("Bad configuration option: NoSuchKeyword");
     scene.logged("going on with the old configuration");
     assert_eq!(scene.ssh(&[], &["echo $WHICH"]).ok("after a mistake").text(), "old\n");
-    // In order again: the same process starts anew, and what is new holds.
+    // After the correction the same process restarts with the new configuration.
     scene.lab.write("more.conf", "SetEnv WHICH=new\n");
     scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("kill");
     scene.logged("Received SIGHUP; restarting.");
     let listening = "Server listening on 127.0.0.1 port ";
     eventually("it listens again", || scene.server.log().matches(listening).count() == 2);
-    // Nobody wrote a port down, so it is another one.
+    // No port is configured, so the server listens on another one.
     let log = scene.server.log();
     let port = log.rsplit(listening).next().unwrap().split('.').next().unwrap();
     scene.lab.know(port.parse().unwrap());
     assert_eq!(scene.ssh(&["-p", port], &["echo $WHICH"]).ok("after the restart").text(), "new\n");
-    // The session that was there goes on.
+    // The existing session continues.
     client.stdin.take().unwrap().write_all(b"still here\n").unwrap();
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
@@ -296,7 +296,7 @@ fn what_carries_nothing_is_closed() {
     let Some(scene) = Scene::new("idle", "ChannelTimeout session:command=4s session:subsystem:*=100") else {
         return;
     };
-    // Whoever says something now and then stays.
+    // A session with occasional traffic stays.
     let ran = scene.ssh(&[], &["for i in 1 2 3 4 5 6; do echo $i; sleep 0.8; done"]).ok("not idle");
     assert_eq!(ran.text(), "1\n2\n3\n4\n5\n6\n");
     let ran = scene.ssh(&[], &["echo in; sleep 1000"]);

@@ -1,4 +1,4 @@
-//! `lhsftp` gives a file its name when it is complete, and goes on with what was cut off.
+//! `lhsftp` gives a file its final name when it is complete, and resumes interrupted copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use lh_testkit::leftovers;
 
 const SIZE: usize = 24_000_001;
 
-/// The words of a command line that runs these commands.
+/// Returns the arguments that run these commands.
 fn words(lab: &Lab, port: u16, flags: &[&str], commands: &str) -> Vec<String> {
     lab.write("batch", commands);
     let mut words = lab.client_options();
@@ -23,7 +23,7 @@ fn run(lab: &Lab, port: u16, commands: &str) -> Ran {
     lab.run(&our("lhsftp"), &words(lab, port, &[], commands))
 }
 
-/// Starts the commands slowly and kills them in the middle: 4 MB and more have come, under no name but ours.
+/// Runs the commands slowly and kills them once 4 MB have arrived, which are only under a temporary name.
 fn cut_off(lab: &Lab, port: u16, commands: &str, target: &Path) {
     let mut child = Command::new(our("lhsftp"))
         .args(words(lab, port, &["-l", "40000"], commands))
@@ -69,7 +69,7 @@ fn a_copy_has_its_name_when_it_is_complete_and_one_that_was_killed_is_gone_on_wi
         let part = leftovers(&folder);
         assert_eq!(part.len(), 1, "{part:?}");
         let before = fs::metadata(&part[0]).unwrap().len();
-        // What is gone on with keeps its inode.
+        // A resumed part file keeps its inode.
         let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&part[0]).unwrap());
         run(&lab, server.port, &line(again)).ok(again);
         assert_same_file(&lab.path("blob"), &target);
@@ -96,7 +96,7 @@ fn what_is_there_under_the_final_name_is_gone_on_with_in_place() {
         assert_same_file(&lab.path("blob"), &target);
         assert_eq!(inode, std::os::unix::fs::MetadataExt::ino(&fs::metadata(&target).unwrap()), "{verb}");
         fs::remove_file(&target).unwrap();
-        // With nothing there it is an ordinary copy.
+        // Without an existing file it is an ordinary copy.
         run(&lab, server.port, &line).ok(verb);
         assert_same_file(&lab.path("blob"), &target);
     }

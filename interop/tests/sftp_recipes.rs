@@ -1,4 +1,5 @@
-//! Set-ups for SFTP as administrators write them, seen from OpenSSH's client and compared with OpenSSH's server.
+//! SFTP configurations as administrators write them, seen from OpenSSH's client and compared with OpenSSH's
+//! server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,10 +9,10 @@ use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, TestUser, eventually, find, is_root, open_to_all, peers, safe_folder, skip,
 };
 
-/// Where Debian's server for SFTP is.
+/// Debian's path of OpenSSH's SFTP server.
 const DEBIANS: &str = "/usr/lib/openssh/sftp-server";
 
-/// What a user sees of a batch.
+/// Runs a batch as a user.
 fn batch(lab: &Lab, sftp: &Path, port: u16, user: &str, lines: &str) -> Ran {
     lab.write("batch", lines);
     let mut args = lab.client_options();
@@ -20,7 +21,7 @@ fn batch(lab: &Lab, sftp: &Path, port: u16, user: &str, lines: &str) -> Ran {
     lab.run(sftp, &args)
 }
 
-/// The group of a user, by name.
+/// Returns the name of the user's group.
 fn group_of(lab: &Lab, user: &str) -> String {
     lab.run(Path::new("id"), &["-gn", user]).ok("id").text().trim().to_owned()
 }
@@ -58,7 +59,7 @@ fn a_chroot_without_the_home_starts_at_its_root() {
         let theirs = batch(&lab, &sftp, theirs.port, &user.name, &lines);
         assert_eq!((theirs.code, theirs.text(), theirs.err), (ours.code, ours.text(), ours.err));
     }
-    // A command gets the forced one, and no word about the home.
+    // A command is replaced by the forced one, and there is no message about the home.
     let mut args = lab.client_options();
     args.extend(["-p".to_owned(), server.port_arg(), format!("{}@127.0.0.1", user.name), "true".to_owned()]);
     assert!(!lab.run(&ssh, &args).err.contains("Could not chdir"));

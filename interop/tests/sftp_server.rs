@@ -1,4 +1,4 @@
-//! What an administrator says to an SFTP server: the same flags for `lhsftp-server` and for `internal-sftp`.
+//! Administrators' flags of the SFTP server, equal for `lhsftp-server` and `internal-sftp`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, is_root, make_tree, me, our, peers, skip,
 };
 
-/// Where a server with flags runs.
+/// How the server with its flags is started.
 enum Server {
     /// `lhsftp-server`, on pipes.
     Program,
@@ -17,7 +17,7 @@ enum Server {
     Forced,
 }
 
-/// A batch through a server with `flags`; what the server logged comes behind the client's own messages.
+/// Runs a batch through a server with `flags`; the server's log is appended to the client's messages.
 fn batch(lab: &Lab, server: &Server, flags: &str, script: &str) -> Ran {
     lab.write("script", script);
     let sftp = our("lhsftp");
@@ -34,7 +34,7 @@ fn batch(lab: &Lab, server: &Server, flags: &str, script: &str) -> Ran {
     args.extend(lab.client_options());
     args.extend(["-P".to_owned(), server.port_arg(), format!("{}@127.0.0.1", me())]);
     let mut ran = lab.run(&sftp, &args);
-    // The last lines are written when the client has gone.
+    // The last lines are written after the client's end.
     eventually("the session ends", || server.log().contains(" ended: "));
     ran.err.push_str(&server.log());
     ran
@@ -93,11 +93,11 @@ fn requests_are_allowed_and_denied_by_name() {
         let ran = batch(lab, server, allowed, &format!("ls {work}\n-get {work}/file got\n-mkdir {work}/y\n"));
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(ran.text().contains("inside") && !lab.path("got").exists() && !lab.path("work/y").exists());
-        // Files are taken though their attributes may not be set.
+        // Files are accepted although their attributes may not be set.
         let allowed = "-p realpath,stat,lstat,open,close,write";
         batch(lab, server, allowed, &format!("put script {work}/new\n")).ok("no fsetstat");
         assert_eq!(fs::read(lab.path("work/new")).unwrap(), fs::read(lab.path("script")).unwrap());
-        // An old tail does not stay: the file is cut when it is opened.
+        // No old tail remains: OPEN truncates the file.
         lab.sh("head -c 1000 /dev/zero > work/new").ok("head");
         batch(lab, server, allowed, &format!("put script {work}/new\n")).ok("over a longer file");
         assert_eq!(fs::read(lab.path("work/new")).unwrap(), fs::read(lab.path("script")).unwrap());
@@ -152,7 +152,7 @@ fn transfers_are_logged_as_administrators_know_it() {
     });
 }
 
-/// With `-e` the log of an `internal-sftp` goes to who started it: the client.
+/// With `-e` the log of an `internal-sftp` goes to the client.
 #[test]
 fn a_log_on_standard_error_reaches_the_client() {
     let lab = Lab::new();
@@ -169,7 +169,7 @@ fn a_log_on_standard_error_reaches_the_client() {
 /// Covers: sftp-server -f
 #[test]
 fn the_system_s_log_has_the_facility_asked_for() {
-    // The log's socket has one name on a machine: only where nobody else listens can it be ours.
+    // A machine has one socket for the system log: the test can use it only where no logger listens.
     let socket = std::path::Path::new("/dev/log");
     if !is_root() || socket.exists() {
         return skip(
@@ -229,7 +229,7 @@ fn other_people_s_server_and_clients_use_it() {
     make_tree(&lab.path("tree"), 200);
     fs::remove_file(lab.path("tree/link to a file")).unwrap();
     let own = format!("Subsystem sftp {} -l ERROR", our("lhsftp-server").display());
-    // OpenSSH refuses a subsystem that is defined twice: this one is not the lab's.
+    // OpenSSH refuses a subsystem that is defined twice, so the test writes its own configuration.
     lab.write(
         "sshd.conf",
         &format!(

@@ -1,4 +1,4 @@
-//! One tree moved by many processes: shares by hand, and as the tasks of a job array.
+//! One tree copied by many processes, each with a share: started by hand, and as tasks of a job array.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Several sessions over one connection: `lhssh` as the master and as its client, with itself and with OpenSSH's `ssh`.
+//! Several sessions over one connection: `lhssh` as master and as mux client, with itself and with OpenSSH's
+//! `ssh`.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +25,7 @@ fn commands_subsystems_and_bulk_share_a_connection() {
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("bulk")).unwrap());
         let ran = scene.ride_with(&["@", "cat"], stdin).ok("bulk");
         assert!(ran.out == data, "the data came back changed");
-        // A terminal, a variable, a signal's end.
+        // A session with a terminal, and one that ends by a signal.
         let ran = scene.ride(&["-tt", "@", "test -t 0 && echo terminal"]).ok("-tt");
         assert!(ran.text().contains("terminal"), "{}", ran.text());
         assert_eq!(scene.ride(&["@", "kill -9 $$"]).code, 255);
@@ -33,7 +34,7 @@ fn commands_subsystems_and_bulk_share_a_connection() {
         let stdin = Stdio::from(std::fs::File::open(scene.lab.path("init")).unwrap());
         let ran = scene.ride_with(&["-s", "@", "sftp"], stdin);
         assert_eq!(ran.out.get(4..9), Some(&[2, 0, 0, 0, 3][..]), "{}", ran.err);
-        // A reader that has enough.
+        // A reader that closes early.
         let line =
             scene.args(&["@", "yes"]).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
         let ran = scene.lab.sh(&format!("'{}' {line} | head -n 1", scene.client.display()));
@@ -62,7 +63,7 @@ fn forwards_are_added_to_and_taken_from_a_master() {
         let port: u16 = ran.text().trim().parse().unwrap_or_else(|_| panic!("{} {}", ran.text(), ran.err));
         round_trip(port, 3_000_000);
         scene.ride(&["-O", "cancel", "-L", &to, "@"]).ok("cancel");
-        eventually("nobody listens any more", || std::net::TcpStream::connect(("127.0.0.1", local)).is_err());
+        eventually("the listener is gone", || std::net::TcpStream::connect(("127.0.0.1", local)).is_err());
         let again = scene.ride(&["-O", "cancel", "-L", &to, "@"]);
         assert!(again.err.contains("port not forwarded"), "{}", again.err);
         let taken = format!("127.0.0.1:{socks}:127.0.0.1:{server}");
@@ -94,7 +95,7 @@ fn the_first_session_leaves_a_master_behind() {
         let ran = scene.ride(&["@", "echo second"]).ok("second");
         assert_eq!(ran.text(), "second\n");
         assert_eq!(scene.logins(), 1);
-        // It takes nobody in any more, and what is running goes on.
+        // The master accepts no new client, and running sessions continue.
         let marker = scene.lab.path("go");
         let wait = format!("until [ -e '{}' ]; do sleep 0.1; done; echo third", marker.display());
         std::thread::scope(|threads| {
@@ -111,14 +112,14 @@ fn the_first_session_leaves_a_master_behind() {
         assert_eq!(check.code, 255);
         assert!(check.err.contains("Control socket connect("), "{}", check.err);
         assert!(check.err.contains("No such file or directory"), "{}", check.err);
-        // Without a session of its own it ends with its last passenger, as OpenSSH's does.
+        // A master without its own session ends with its last mux client, as OpenSSH's does.
         let mut master = scene.start_master(&[]);
         scene.ride(&["-O", "stop", "@"]).ok("stop");
         assert_eq!(master.0.wait().unwrap().code(), Some(255));
-        // One that does not wait long.
+        // A master with a short ControlPersist.
         let short = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1", "@", "true"];
         scene.lab.run(&scene.master, &scene.args(&short)).ok("short");
-        eventually("it goes when nobody comes", || !scene.socket().exists());
+        eventually("the idle master ends", || !scene.socket().exists());
     });
 }
 
@@ -157,7 +158,7 @@ fn dead_stale_and_lying_masters_are_told_apart() {
     let none = scene.ride(&["-O", "check", "@"]);
     assert_eq!(none.code, 255);
     assert!(none.err.contains("No such file or directory"), "{}", none.err);
-    // A master that was killed leaves its socket.
+    // A killed master leaves its socket.
     let mut master = scene.start_master(&[]);
     master.0.kill().unwrap();
     master.0.wait().unwrap();
@@ -172,7 +173,7 @@ fn dead_stale_and_lying_masters_are_told_apart() {
     let ran = scene.lab.run(&scene.client, &scene.args(&auto)).ok("auto");
     assert_eq!((ran.text().as_str(), ran.err.as_str()), ("auto\n", ""));
     assert!(!socket.exists(), "its own socket goes with it, and the stale one was removed");
-    // Something else listens there.
+    // Another program listens there.
     for lie in [
         &b""[..],
         b"HTTP/1.0 200 OK\r\n\r\n",
@@ -219,7 +220,7 @@ fn a_client_that_lies_or_goes_harms_nobody() {
         }
         let _ = stream.read(&mut [0; 64]);
     }
-    // One that is killed takes its session with it.
+    // A killed client ends its session.
     let mut child = Command::new(&scene.client)
         .args(scene.args(&["@", "echo started; exec sleep 1000"]))
         .stdin(Stdio::null())
@@ -279,7 +280,8 @@ fn passengers_share_the_agent_where_they_and_the_master_want_it() {
         let forward = format!("ForwardAgent={}", socket.display());
         let _master = scene.start_master(&["-o", &forward]);
         let look = "test -S \"$SSH_AUTH_SOCK\"";
-        // This one first: once it is there, a server gives it to all sessions of the connection.
+        // This case comes first: once the agent is forwarded, a server offers it to all sessions of the
+        // connection.
         assert_eq!(scene.ride(&["-a", "@", look]).code, 1);
         scene.ride(&["-o", &forward, "@", look]).ok("with");
     });
@@ -297,7 +299,7 @@ fn a_full_server_sends_passengers_away() {
         .spawn()
         .unwrap();
     held.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
-    // As ssh does: it says so and connects by itself.
+    // As ssh does, the client prints a message and connects by itself.
     let ran = scene.lab.run(&scene.client, &scene.args(&["@", "echo alone"])).ok("alone");
     assert_eq!(ran.text(), "alone\n");
     assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
@@ -340,7 +342,7 @@ fn a_passenger_with_bulk_does_not_hold_up_another() {
     });
 }
 
-/// Looks at escapes of a passenger, whose terminal the master reads.
+/// Escapes of a mux client act on that client's session; the master reads its terminal.
 /// Covers: ssh ~.; ssh ~?; ssh_config EscapeChar
 #[test]
 fn a_passenger_s_escapes_are_his_own() {
@@ -372,7 +374,7 @@ fn a_passenger_s_escapes_are_his_own() {
         keys.write_all(b"~.").unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(255));
         shown(&typed, "Shared connection to 127.0.0.1 closed.");
-        // The master lives on.
+        // The master keeps running.
         scene.ride(&["@", "true"]).ok("after");
     });
 }

@@ -1,5 +1,5 @@
-//! Proxy mode of shared connections: clients that speak for their channels themselves, with masters of ours and OpenSSH's;
-//! and `lhscp` and `lhsftp`, which use masters that way.
+//! Proxy mode of shared connections: mux clients that speak SSH themselves, with masters of ours and
+//! OpenSSH's; `lhscp` and `lhsftp` use masters this way.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,14 +10,14 @@ use lh_interop::sharing::{Scene, each_mix, greet};
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
 use lh_interop::{assert_same_file, assert_same_tree, make_blob, make_tree, our};
 
-/// A client in proxy mode that cannot log in by itself.
+/// Returns the arguments of a client in proxy mode that cannot log in by itself.
 fn proxied<'a>(given: &[&'a str]) -> Vec<&'a str> {
     let mut words = vec!["-O", "proxy"];
     words.extend(given);
     words
 }
 
-/// The same in the background; killed when dropped.
+/// A client in proxy mode, in the background; killed when dropped.
 struct Client(Child);
 
 impl Client {
@@ -51,7 +51,7 @@ fn sessions_run_in_proxy_mode() {
         assert!(ran.out == data, "the data came back changed");
         let ran = scene.ride(&proxied(&["-tt", "@", "test -t 0 && echo terminal"])).ok("-tt");
         assert!(ran.text().contains("terminal"), "{}", ran.text());
-        // Beside clients of the other kind.
+        // Ordinary mux clients work beside it.
         assert_eq!(scene.ride(&["@", "echo beside"]).ok("beside").text(), "beside\n");
         assert_eq!(scene.logins(), 1);
     });
@@ -69,7 +69,7 @@ fn forwards_of_clients_in_proxy_mode() {
         let client =
             Client::start(scene, &["-N", "-L", &here, "-R", &there, "@"], Stdio::null(), Stdio::null());
         for port in [local, remote] {
-            eventually("somebody listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+            eventually("the listener is there", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
             round_trip(port, 3_000_000);
         }
         drop(client);
@@ -147,7 +147,7 @@ fn bulk_in_proxy_mode_does_not_hold_up_others() {
     });
 }
 
-/// A client that has greeted the master and is in proxy mode, by hand.
+/// Connects to the master and enters proxy mode.
 fn by_hand(socket: &Path) -> UnixStream {
     let mut stream = greet(socket);
     stream.write_all(b"\0\0\0\x08\x10\0\0\x0f\0\0\0\0").unwrap();
@@ -181,13 +181,13 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
         stream.read_exact(&mut rest).unwrap();
         rest[1..].to_vec()
     };
-    // Something that is no message, or none that makes sense at this point.
+    // Data that are no message, or a message that is not allowed at this point.
     for wrong in [
         b"GET / HTTP/1.0\r\n\r\n".to_vec(),
         b"\xff\xff\xff\xff\0".to_vec(),
         b"\0\0\0\x0c\x04".to_vec(),
         frame(b"\x5a\0\0\0\xff"),
-        // Another one's channel: the server's first.
+        // Another client's channel, which is the server's first.
         frame(b"\x61\0\0\0\0"),
         frame(b"\x5e\0\0\0\0\0\0\0\x01x"),
     ] {
@@ -195,7 +195,7 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
         stream.write_all(&wrong).unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_ok(), "the master hangs up");
     }
-    // Data beyond the server's window, and behind EOF and CLOSE.
+    // Data beyond the server's window, and after EOF and CLOSE.
     for end in ["window", "eof", "close"] {
         let mut stream = by_hand(&scene.socket());
         stream.write_all(&frame(OPEN)).unwrap();
@@ -204,7 +204,7 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
         let server = &accepted[5..9];
         let data = [&[0x5e][..], server, &1000_u32.to_be_bytes(), &[0; 1000]].concat();
         let wrong = match end {
-            // A program that never reads: what it is sent makes no room for more.
+            // A program that never reads, so the window does not grow.
             "window" => {
                 let program = [&[0x62][..], server, b"\0\0\0\x04exec\0\0\0\0\x08sleep 60"].concat();
                 [frame(&program), frame(&data).repeat(100_000)].concat()
@@ -212,7 +212,7 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
             "eof" => [frame(&[&[0x60][..], server].concat()), frame(&data)].concat(),
             _ => [frame(&[&[0x61][..], server].concat()), frame(&data)].concat(),
         };
-        // It hangs up in the middle of this.
+        // The master closes the connection during this write.
         let _ = stream.write_all(&wrong);
         let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
         assert!(
@@ -220,7 +220,7 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
             "{end}: the master hangs up: {ended:?}"
         );
     }
-    // One that says nothing and one in the middle of a message: when they go, nothing is left.
+    // A silent client, and one in the middle of a message: when they leave, nothing remains.
     let mut silent = by_hand(&scene.socket());
     silent.write_all(&frame(OPEN)[..9]).unwrap();
     drop(silent);
@@ -238,7 +238,7 @@ fn what_a_client_in_proxy_mode_leaves_is_cleared_away() {
     let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1"];
     let mut first = options.to_vec();
     first.extend(["@", "true"]);
-    // It is in use as long as such a client is there, longer than it would stay otherwise.
+    // The master is in use while such a client is connected, longer than it would otherwise stay.
     scene.lab.run(&scene.master, &scene.args(&first)).ok("master");
     let ran = scene.ride(&proxied(&["@", "sleep 3; echo still there"])).ok("long");
     assert_eq!(ran.text(), "still there\n");
@@ -261,7 +261,7 @@ fn a_master_tells_what_it_does() {
         }
         let _master = scene.start_master(&[]);
         if scene.master != our("lhssh") {
-            // OpenSSH's answer since 10.1.
+            // OpenSSH has this reply since 10.1.
             let refused = scene.ride(&["-O", "conninfo", "@"]);
             assert_eq!(refused.code, 255);
             assert!(refused.err.contains("not supported by the master"), "{}", refused.err);

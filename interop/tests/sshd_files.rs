@@ -1,18 +1,18 @@
-//! `sshd_config` files as they are found on servers: ours and OpenSSH's `sshd -T` mean the same by them, for several people.
+//! Real-world `sshd_config` files: our `sshd -T` and OpenSSH's print equal settings, for several users.
 
 use std::path::{Path, PathBuf};
 
 use lh_interop::dumps::{LISTS, Settings, by_keyword, differing, edits};
 use lh_interop::{Lab, Ran, Scene, our, peers, script};
 
-/// Who logs in, for `-C`.
+/// Connections to evaluate the files for, with `-C`.
 const PEOPLE: &[&str] = &[
     "user=root,host=h.example,addr=192.0.2.7,laddr=127.0.0.1,lport=2222",
     "user=nobody,host=x,addr=10.0.0.1,laddr=127.0.0.1,lport=22",
     "user=nobody,host=evil.example,addr=10.0.0.1,laddr=127.0.0.1,lport=2222",
 ];
 
-/// What `program` makes of the file for somebody.
+/// Runs `program -T` on the file for one connection.
 fn ask(lab: &Lab, program: &Path, file: &str, person: &str) -> Ran {
     lab.run(program, &["-T", "-h", &lab.arg("host_ed25519"), "-f", &lab.arg(file), "-C", person])
 }
@@ -49,7 +49,8 @@ fn files_found_on_servers_mean_what_openssh_says() {
                     wrong.push(format!("{name} {person}: {keyword}: {ours:?}, OpenSSH {theirs:?}"));
                 }
             }
-            // Theirs says some things again when it reads the file for the person; what is not built in differs.
+            // OpenSSH's repeats some messages when it evaluates the file for the connection; options that are
+            // not built in differ.
             let said = |words: &str| -> Vec<String> {
                 let lines = words
                     .lines()
@@ -65,7 +66,7 @@ fn files_found_on_servers_mean_what_openssh_says() {
     assert!(files.len() >= 7, "{files:?}");
 }
 
-/// Words of a subsystem that were quoted in the file reach its program whole.
+/// Quoted arguments of a subsystem's command reach its program as one argument.
 ///
 /// Covers: sshd_config Subsystem; ssh -s
 #[test]

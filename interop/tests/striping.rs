@@ -18,7 +18,7 @@ fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
     make_blob(&lab.path("big"), 50_000_001);
     for (config, channels) in [("", "4"), ("", "30"), ("MaxSessions 3\n", "8"), ("MaxSessions 1\n", "2")] {
         let server = Inetd::openssh(&lab, &sshd, config);
-        // Over what was there, longer than the file.
+        // Over an existing file, longer than the source.
         make_blob(&lab.path("copy"), 60_000_000);
         let ran = upload(&lab, server.port, &["-v", "-j", channels], &lab.arg("copy")).ok(config);
         assert!(ran.err.contains(&format!("uploading over {channels} channels")), "{}", ran.err);
@@ -28,7 +28,7 @@ fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
         } else {
             config.trim().chars().last().unwrap() as usize - '0' as usize
         };
-        // What one connection does not have, a further login may bring before the copy is over.
+        // If one connection has too few channels, another login may add some before the copy ends.
         let wanted: usize = channels.parse().unwrap();
         let log = server.log();
         let sessions = log.matches("Starting session: subsystem 'sftp'").count();

@@ -1,4 +1,4 @@
-//! What the server writes down about connections and transfers, and its counters.
+//! The server's transfer log of connections and transfers, and its Prometheus counters.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const SIZE: u64 = 5 << 20;
 
-/// The records of a JSON log.
+/// Returns the records of a JSON log.
 fn records(lab: &Lab, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(lab.path(name)).unwrap_or_default();
     text.lines()
@@ -21,7 +21,7 @@ fn records(lab: &Lab, name: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The records of an event, once there are so many.
+/// Waits until an event has `count` records, and returns them.
 #[track_caller]
 fn wait_for(lab: &Lab, name: &str, event: &str, count: usize) -> Vec<Value> {
     let of = |all: Vec<Value>| -> Vec<Value> {
@@ -115,7 +115,7 @@ fn a_line_for_each_connection_and_each_transfer() {
     assert_eq!((&refused["outcome"], &refused["reason"]), (&"failed".into(), &"No such file".into()));
     assert_eq!(number(connection, "files"), 3);
 
-    // A pipe is a transfer, too, and so is what scp's old protocol does.
+    // Data through a pipe count as a transfer, and so do copies by scp's old protocol.
     scene.ssh(&[], &["head -c 1000000 /dev/zero; exit 3"]);
     let commands = wait_for(lab, "log", "command", 1);
     assert_eq!(commands[0]["command"], "head -c 1000000 /dev/zero; exit 3");
@@ -173,7 +173,7 @@ fn a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol() {
     run(lab.arg("tree"), there(&up)).ok("scp -O");
     let mut files = wait_for(lab, "log", "file", 3);
     files.sort_by_key(name);
-    // A newline in a name travels as two characters more, and is one in no line of a log.
+    // A newline in a name is sent as two more characters, and must not break the log's line.
     let names: Vec<String> = files.iter().map(name).collect();
     assert_eq!((&names[0], &names[2]), (&format!("{up}/in/three"), &format!("{up}/one")), "{names:?}");
     assert!(names[1].starts_with(&format!("{up}/in/two")), "{names:?}");
@@ -185,7 +185,7 @@ fn a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol() {
     let files = wait_for(lab, "log", "file", 4);
     assert_eq!((name(&files[3]), number(&files[3], "bytes")), (lab.arg("tree/one"), 100_000));
     assert_eq!(files[3]["direction"], "download");
-    // What cannot be copied has a line as well.
+    // A failed copy has a record too.
     assert_ne!(run(there(&lab.arg("missing")), lab.arg("down")).code, 0);
     let files = wait_for(lab, "log", "file", 5);
     assert_eq!((&files[4]["outcome"], name(&files[4])), (&"failed".into(), lab.arg("missing")));
@@ -205,14 +205,14 @@ fn who_does_not_get_in_is_written_down_too() {
     ) else {
         return;
     };
-    let nobody = "nosuchuser";
-    scene.ssh_as(nobody, &[], &["true"]);
+    let unknown = "nosuchuser";
+    scene.ssh_as(unknown, &[], &["true"]);
     scene.ssh(&["-o", "IdentityFile=/dev/null", "-o", "PubkeyAuthentication=no"], &["true"]);
     drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap());
     let connections = wait_for(&scene.lab, "log", "connection", 3);
     assert_eq!(
         (&connections[0]["user"], &connections[0]["outcome"]),
-        (&nobody.into(), &"invalid user".into())
+        (&unknown.into(), &"invalid user".into())
     );
     assert!(number(&connections[0], "failed_attempts") > 0);
     assert_eq!(connections[1]["user"], me());
@@ -234,7 +234,7 @@ fn names_of_files_forge_nothing() {
         let lab = &scene.lab;
         let name = "a\nevent=file user=root outcome=complete\r\u{1b}[2J\u{9b}x\"";
         std::fs::write(lab.path(name), "content").unwrap();
-        // Only our client takes a name with a newline in a glob.
+        // Only our client accepts a name with a newline in a glob.
         let mut args = lab.client_options();
         args.extend([
             "-P".into(),
@@ -305,7 +305,7 @@ fn a_log_may_be_renamed_while_sessions_last() {
     let lab = &scene.lab;
     make_blob(&lab.path("blob"), 100_000);
     let (first, second) = (lab.arg("one"), lab.arg("two"));
-    // One connection; between its transfers the log is renamed and the server told, as logrotate does.
+    // One connection. Between its transfers the log is renamed and the server gets SIGHUP, as by logrotate.
     let batch = format!(
         "put {blob} {first}\n!mv {log} {log}.1 && kill -HUP {pid} && sleep 1\nput {blob} {second}\n",
         blob = lab.arg("blob"),
@@ -344,7 +344,7 @@ fn users_write_to_a_log_that_they_cannot_touch() {
     assert_eq!(ran.text().trim(), user.name, "and nothing of the log");
     let commands = wait_for(&scene.lab, "private/log", "command", 1);
     assert_eq!(commands[0]["user"], user.name);
-    // A session that is killed leaves its line, too.
+    // A killed session has a record too.
     let ran = scene.ssh_as(&user.name, &[], &["kill -9 $PPID; sleep 5"]);
     assert_ne!(ran.code, 0);
     let connections = wait_for(&scene.lab, "private/log", "connection", 2);
@@ -394,8 +394,8 @@ fn the_system_s_logs_get_lines_and_fields() {
     let Some([ssh, _unshare]) = peers(test, ["ssh", "unshare"]) else { return };
     for target in ["journald", "syslog"] {
         let lab = Lab::new();
-        // A mount name space in which the log's socket is ours. (ssh ends its ProxyCommand by a signal, which is not to be the end of
-        // the session.)
+        // A mount namespace with our socket in place of the log's. (ssh ends its ProxyCommand by a signal,
+        // which must not end the session.)
         let socket = UnixDatagram::bind(lab.path("socket")).unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
         let place = if target == "journald" { "/run/systemd/journal/socket" } else { "/dev/log" };
@@ -448,7 +448,7 @@ fn the_system_s_logs_get_lines_and_fields() {
     }
 }
 
-/// The counters, by name and labels.
+/// Returns the counters, by name and labels.
 fn counters(address: &str) -> std::collections::BTreeMap<String, u64> {
     let mut stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -510,7 +510,7 @@ fn counters_say_what_happened() {
     assert!(after["lhsshd_received_bytes_total"] > SIZE && after["lhsshd_sent_bytes_total"] > SIZE);
     assert!(after["lhsshd_failed_attempts_total"] > 0);
 
-    // Sessions that come and go side by side are all counted: one that ends while others log in takes nobody's place.
+    // Concurrent sessions are all counted: one that ends during another's login does not lose its count.
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| scene.ssh(&[], &["true"]).ok("ssh"));
@@ -521,7 +521,7 @@ fn counters_say_what_happened() {
     let logins = after["lhsshd_authentications_total{result=\"success\"}"];
     assert_eq!((logins, after["lhsshd_commands_total"]), (18, 17), "{after:?}");
 
-    // While a session lasts it is counted, and a client that says nothing keeps nobody from logging in.
+    // A running session is counted, and silent connections to the counters' port block no login.
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&at).unwrap()).collect();
     let mut args = scene.args(&[], &me(), &["sleep 60"]);
     let mut child = Command::new(&scene.ssh).args(&mut args).current_dir(scene.lab.dir()).spawn().unwrap();

@@ -1,12 +1,12 @@
-//! `TransferLog` names files as they end up, with one record each, whichever way they are written.
+//! `TransferLog` has one record per file, under its final name, however the file was written.
 
 use lh_interop::{Lab, Lhsshd, make_blob, our};
 use serde_json::Value;
 
-/// Size of the file that is copied: no batch takes it.
+/// Size of the copied file, bytes: too large for a batch.
 const SIZE: usize = 12_000_000;
 
-/// The records of files that are there, once there are so many connections.
+/// Waits for this number of connections' records; returns the records of files.
 fn files(lab: &Lab, connections: usize) -> Vec<Value> {
     let of = |event: &str| -> Vec<Value> {
         let text = std::fs::read_to_string(lab.path("log")).unwrap_or_default();

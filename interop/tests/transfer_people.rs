@@ -1,4 +1,4 @@
-//! What people and programs see of a copy: plans, choices, events, and stopping in good order.
+//! Copies as users and scripts see them: dry runs, selection, events, and interrupts.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn trees_are_copied_as_far_as_they_are_wanted() {
         assert!(!lab.path("there/build").exists(), "{flags:?}");
         fs::remove_dir_all(lab.path("there")).unwrap();
     }
-    // What is named and not there is an error, in both directions; the rest is copied.
+    // A listed file that is missing is an error, in both directions; the others are copied.
     lab.write("list", "# a comment\nsrc/a.c\nsrc/gone.c\nno folder/file\n");
     let back = format!("127.0.0.1:{}", lab.arg("tree"));
     for words in [["tree", &there], [&back, "there"]] {
@@ -104,7 +104,7 @@ fn events_are_json_and_say_what_held_the_copy_up() {
     assert!(ran.err.contains("held up by the rate that was asked for (-l, --pace)"), "{}", ran.err);
 }
 
-/// Scripts read how a copy ended from its last line, whichever way that was.
+/// The last line tells scripts how a copy ended, in every case.
 #[test]
 fn every_exit_writes_an_end_event() {
     let lab = Lab::new();
@@ -176,7 +176,7 @@ fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
     assert!(ran.text().contains("\"event\":\"resumed\""), "{}", ran.text());
     assert_same_file(&lab.path("blob"), &lab.path("there"));
     assert_eq!(part(&lab), None);
-    // Whoever wants none of this leaves no journal.
+    // With --no-resume there is no journal.
     fs::remove_dir_all(lab.path("home/.local")).unwrap();
     scp(&lab, server.port, &["-q", "--no-resume", &lab.arg("blob"), &there]).ok("--no-resume");
     assert!(!lab.path("home/.local").exists());
@@ -194,7 +194,7 @@ fn what_another_program_left_is_gone_on_with_when_it_agrees() {
         let rest = text.split("\"kept\":").nth(1).unwrap_or("0");
         rest.split([',', '}']).next().unwrap_or_default().parse().unwrap()
     };
-    // The beginning is right, is wrong, and all of it is there.
+    // The existing data are a correct beginning, a wrong one, or the complete file.
     let mut wrong = whole[..5_000_000].to_vec();
     wrong[77] ^= 1;
     for (left, expected) in [(&whole[..5_000_000], 5_000_000), (&wrong, 0), (&whole, 8_000_000)] {
@@ -204,7 +204,7 @@ fn what_another_program_left_is_gone_on_with_when_it_agrees() {
         assert_eq!(kept(&last), expected, "{}", ran.text());
         assert_same_file(&lab.path("blob"), &lab.path("there"));
     }
-    // In place, the file is the same one as before.
+    // In place, the file keeps its inode.
     use std::os::unix::fs::MetadataExt as _;
     let before = fs::metadata(lab.path("there")).unwrap().ino();
     scp(&lab, server.port, &["--in-place", "-q", "blob", &there]).ok("--in-place");

@@ -1,5 +1,5 @@
-//! Tunnels between network devices: two namespaces that the test makes, joined by nothing but a connection. Ours with ours, and
-//! each with OpenSSH's other end.
+//! Tunnels between network devices in two namespaces that only an SSH connection joins. Our client with our
+//! server, and each with OpenSSH's other end.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use lh_interop::tunnel::{Tunnel, eventually, round_trip_after, serve_sums};
 use lh_interop::{Lab, is_root, me, our, peers, skip};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A network namespace with nothing but its loopback device; goes with the value.
+/// A network namespace with only its loopback device; removed when dropped.
 struct Namespace {
     name: String,
     ip: PathBuf,
@@ -34,7 +34,7 @@ impl Namespace {
         lab.run(&self.ip, &["-n", &self.name, "link", "show", "dev", device]).code == 0
     }
 
-    /// Runs `work` on a thread inside.
+    /// Runs `work` on a thread inside the namespace.
     fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let enter = || {
@@ -53,7 +53,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A client's place and a server's, and how the one logs in to the other.
+/// A namespace for the client and one for the server, and the way to log in.
 struct Scene {
     lab: Lab,
     here: Namespace,
@@ -98,7 +98,7 @@ impl Scene {
         Tunnel::start(&self.lab, &self.here.ip, &args)
     }
 
-    /// Moves data over both versions of IP.
+    /// Transfers data over both versions of IP.
     fn use_it(&self, here: &str, there: &str) {
         eventually("both devices are there", || {
             self.here.has(&self.lab, here) && self.there.has(&self.lab, there)
@@ -166,7 +166,7 @@ fn the_server_tunnels_what_it_is_told_to() {
         let refused = scene.start(&["-o", "ExitOnForwardFailure=yes", "-w", "5:6"]);
         eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
         assert!(!scene.there.has(&scene.lab, "tun6"));
-        // A device that somebody has.
+        // A device that is already in use.
         let _holder = scene.start(&["-o", "Tunnel=ethernet", "-w", "1:1"]);
         eventually("the first one is there", || scene.there.has(&scene.lab, "tap1"));
         let taken = scene.start(&["-o", "Tunnel=ethernet", "-w", "2:1"]);

@@ -1,4 +1,4 @@
-//! What programs that start `ssh` read from its standard error: with `-v`, and when something is wrong with the command line.
+//! Standard error of `ssh` as other programs parse it: with `-v`, and for errors in the command line.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use lh_interop::tunnel::free_port;
 use lh_interop::{Lab, Lhsshd, me, our, peers};
 
-/// Both programs say these lines, in this order; what differs from run to run is left out.
+/// Both programs print these lines in this order; parts that differ from run to run are left out.
 ///
 /// Covers: ssh -v; ssh -T; ssh -D; ssh -L; ssh -R; ssh_config SetEnv; ssh_config LogLevel
 #[test]
@@ -64,7 +64,7 @@ fn lines_that_tools_wait_for_are_the_same() {
         "debug1: kex: algorithm: ".to_owned(),
         "debug1: kex: host key algorithm: ssh-ed25519".to_owned(),
         "debug1: SSH2_MSG_NEWKEYS sent".to_owned(),
-        // Ours does not wait for the methods where it need not.
+        // Our client need not wait for the list of methods.
         format!("debug1: Offering public key: {} ED25519 SHA256:", lab.arg("user_ed25519")),
         format!("debug1: Local connections to LOCALHOST:{dynamic} forwarded to remote address socks:0"),
         format!("debug1: Local connections to 127.0.0.1:{local} forwarded to remote address localhost:1"),
@@ -86,7 +86,7 @@ fn lines_that_tools_wait_for_are_the_same() {
     }
 }
 
-/// Who connects to a forward is told of while the session runs.
+/// Connections to a forward are logged while the session runs.
 ///
 /// Covers: ssh -v; ssh -L
 #[test]
@@ -99,7 +99,7 @@ fn connections_to_a_forward_are_told_of() {
         let mut words = lab.client_options();
         words.extend(["-v", "-p", &server.port_arg(), "-L"].map(str::to_owned));
         words.extend([format!("127.0.0.1:{port}:127.0.0.1:{}", server.port), format!("{}@127.0.0.1", me())]);
-        // Its own banner comes back through the forward.
+        // The server's own banner comes back through the forward.
         words.push("cat".to_owned());
         let line: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let ran = lab.sh(&format!(
@@ -116,7 +116,8 @@ fn connections_to_a_forward_are_told_of() {
     }
 }
 
-/// Programs find out which options there are with command lines that are not meant to work: Ansible and Emacs ask for `ControlPersist`.
+/// Programs probe for options with command lines that are meant to fail: Ansible and Emacs test
+/// `ControlPersist` so.
 ///
 /// Covers: ssh -o; ssh -p; ssh -E; ssh -F
 #[test]

@@ -1,4 +1,4 @@
-//! Digests that other programs ask for, and copies that are compared with their source.
+//! Digests for other programs, and copies that are compared with their source.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn scp(lab: &Lab, port: u16, words: &[&str]) -> lh_interop::Ran {
     lab.run(&our("lhscp"), &all)
 }
 
-/// The value of a number in the last line of `--json`.
+/// Returns a number from the last line of `--json`.
 fn told(json: &str, name: &str) -> u64 {
     let line = json.lines().last().unwrap_or_default();
     let rest = line.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {json}"));
@@ -22,7 +22,7 @@ fn told(json: &str, name: &str) -> u64 {
 /// Covers: wire check-file
 #[test]
 fn paramiko_gets_digests_without_a_shell() {
-    // Debian's, which has Debian's paramiko.
+    // Debian's Python, for which Debian's paramiko is installed.
     let python = Path::new("/usr/bin/python3");
     let lab = Lab::new();
     if lab.run(python, &["-W", "ignore", "-c", "import paramiko"]).code != 0 {

@@ -1,8 +1,10 @@
-//! Windows on each kind of channel that can carry bulk, as the other end sees them: what it is granted at first, how far that goes, and
-//! what a stalled sink costs. The other end is OpenSSH's, whose log has every grant; the way to it takes 120 ms in each direction: a machine that is busy fills the first
-//! window in that time all the same.
+//! Windows of each kind of channel that can carry bulk data, as the other end sees them: the initial grant,
+//! the largest one, and the memory that a stalled sink costs.
 //!
-//! What the size of a window is made of is tested in virtual time, in `connection/tests`.
+//! The other end is OpenSSH's, whose log has every grant. The path to it takes 120 ms each way, in which even
+//! a busy machine fills the first window.
+//!
+//! How the size of a window is computed is tested in virtual time, in `connection/tests`.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -21,7 +23,7 @@ const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
 const ONE_WAY: Duration = Duration::from_millis(120);
 
-/// Which end is ours; the other one is OpenSSH's.
+/// The end that is ours; the other end is OpenSSH's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ours {
     Client,
@@ -29,7 +31,7 @@ enum Ours {
 }
 
 impl Ours {
-    /// The way on which our end receives.
+    /// Returns the direction in which our end receives.
     const fn receives(self) -> Way {
         match self {
             Self::Client => Way::Down,
@@ -45,7 +47,7 @@ impl Ours {
     }
 }
 
-/// The server of either kind.
+/// Our server or OpenSSH's.
 enum Server {
     Ours(Lhsshd),
     Theirs(Inetd),
@@ -71,21 +73,21 @@ impl Server {
     }
 }
 
-/// What one end has granted the other on the one channel of a log.
+/// Windows that one end has granted on the one channel of a log.
 #[derive(Debug, PartialEq, Eq)]
 struct Granted {
     first: u64,
-    /// That, and all that came after it.
+    /// The initial window and all adjusts, bytes.
     total: u64,
 }
 
-/// Reads it in the log of an OpenSSH program at its most talkative; nothing before the channel is open.
+/// Parses the log of an OpenSSH program at its highest log level; `None` before the channel is open.
 fn granted(log: &str) -> Option<Granted> {
     let number = |line: &str, behind: &str| -> Option<u64> {
         line.split_once(behind)?.1.split_whitespace().next()?.parse().ok()
     };
     let mut windows = log.lines().filter_map(|line| {
-        // A channel that our end has opened, or one that OpenSSH's has.
+        // A channel opened by our end, or one opened by OpenSSH's.
         let theirs = line.contains("_input_channel_open: ctype ").then(|| number(line, " win ")).flatten();
         theirs.or_else(|| number(line, "open confirm rwindow "))
     });
@@ -97,32 +99,32 @@ fn granted(log: &str) -> Option<Granted> {
     })
 }
 
-/// How a channel comes to its connection.
+/// The connection that a channel belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The connection was made for it.
+    /// A connection made for the channel.
     Alone,
-    /// The connection is a master's.
+    /// A master's connection.
     Shared,
-    /// It carries another connection, which this is a channel of.
+    /// The connection of a jump host: the channel carries another connection.
     Hop,
 }
 
-/// A stream through a channel, and what the other end knows about the channel's window.
+/// A stream through a channel, and the other end's log of the channel's window.
 struct Run {
     flow: Flow,
     server: Server,
     way: Way,
     how: How,
-    /// Between a hop and the host behind it.
+    /// Path between a jump host and the last host.
     behind: path::Path,
     _last: Server,
     _others: Vec<Running>,
-    // What the others wrote goes last.
+    // Dropped last, because the other fields use its directory.
     lab: Lab,
 }
 
-/// A running client with pipes, which writes its errors into a file.
+/// Starts a client with pipes and its standard error in a file.
 fn spawn(lab: &Lab, program: &Path, errors: &str, words: &[&[String]]) -> Child {
     Command::new(program)
         .args(words.concat())
@@ -140,7 +142,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// The client's configuration: `hop`, and `last` behind it.
+/// Writes the client's configuration: `hop`, and `last` behind it.
 fn configure(lab: &Lab, hop: u16, last: &str, options: &[&str]) {
     let mut text =
         format!("Host hop\nPort {hop}\nHost last\n{last}\nHost *\nHostName 127.0.0.1\nUser {}\n", me());
@@ -156,7 +158,7 @@ fn configure(lab: &Lab, hop: u16, last: &str, options: &[&str]) {
     lab.write("config", &text);
 }
 
-/// Starts a master, and waits until it can be joined.
+/// Starts a master, and waits until it accepts clients.
 fn master(lab: &Lab, program: &Path, flags: &[String]) -> Running {
     let given = [words(&["-M", "-N", "-S", &lab.arg("ctl")]), words(&["-F", &lab.arg("config")])].concat();
     let running = Running(spawn(lab, program, "master.err", &[&given, flags, &words(&["hop"])]));
@@ -178,7 +180,7 @@ impl Run {
         let link = path::Path::to(server.port(), Traits::long(ONE_WAY));
         let behind = path::Path::to(last.port(), Traits::long(Duration::ZERO));
         [link.port, behind.port].into_iter().for_each(|port| lab.know(port));
-        // OpenSSH's client says everything into a file; the server does where that is OpenSSH's.
+        // OpenSSH's client logs everything into a file; so does the server where that is OpenSSH's.
         let loud = match ours {
             Ours::Client => Vec::new(),
             Ours::Server => words(&["-vvv", "-E", &lab.arg("granted.log")]),
@@ -186,7 +188,7 @@ impl Run {
         let config = words(&["-F", &lab.arg("config")]);
         let jump = match ours {
             Ours::Client => "ProxyJump hop".to_owned(),
-            // What ProxyJump makes of itself, with a log of its own.
+            // The command that ProxyJump would run, with a log of its own.
             Ours::Server => {
                 format!(
                     "ProxyCommand {} {} {} -W [%h]:%p hop",
@@ -228,17 +230,17 @@ impl Run {
             });
             found.is_some()
         });
-        found.expect("it came true")
+        found.expect("a grant")
     }
 
-    /// What the other end may send now that all it has sent has gone out of the sink: the window as it stands, but for what was
-    /// not worth an adjust. Waits until nothing changes any more.
+    /// Returns the bytes that the other end may still send after the sink has read all: the window, less
+    /// credit too small for an adjust. Waits until the value is stable.
     fn window_at_rest(&self) -> u64 {
         let now = || {
             let sent = match (self.how, self.way) {
                 (How::Hop, Way::Up) => self.behind.forth(),
                 (How::Hop, Way::Down) => self.behind.back(),
-                // OpenSSH's server, as talkative as this, says something on the channel before the command does.
+                // At this log level OpenSSH's server writes to the channel before the command does.
                 _ => self.flow.passed + std::fs::metadata(self.lab.path("flow.err")).unwrap().len(),
             };
             self.granted().total - sent
@@ -253,7 +255,7 @@ impl Run {
     }
 }
 
-/// What our end was told about windows, what it grants at first, and what it ends at; nothing where the path decides.
+/// Configurations of our end, the initial window, and the final one; `None` where the path decides.
 const TOLD: &[(&[&str], u64, Option<u64>)] = &[
     (&[], 2 * MIB, None),
     (&["HPNBufferSize 5120"], 2 * MIB, Some(5 * MIB)),
@@ -266,8 +268,8 @@ fn check(ours: Ours, carrier: Carrier, how: How, (config, first, end): (&[&str],
     let started = Instant::now();
     let mut run = Run::new(ours, carrier, how, config);
     assert_eq!(run.granted().first, first, "{name}");
-    // Where it grows, it is to four times what came in a round trip, which on a busy machine is less than the cap. Credit is kept
-    // back until it is worth an adjust: three packets of ours.
+    // A growing window reaches four times the data of a round trip, which on a busy machine is less than the
+    // cap. Our end holds back credit until it is worth an adjust: three packets.
     let goal = if end == Some(first) { first - 192 * KIB } else { 3 * MIB };
     let mut window = 0;
     for round in 0..40 {
@@ -290,7 +292,7 @@ fn check_all(test: &str, ours: Ours) {
     let ways = [(Carrier::Command, How::Shared), (Carrier::Command, How::Hop)];
     let cases: Vec<_> =
         kinds.into_iter().chain(ways).flat_map(|kind| TOLD.iter().map(move |&told| (kind, told))).collect();
-    // Most of the time is spent waiting.
+    // The checks mostly wait, so several run at once.
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -315,7 +317,7 @@ fn a_client_s_windows_are_what_it_was_told_on_every_kind_of_channel() {
     check_all("a_client_s_windows_are_what_it_was_told", Ours::Client);
 }
 
-/// A copy that has its channel on a master's connection grants what it was told itself, not what its master was.
+/// A copy over a master's connection grants the windows of its own configuration, not of the master's.
 ///
 /// Covers: ssh_config HPNBufferSize (on a shared connection); ssh_config ControlPath
 #[test]
@@ -340,12 +342,12 @@ fn a_copy_on_a_shared_connection_has_the_windows_that_it_was_told() {
         let Server::Theirs(server) = server else { continue };
         let granted = granted(&server.log()).expect("one channel");
         assert_eq!(granted.first, 512 * KIB, "{}", program.display());
-        // SFTP's own words are few beside the file.
+        // SFTP's own messages are small beside the file.
         assert!(granted.total <= size + size / 50 + 512 * KIB, "{granted:?}");
     }
 }
 
-/// Every kind of channel at once, each with a sink that takes nothing, and commands beside them.
+/// Runs every kind of channel at once, each with a sink that reads nothing, and commands beside them.
 fn all_stuck(test: &str, ours: Ours, way: Way) {
     if peers(test, ["ssh", "sshd"]).is_none() {
         return;
@@ -373,7 +375,7 @@ fn all_stuck(test: &str, ours: Ours, way: Way) {
     std::thread::scope(|scope| {
         for (flow, written) in flows.iter().zip(&written) {
             let source = flow.source.try_clone().unwrap();
-            // Until there is nobody any more.
+            // Writes until the reader is gone.
             scope.spawn(move || {
                 write_pattern(&source, 0, u64::MAX / 2, |n| written.store(n, Ordering::Relaxed))
             });
@@ -389,16 +391,16 @@ fn all_stuck(test: &str, ours: Ours, way: Way) {
             let beside = Route::new(&lab, Carrier::Command, way);
             beside.flow(ride(&beside)).pass(48 * MIB);
         }
-        // But what the kernel has taken for both sockets of a forward.
+        // Except for data that the kernel holds for both sockets of a forward.
         assert!(all().iter().all(|&written| written < 48 * MIB), "{:?}", all());
         println!("{test}: {before:?} bytes wait, {} MiB in the largest process", peak_mib(ours_is));
         // Eight windows of 2 MiB, and a program.
         assert!(peak_mib(ours_is) < 64, "{} MiB", peak_mib(ours_is));
-        // They go on as soon as somebody reads.
+        // The streams continue as soon as their sinks are read.
         for (flow, written) in flows.iter().zip(all()) {
             read_pattern(&flow.sink, 0, written + 4 * MIB).unwrap();
         }
-        // The writers end with those who read.
+        // The writers end when the readers are dropped.
         drop((flows, master, server));
     });
 }

@@ -1,11 +1,12 @@
-//! X11 forwarding: programs at the server draw on an X server here. Ours with ours, and each with OpenSSH's other end.
+//! X11 forwarding: programs at the server draw on a local X server. Our client with our server, and each with
+//! OpenSSH's other end.
 
 use std::path::PathBuf;
 
 use lh_interop::tunnel::Pair;
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, XServer, eventually, is_root, me, our, peers, skip};
 
-/// What the remote side writes cookies to: not the file of whoever runs the tests.
+/// Makes the remote side write cookies to a file of the lab, not to that of the user who runs the tests.
 const CONFIG: &str = "X11Forwarding yes\nSetEnv XAUTHORITY={lab}/remote-authority\n";
 
 /// A client, a server and a display.
@@ -37,7 +38,7 @@ impl Stage<'_> {
     }
 }
 
-/// Ours with ours, and each of ours with OpenSSH's.
+/// Runs `check` with our client and server, and with each of them and OpenSSH's other end.
 fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
     if peers(test, ["Xvfb", "xauth", "xdpyinfo"]).is_none() {
         return;
@@ -62,7 +63,7 @@ fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
     }
 }
 
-/// The port of a display as `localhost:10.0` names it.
+/// Returns the TCP port of a display named like `localhost:10.0`.
 fn port_of(display: &str) -> u16 {
     let number = display.trim().strip_prefix("localhost:").and_then(|rest| rest.strip_suffix(".0"));
     6000 + number.and_then(|number| number.parse::<u16>().ok()).unwrap_or_else(|| panic!("{display:?}"))
@@ -75,21 +76,20 @@ fn programs_draw_on_the_display_here() {
         let ran = stage.run(&["-Y"], "xdpyinfo && xauth list $DISPLAY && echo $DISPLAY").ok("trusted");
         let text = ran.text();
         assert!(text.contains("64x64 pixels"), "{text}");
-        assert!(text.contains("XTEST"), "whoever is trusted may use everything: {text}");
+        assert!(text.contains("XTEST"), "a trusted client may use everything: {text}");
         let display = text.lines().last().unwrap();
-        // The cookie there is not the one of the display.
+        // The cookie at the server is not the display's.
         assert!(text.contains("MIT-MAGIC-COOKIE-1"), "{text}");
         assert!(!text.contains(stage.x.cookie()), "the real cookie has left the machine");
         let port = port_of(display);
         eventually("the display goes with its session", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
         });
-        // Nobody comes in without it.
+        // Connections without the cookie are rejected.
         let ran = stage.run(&["-Y"], "XAUTHORITY=/nonexistent xdpyinfo").err;
         assert!(ran.contains("X11 connection rejected because of wrong authentication."), "{ran}");
         assert!(ran.contains("unable to open display"), "{ran}");
-        // Programs that are not trusted are kept apart from others.
-        // (Debian's client trusts all unless it is told.)
+        // Untrusted programs are isolated from others. (Debian's client trusts all unless told otherwise.)
         let text = stage.run(&["-X", "-o", "ForwardX11Trusted=no"], "xdpyinfo").ok("untrusted").text();
         assert!(text.contains("64x64 pixels") && !text.contains("XTEST"), "{text}");
         assert_eq!(stage.run(&["-x"], "echo at=$DISPLAY").text(), "at=\n");

@@ -1,4 +1,4 @@
-//! Builds everything as users get it and runs the bench on it.
+//! Builds the release programs and runs the benchmark on them.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     call(&mut command)
 }
 
-/// Everything once, with tiny sizes: the step of the test command.
+/// Runs every benchmark once with tiny sizes, as a step of the test command.
 pub(crate) fn smoke() -> Outcome {
     let out = target_dir().join("bench-smoke");
     run(&["--smoke".to_owned(), "--out".to_owned(), text(&out)])

@@ -1,17 +1,17 @@
-//! Builds everything as users get it and runs a campaign on it.
+//! Builds the release programs and runs a campaign on them.
 
 use std::process::Command;
 
 use crate::fuzz::duration;
 use crate::workspace::{Outcome, build_release, call, root};
 
-/// Runs `lh-campaign` with these arguments on the programs that have just been built.
+/// Runs `lh-campaign` with these arguments on a fresh release build.
 fn run(args: &[String]) -> Outcome {
     let bins = build_release()?;
     call(Command::new(bins.join("lh-campaign")).current_dir(root()).env("LH_BIN_DIR", &bins).args(args))
 }
 
-/// `--for DURATION` becomes seconds; everything else is the campaign's.
+/// Runs `lh-campaign explore`. `--for DURATION` becomes `--seconds`; all other arguments are passed on.
 pub(crate) fn explore(args: &[String]) -> Outcome {
     let mut words = vec!["explore".to_owned()];
     let mut args = args.iter();
@@ -26,17 +26,17 @@ pub(crate) fn explore(args: &[String]) -> Outcome {
     run(&words)
 }
 
-/// Many clients, honest and hostile.
+/// Runs `lh-campaign load`: many clients, well-behaved and hostile.
 pub(crate) fn load(args: &[String]) -> Outcome {
     run(&[&["load".to_owned()], args].concat())
 }
 
-/// The step of the test command: sequences in memory and a sample over sockets.
+/// Step of the test command: sequences in memory and a sample over sockets.
 pub(crate) fn short_explore() -> Outcome {
     explore(&[])
 }
 
-/// The step of the test command.
+/// Step of the test command: the short load campaign.
 pub(crate) fn short_load() -> Outcome {
     load(&["--short".to_owned()])
 }

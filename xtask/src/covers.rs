@@ -1,10 +1,11 @@
-//! Which test proves what: the lines `/// Covers: ssh -L; ssh_config LocalForward; token %C; wire ping@openssh.com` above tests.
+//! Reads which tests cover which feature, from lines like `/// Covers: ssh -L; ssh_config LocalForward; token
+//! %C; wire ping@openssh.com` above them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The subject of a claim (`ssh -L`), and the tests that make it.
+/// Maps each subject (`ssh -L`) to the tests that cover it.
 #[derive(Debug, Default)]
 pub(crate) struct Covers {
     tests: BTreeMap<String, Vec<String>>,
@@ -43,7 +44,7 @@ impl Covers {
         let mut claims: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
             if let Some(list) = line.strip_prefix("/// Covers:") {
-                // A remark in parentheses says which part of the subject it is.
+                // A remark in parentheses says which part of the subject the test covers.
                 let subject = |claim: &str| claim.split(" (").next().unwrap_or_default().trim().to_owned();
                 claims.extend(list.split(';').map(subject));
             } else if let Some(rest) = line.strip_prefix("fn ").or_else(|| line.strip_prefix("async fn ")) {
@@ -60,7 +61,7 @@ impl Covers {
         }
     }
 
-    /// The tests for any of these subjects, for a table's cell; empty where there is none.
+    /// Returns a table cell with the tests that cover any of these subjects; empty when none does.
     pub(crate) fn cell(&self, subjects: &[String]) -> String {
         let mut names: Vec<&str> = Vec::new();
         for test in subjects.iter().filter_map(|subject| self.tests.get(subject)).flatten() {
@@ -76,18 +77,18 @@ impl Covers {
         cell.join(", ")
     }
 
-    /// Everything that is claimed about something beginning with `prefix`.
+    /// Returns the covered subjects that begin with `prefix`, without it.
     pub(crate) fn subjects<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.tests.keys().filter_map(move |subject| subject.strip_prefix(prefix))
     }
 
-    /// Subjects that `known` does not know: what no table has a row for.
+    /// Returns the subjects for which `known` is false: those without a table row.
     pub(crate) fn others(&self, known: &dyn Fn(&str) -> bool) -> Vec<String> {
         self.tests.keys().filter(|subject| !known(subject)).cloned().collect()
     }
 }
 
-/// Tests that are named in a cell; others are counted.
+/// Number of tests that a cell names; further ones are only counted.
 const SHOWN: usize = 3;
 
 #[cfg(test)]

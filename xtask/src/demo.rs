@@ -1,4 +1,5 @@
-//! The demonstration of the README: a server on loopback, a tree and a big file up and down, checksums, MB/s.
+//! The demonstration of the README: copies a tree and a big file to and from a loopback server, and reports
+//! checksums and MB/s.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -42,25 +43,25 @@ impl Options {
     }
 }
 
-/// One copier with the server it talks to.
+/// A copy program and its server.
 struct Side {
     title: &'static str,
     program: PathBuf,
     port: u16,
 }
 
-/// What one leg took.
+/// Measured times of one transfer, one per side.
 struct Leg {
     what: &'static str,
     bytes: u64,
     seconds: Vec<f64>,
 }
 
-/// Builds, copies, compares, reports.
+/// Builds the programs, runs all copies, compares checksums and prints the report.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let options = Options::parse(args)?;
     let bins = build_release()?;
-    // The library that starts the servers asks this variable; nothing else of this process is running yet.
+    // `lh_interop` reads this variable, and only a new process can set it safely.
     if std::env::var_os("LH_BIN_DIR").is_none_or(|dir| Path::new(&dir) != bins) {
         return again(&bins, args);
     }
@@ -123,7 +124,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Starts this program anew with the folder of the binaries in its environment, which only a new process can get safely.
+/// Runs this program again with `LH_BIN_DIR` set, which is safe only in a new process's environment.
 fn again(bins: &Path, args: &[String]) -> Outcome {
     let me = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     crate::workspace::call(Command::new(me).arg("demo").args(args).env("LH_BIN_DIR", bins))
@@ -146,7 +147,8 @@ fn copy_once(lab: &Lab, side: &Side, source: &Path, copy: &Path, up: bool) -> Re
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// SHA-256 of every file, by path relative to `root`; `root` itself when it is a file. Links are followed, as scp does.
+/// Returns the SHA-256 of every file, by path relative to `root` (`root` itself when it is a file). Follows
+/// links, as scp does.
 fn checksums(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut sums = BTreeMap::new();
     let mut todo = vec![root.to_path_buf()];
@@ -158,7 +160,7 @@ fn checksums(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
             for entry in fs::read_dir(&path).map_err(problem)? {
                 todo.push(entry.map_err(problem)?.path());
             }
-            sums.insert(name, "folder".to_owned());
+            sums.insert(name, "directory".to_owned());
         } else if meta.is_file() {
             let mut file = File::open(&path).map_err(problem)?;
             let mut hash = Sha256::new();
@@ -185,7 +187,7 @@ fn compare(want: &BTreeMap<PathBuf, String>, got: &BTreeMap<PathBuf, String>, wh
         }
     }
     match got.keys().find(|name| !want.contains_key(*name)) {
-        Some(extra) => Err(format!("{what}: {} came from nowhere", extra.display())),
+        Some(extra) => Err(format!("{what}: {} is not in the source", extra.display())),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
-//! Runs of every fuzz target, on the stable compiler: short ones in CI, campaigns on all cores.
+//! Runs every fuzz target with the stable compiler: short runs in CI, campaigns on all cores.
 //!
-//! The coverage instrumentation is LLVM's own pass, which stable rustc takes as a code generation option; only the sanitizers
-//! need a nightly compiler. `cargo fuzz` with a nightly works on the same folder.
+//! The coverage instrumentation is LLVM's own pass, which stable rustc accepts as a code generation option;
+//! only the sanitizers need a nightly compiler. `cargo fuzz` with a nightly works on the same directory.
 
 mod build;
 mod coverage;
@@ -17,10 +17,10 @@ const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sani
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1";
 
-/// Seconds for each target where nothing else is said.
+/// Default seconds per target.
 const SHORT: u64 = 8;
 
-/// The names of the targets, from the folder that holds them.
+/// Returns the names of the targets, from the file names in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, String> {
     let folder = root().join("fuzz/fuzz_targets");
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -32,19 +32,19 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// What a run is told.
+/// Parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// Seconds for each target; with `total`, for all together.
+    /// Seconds for each target, or for all together with `total`.
     seconds: u64,
     total: bool,
-    /// Write down line coverage afterwards.
+    /// Print line coverage afterwards.
     coverage: bool,
     /// Targets; empty for all.
     only: Vec<String>,
 }
 
-/// `90`, `90s`, `10m` or `2h` in seconds.
+/// Parses `90`, `90s`, `10m` or `2h` into seconds.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) => (number, &text[number.len()..]),
@@ -81,15 +81,15 @@ impl Plan {
     }
 }
 
-/// What one target did.
+/// Result of one process of a target.
 struct Ran {
     name: String,
     executions: u64,
-    /// Why it is a finding.
+    /// Description of the failure, if the process failed.
     failure: Option<String>,
 }
 
-/// Builds all targets once and runs them, as many at a time as there are cores.
+/// Builds all targets once and runs them, one process per core at a time.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let plan = Plan::parse(args)?;
     let mut names = targets()?;
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Prints what was found; an error where anything was.
+/// Prints the executions; returns an error if a process failed.
 fn report(names: &[String], all: &[Ran]) -> Outcome {
     let mut total = 0;
     for name in names {
@@ -160,7 +160,7 @@ fn one(name: &str, copy: usize, seconds: u64) -> Result<Ran, String> {
         .args(corpora(name)?)
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        // A parser that wants more than this for one input has no bound.
+        // A parser that needs more than this for one input has no bound.
         .args([
             "-rss_limit_mb=1024",
             "-timeout=10",
@@ -176,7 +176,7 @@ fn one(name: &str, copy: usize, seconds: u64) -> Result<Ran, String> {
     let failure = (!out.status.success())
         .then(|| format!("fuzz target {name} failed:\n{text}\nthe input is in {}", artifacts.display()));
     if executions.is_none() && failure.is_none() {
-        return Err(format!("{name} (process {copy}) did not say how often it ran:\n{text}"));
+        return Err(format!("{name} (process {copy}) reported no number of executions:\n{text}"));
     }
     Ok(Ran { name: name.to_owned(), executions: executions.unwrap_or(0), failure })
 }

@@ -1,4 +1,4 @@
-//! What CONTRIBUTING.md and the pages of docs/ say about files, functions and each other must be true.
+//! Tests that CONTRIBUTING.md and the pages of docs/ name existing files, functions and headings.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use crate::workspace::root;
 
-/// Files below `folder` with this extension, as paths from the root.
+/// Returns the files below `folder` with this extension, sorted.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -30,14 +30,15 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// The code of a source file: no comments, no tests.
+/// Returns the code of a source file, without comments and tests.
 fn code(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether `text` has `name` as a word of its own. A dash behind it belongs to the word; one before it begins a flag.
+/// Returns whether `text` contains `name` as a whole word. A dash after it belongs to the word; one before it
+/// begins a flag.
 fn names(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -46,12 +47,13 @@ fn names(text: &str, name: &str) -> bool {
     })
 }
 
-/// The names in backticks.
+/// Returns the words in backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// Code that names an example by chance or decides when to use it, and is in no list.
+/// Returns whether a file may name an example without being in a recipe's list: it uses the name by chance,
+/// or decides when to apply it.
 fn outside_of_lists(path: &str) -> bool {
     path.starts_with("crates/transfer/src/engine/") || path.ends_with("/tests.rs") || path.contains("/tests/")
 }
@@ -125,7 +127,7 @@ fn functions_named_by_the_architecture_exist() {
     assert!(wrong.is_empty(), "docs/architecture.md:\n{}", wrong.join("\n"));
 }
 
-/// What a reader can click on: files, and headings in them.
+/// Checks links to files and to headings in them.
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = files("docs", "md");

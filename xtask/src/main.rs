@@ -1,4 +1,4 @@
-//! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
+//! Development commands: the README's test command and demonstration, structure checks, generated docs.
 
 mod bench;
 mod campaign;

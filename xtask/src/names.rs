@@ -1,5 +1,5 @@
-//! A folder with OpenSSH's names that lead to our programs: `target/release/openssh-names/`. Put it in front on PATH, or give
-//! it to somebody else's test suite, and everything that calls `ssh` calls `lhssh`.
+//! Makes a directory with links from OpenSSH's names to our programs: `target/release/openssh-names/`. With
+//! it in front on PATH, in a shell or a third-party test suite, every call of `ssh` runs `lhssh`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::{Outcome, target_dir};
 
-/// OpenSSH's name, ours, where Debian has OpenSSH's, and the variable that OpenSSH's test suite has for it.
+/// OpenSSH's name, ours, the path of OpenSSH's program on Debian, and its variable in OpenSSH's test suite.
 pub(crate) const PROGRAMS: &[(&str, &str, &str, &str)] = &[
     ("ssh", "lhssh", "/usr/bin/ssh", "TEST_SSH_SSH"),
     ("sshd", "lhsshd", "/usr/sbin/sshd", "TEST_SSH_SSHD"),
@@ -29,14 +29,14 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         [flag, profile] if flag == "--profile" => profile,
         _ => return Err("usage: cargo xtask names [--profile PROFILE]".to_owned()),
     };
-    // Cargo calls the folder of the profile `dev` so.
+    // Cargo's directory of the profile `dev` has the name `debug`.
     let bins = target_dir().join(if profile == "dev" { "debug" } else { profile });
     let folder = link(&bins)?;
     println!("names: {}", folder.display());
     Ok(())
 }
 
-/// Makes the folder beside the programs in `bins`. A program that is not built is named loudly and left out.
+/// Makes the directory beside the programs in `bins`. Reports and omits programs that are not built.
 pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
     let folder = bins.join("openssh-names");
     let failed = |path: &Path| {
@@ -54,7 +54,7 @@ pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
             _ => {}
         }
         if bins.join(ours).is_file() {
-            // Relative, so that the whole folder can be moved.
+            // Relative, so that the whole directory can be moved.
             symlink(Path::new("..").join(ours), &path).map_err(failed(&path))?;
         } else {
             eprintln!("names: LEFT OUT {name}: {} is not built", bins.join(ours).display());
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_gets_a_name_and_what_is_gone_loses_it() {
+    fn links_follow_the_built_programs() {
         let bins = std::env::temp_dir().join(format!("longhaul-names-{}", std::process::id()));
         fs::create_dir_all(&bins).unwrap();
         fs::write(bins.join("lhssh"), "").unwrap();

@@ -1,10 +1,11 @@
-//! The programs of other people that the tests talk to: Debian's packages, and npm's and Maven's where Debian has none.
+//! Installs the peer programs that the tests talk to: Debian's packages, and npm's and Maven's where Debian
+//! has none.
 
 use std::process::Command;
 
 use crate::workspace::{KERBEROS_HEADER, Outcome, call, root, target_dir};
 
-/// Program that shows that the package is there, and the package.
+/// Program whose presence shows that a package is installed, and the package.
 const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
@@ -60,7 +61,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/xdpyinfo", "x11-utils"),
 ];
 
-/// Programs of which any version does, wherever it is, and the package.
+/// Programs that any version and any place on PATH satisfies, and their packages.
 const ANY: &[(&str, &str)] = &[
     ("go", "golang-go"),
     ("node", "nodejs"),
@@ -69,7 +70,7 @@ const ANY: &[(&str, &str)] = &[
     ("mvn", "maven"),
 ];
 
-/// Packages of npm's, and the version that the tests were written with.
+/// npm packages, with the version that the tests were written for.
 const NPM: &[(&str, &str)] = &[("ssh2", "1.17.0")];
 
 fn missing() -> Vec<&'static str> {
@@ -84,7 +85,7 @@ fn missing() -> Vec<&'static str> {
     missing
 }
 
-/// Installs what is missing. Only root can install Debian's packages; others are told the command.
+/// Installs missing peers. Only root can install Debian's packages; for others the error names the command.
 pub(crate) fn install() -> Outcome {
     let debian = install_from_debian();
     if lh_interop::find("npm").is_some() {
@@ -96,7 +97,7 @@ pub(crate) fn install() -> Outcome {
     debian
 }
 
-/// Maven's packages, with all that they need, go below cargo's target directory.
+/// Installs Maven's packages with their dependencies below cargo's target directory.
 fn install_from_maven() -> Outcome {
     let into = target_dir().join("peers/java");
     let pom = root().join("interop/peers/java/pom.xml");
@@ -116,7 +117,7 @@ fn install_from_maven() -> Outcome {
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// npm's packages go below cargo's target directory, which takes no rights.
+/// Installs npm's packages below cargo's target directory, which needs no rights.
 fn install_from_npm() -> Outcome {
     let into = target_dir().join("peers");
     let wanted: Vec<String> = NPM
@@ -133,7 +134,7 @@ fn install_from_npm() -> Outcome {
     }
     println!("peers: installing {} of npm's", wanted.join(" "));
     std::fs::create_dir_all(&into).map_err(|error| format!("{}: {error}", into.display()))?;
-    // Their build steps make native modules that they can do without.
+    // The packages' build steps make native modules that are optional.
     call(
         Command::new("npm")
             .args(["install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
@@ -164,7 +165,7 @@ fn install_from_debian() -> Outcome {
             .args(["-q", "-y", "--no-install-recommends", "install"])
             .args(&missing)
             .env("DEBIAN_FRONTEND", "noninteractive")
-            // The packages' own servers must not start: the tests bring theirs.
+            // Keeps the packages' own servers from starting: the tests start theirs.
             .env("RUNLEVEL", "1"),
     )
 }

@@ -1,9 +1,10 @@
-//! OpenSSH's own regression tests (Debian's package `openssh-tests`), run with our programs in the place of OpenSSH's.
+//! Runs OpenSSH's own regression tests (Debian's package `openssh-tests`) with our programs in place of
+//! OpenSSH's.
 //!
-//! Nobody who wrote them had Longhaul in mind, which is their worth. `interop/regress.list` says for each test what is expected
-//! and, where that is not "pass", why: a test that fails unexpectedly is a failure, and so is one that passes unexpectedly, so
-//! that the list cannot rot. Each test gets a copy of the suite and, where we are root, a network namespace of its own, because
-//! the scripts listen on fixed ports.
+//! They were written without Longhaul in mind, which makes them valuable. `interop/regress.list` gives the
+//! expected result of each test and, where that is not "pass", the reason. Unexpected failures and unexpected
+//! passes both fail the run, so that the list stays true. Each test gets a copy of the suite and, as root, a
+//! network namespace of its own, because the scripts listen on fixed ports.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,21 +20,21 @@ use crate::workspace::{Outcome, build_release, root};
 
 const SUITE: &str = "/usr/lib/openssh/regress";
 
-/// Tests at once. Most of them sleep most of the time.
+/// Number of tests run at once. Most of them sleep most of the time.
 const LANES: usize = 4;
 
-/// The longest a test may take; OpenSSH's own take up to a minute on an idle machine.
+/// Time limit of a test; OpenSSH's own take up to a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(420);
 
-/// The size of OpenSSH 9.2's `ssh-agent` on Debian, bytes.
+/// Size of OpenSSH 9.2's `ssh-agent` on Debian, bytes.
 const AGENT: usize = 485_760;
 
-/// What the list says of a test.
+/// Expected result of a test, from the list.
 #[derive(Clone, PartialEq, Eq)]
 enum Expected {
     Pass,
     Fail(String),
-    /// Cannot run here, or does not end.
+    /// The test cannot run here, or does not end.
     Skip(String),
 }
 
@@ -46,14 +47,14 @@ struct Ended {
     name: String,
     passed: bool,
     seconds: u64,
-    /// The last line the script printed.
+    /// Last line that the script printed.
     last: String,
 }
 
 struct Options {
     tests: Vec<String>,
     bins: Option<PathBuf>,
-    /// Only these of our programs; OpenSSH's otherwise. Empty: all.
+    /// Test these of our programs only, with OpenSSH's for the rest. Empty: all.
     only: Vec<String>,
     keep: Option<PathBuf>,
 }
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
     let names = link_programs(&bins, &work, &options.only)?;
     let own_network = own_network_works();
-    // sshd (theirs) wants its empty folder.
+    // OpenSSH's sshd needs its empty directory.
     let _ = fs::create_dir_all("/run/sshd");
 
     let queue: Mutex<VecDeque<&Case>> = Mutex::new(cases.iter().collect());
@@ -106,7 +107,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
     });
     let mut ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
-    // The scripts sleep and poll: on a loaded machine one may miss its moment. What fails beside others runs once more, alone.
+    // The scripts sleep and poll, and on a loaded machine one may poll too late. A test that fails beside
+    // others runs once more, alone.
     for one in &mut ended {
         let case = cases.iter().find(|case| case.name == one.name);
         if !one.passed && case.is_some_and(|case| case.expected == Expected::Pass) {
@@ -163,7 +165,7 @@ fn cases(wanted: &[String]) -> Result<Vec<Case>, String> {
             return Err(format!("{}: no test {name}", path.display()));
         }
         cases.retain(|case| wanted.contains(&case.name));
-        // Who names a test wants to see it run.
+        // A test named on the command line runs even if the list skips it.
         for case in &mut cases {
             if let Expected::Skip(why) = &case.expected {
                 case.expected = Expected::Fail(why.clone());
@@ -173,7 +175,7 @@ fn cases(wanted: &[String]) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// A folder with OpenSSH's names that lead to our programs.
+/// Makes a directory with links from OpenSSH's names to our programs.
 fn link_programs(bins: &Path, work: &Path, only: &[String]) -> Result<PathBuf, String> {
     let names = work.join("openssh-names");
     let _ = fs::remove_dir_all(&names);
@@ -193,7 +195,7 @@ fn link_programs(bins: &Path, work: &Path, only: &[String]) -> Result<PathBuf, S
     Ok(names)
 }
 
-/// Whether a test can have a loopback interface for itself.
+/// Returns whether a test can have a loopback interface of its own.
 fn own_network_works() -> bool {
     lh_interop::is_root()
         && Command::new("unshare")
@@ -228,7 +230,7 @@ fn start_and_wait(
     names: &Path,
     own_network: bool,
 ) -> Result<(Option<i32>, String), String> {
-    // Scripts take lines out of files by words that would be in every path.
+    // Some scripts delete lines by words that would be in every path.
     let suite = work.join(name.replace("hostkey", "hk"));
     let _ = fs::remove_dir_all(&suite);
     crate::workspace::call(Command::new("cp").arg("-a").arg(SUITE).arg(&suite))?;
@@ -240,9 +242,9 @@ fn start_and_wait(
     let script = suite.join(format!("{name}.sh"));
     let mut command = Command::new(if own_network { "unshare" } else { "timeout" });
     if own_network {
-        // A pid namespace too: whatever the script leaves running ends with it.
+        // A pid namespace too, so that leftover processes end with the script.
         command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
-        // The shell stays as process 1 of the namespace: it reaps what the script leaves behind.
+        // The shell stays as process 1 of the namespace, where it reaps orphans.
         command.args(["ip link set lo up; timeout -k 5 \"$@\"; exit $?", "sh"]);
     } else {
         command.args(["-k", "5"]);
@@ -275,12 +277,12 @@ fn start_and_wait(
     Ok((status.code(), text))
 }
 
-/// What this suite is too old to know. OpenSSH 9.8 and later punish sources that fail too often, and their own suite switches
-/// that off for itself; from 10.4 on there is a type of key that works only where a configuration names it, and this suite takes
-/// each type that `ssh -Q` lists for one that works by itself.
+/// Adapts this older suite to newer programs. OpenSSH 9.8 and later penalize sources that fail too often,
+/// which their own suite switches off. From 10.4 on one key type works only if a configuration names it,
+/// while this suite expects every type of `ssh -Q` to work without.
 ///
-/// And the file that it sends about, sometimes in pieces of five bytes, is `ssh-agent`: ours has its symbols in it and thirty
-/// times the size, which says nothing about anything but took minutes.
+/// The suite also copies the file `ssh-agent`, sometimes in pieces of five bytes. Ours has debug symbols and
+/// thirty times the size, which took minutes and tested nothing; it is cut to [`AGENT`] bytes.
 fn calm(suite: &Path) -> Outcome {
     let script = suite.join("test-exec.sh");
     let problem = |error: std::io::Error| format!("{}: {error}", script.display());
@@ -295,14 +297,14 @@ fn calm(suite: &Path) -> Outcome {
         (data, format!("\nhead -c {AGENT} ${{SSHAGENT_BIN}} >${{DATA}}\n")),
     ] {
         if !text.contains(theirs) {
-            return Err(format!("{}: not the suite we know", script.display()));
+            return Err(format!("{}: unexpected version of the suite", script.display()));
         }
         text = text.replacen(theirs, &ours, 1);
     }
     fs::write(&script, text).map_err(problem)
 }
 
-/// Compares what happened with the list.
+/// Compares the results with the list.
 fn judge(cases: &[Case], ended: &[Ended]) -> Outcome {
     let mut wrong = Vec::new();
     let (mut passed, mut known) = (0, 0);

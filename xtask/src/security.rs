@@ -1,4 +1,4 @@
-//! docs/security.md names tests: each must exist, and each row must say either tests or that there is none.
+//! Checks docs/security.md: each test it names exists, and each row names tests or says that there is none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::workspace::root;
 
-/// Names of all functions below `#[test]` in the sources of a directory.
+/// Collects the names of all `#[test]` functions in the sources of a directory.
 fn tests_in(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -26,7 +26,7 @@ fn tests_in(folder: &Path, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Cells of the rows between `heading` and the next heading, without the table's own head.
+/// Returns the cells of the rows between `heading` and the next heading, without the table's head.
 fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
     let section = text.split_once(heading).map(|(_, rest)| rest).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -34,7 +34,7 @@ fn table<'a>(text: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
     rows.skip(1).map(|row| row.split(" | ").collect()).collect()
 }
 
-/// The names in backticks of a cell.
+/// Returns the words in backticks in a cell.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! The test command of the README: everything that CI runs, in the order in which it fails fastest.
+//! The README's test command: all steps of CI, those that fail fastest first.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -31,7 +31,7 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
-/// Steps of `--quick`: they need no programs of other people and no release build.
+/// Steps of `--quick`: they need no peer programs and no release build.
 const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];
 
 /// Runs the steps: all, those of `--quick`, or those named by `--only`.
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let mut times = Vec::new();
     for (name, step) in STEPS {
-        // The full run has these tests in its step `tests`.
+        // The full run includes these tests in its step `tests`.
         let wanted = only.as_ref().map_or(*name != "unit", |only| only.contains(name));
         if !wanted {
             continue;
@@ -65,9 +65,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Runs everything once more inside of a mount namespace in which root's shells find nothing to read when they start, where that
-/// can be had. Tests log in as who runs them, hundreds of times, and kill some of the shells: what a `.bashrc` does then (some
-/// take locks, and wait for them) is not what is tested.
+/// Runs this command again inside a mount namespace in which root's shells find no start-up files, where that
+/// is possible. Tests log in hundreds of times as the current user and kill some of the shells; a `.bashrc`
+/// that takes locks and waits for them would disturb them.
 fn without_start_up_files(args: &[String]) -> Option<Outcome> {
     const INSIDE: &str = "LH_NO_START_UP_FILES";
     if !lh_interop::is_root() || std::env::var_os(INSIDE).is_some() {
@@ -93,7 +93,7 @@ fn without_start_up_files(args: &[String]) -> Option<Outcome> {
 
 fn install_peers() -> Outcome {
     match peers::install() {
-        // Who is not root gets the tests that can run, and the names of the others at the end.
+        // Without root, the tests that can run do, and the end of the output names the others.
         Err(text) if !lh_interop::is_root() => {
             println!("{text}");
             Ok(())
@@ -102,7 +102,8 @@ fn install_peers() -> Outcome {
     }
 }
 
-/// Tests of the crates themselves, all but `interop`, in the debug build. Those that want a peer leave themselves out.
+/// Tests of the crates themselves, all but `interop`, in the debug build. Tests without their peer skip
+/// themselves.
 fn unit() -> Outcome {
     let test =
         ["test", "--locked", "--workspace", "--exclude", "lh-interop", "--lib", "--bins", "--no-fail-fast"];
@@ -132,7 +133,7 @@ fn tests() -> Outcome {
     outcome
 }
 
-/// OpenSSH's own tests, with our programs. Only root has the networks and the users they want.
+/// OpenSSH's own tests with our programs. Only root can set up the networks and users that they need.
 fn regress() -> Outcome {
     if !lh_interop::is_root() {
         println!("SKIPPED regress: OpenSSH's regression tests need root");
@@ -142,7 +143,7 @@ fn regress() -> Outcome {
     crate::regress::run(&["--bins".to_owned(), bins.display().to_string()])
 }
 
-/// Other people's suites; all but rclone's, which takes minutes to build.
+/// Third-party suites, except rclone's, which takes minutes to build.
 fn suites() -> Outcome {
     let bins = target_dir().join("release").display().to_string();
     let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py", "ssh-audit"].map(str::to_owned);
@@ -157,7 +158,8 @@ fn docs() -> Outcome {
     )
 }
 
-/// Licences, sources and duplicate versions are judged from the lock file alone; advisories need RustSec's database.
+/// Checks licences, sources and duplicate versions from the lock file alone; advisories need RustSec's
+/// database.
 fn deny() -> Outcome {
     if call(cargo().args(["deny", "--version"])).is_err() {
         println!("deny: installing cargo-deny");

@@ -1,4 +1,4 @@
-//! Runs commands at the two ends of an emulated wide-area path. `docs/long-paths.md` says what the path does and how well.
+//! Runs commands at the two ends of an emulated wide-area path, described in `docs/long-paths.md`.
 
 use std::ffi::OsString;
 use std::io;
@@ -30,10 +30,10 @@ usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
 COMMAND runs at the near end (a shell without one), with LH_WAN_FAR, LH_WAN_FAR6, LH_WAN_NEAR, LH_WAN_NEAR6
 (addresses) and LH_WAN_FAR_NETNS, LH_WAN_NEAR_NETNS (namespaces, for `ip netns exec`) in the environment.";
 
-/// How long a server may take until it listens.
+/// Time that a server has to start listening.
 const SERVER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a command may take to end after a signal.
+/// Time that a command has to end after a signal.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
@@ -70,12 +70,12 @@ fn parse(args: &[String]) -> Result<Wanted, String> {
     Ok(wanted)
 }
 
-/// Sets the path up, runs what it was given, takes the path down, and ends as the command did.
+/// Sets up the path, runs the command, removes the path, and exits with the command's status.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let wanted = parse(args)?;
     call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "lh-link"]))?;
     let program = target_dir().join("release/lh-link");
-    // Before anything is there to be left behind.
+    // Before the path is set up, so that a signal cannot leave parts of it behind.
     let signals = Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT])
         .map_err(|error| format!("signals: {error}"))?;
     let path = Path::up(&wanted.spec, &program)?;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         wanted.spec.tcp_buffer() / 1_000_000,
     );
     let result = serve_and_run(&path, &wanted, signals);
-    // Whatever happened: first clean up, then talk about it.
+    // Clean up before reporting any error.
     let counters = path.down();
     for (name, counters) in ["near to far", "far to near"].iter().zip(counters?.into_iter().flatten()) {
         eprintln!("wan: {name}: {counters}");
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
 }
 
-/// Returns the exit status of the command, as a shell would.
+/// Starts the server, runs the command, and returns its exit status as a shell would.
 fn serve_and_run(path: &Path, wanted: &Wanted, mut signals: Signals) -> Result<i32, String> {
     if let Some(line) = &wanted.far {
         start_server(path, line)?;
@@ -116,10 +116,10 @@ fn serve_and_run(path: &Path, wanted: &Wanted, mut signals: Signals) -> Result<i
     attend(child.map_err(|error| format!("{program}: {error}"))?, &mut signals)
 }
 
-/// Starts the server. It ends with its namespace, as whatever it starts itself.
+/// Starts the server. It and its children end with its namespace.
 fn start_server(path: &Path, line: &str) -> Outcome {
     let mut command = path.command(Side::Far, "sh");
-    // Ctrl-C at the terminal is for the command; the server ends when the command has.
+    // Ctrl-C at the terminal is for the command; the server ends after it.
     start(command.args(["-c", line]), true).map_err(|error| format!("--far {line}: {error}"))?;
     if !path.wait_for_listener(Side::Far, SERVER_PATIENCE) {
         eprintln!("wan: nothing listens on TCP at the far end after {SERVER_PATIENCE:?}; going on");
@@ -127,7 +127,7 @@ fn start_server(path: &Path, line: &str) -> Outcome {
     Ok(())
 }
 
-/// Starts a command with all signals as usual: the standard library would hand down that we have ours blocked.
+/// Starts a command with no signal blocked; the standard library would pass on our blocked ones.
 fn start(command: &Command, own_session: bool) -> io::Result<Child> {
     // `env` looks the program up in PATH.
     let mut program = Program::new("/usr/bin/env").arg(command.get_program());
@@ -150,7 +150,7 @@ fn start(command: &Command, own_session: bool) -> io::Result<Child> {
     program.spawn()
 }
 
-/// Waits for the command; a signal for us ends it.
+/// Waits for the command; a signal to this program ends it.
 fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
     let failed = |error: io::Error| format!("waiting for the command: {error}");
     let mut child = Watched::new(child).map_err(failed)?;
@@ -172,14 +172,14 @@ fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
             return Err(failed(error.into()));
         }
         while let Some(signal) = signals.take().map_err(failed)? {
-            // From the terminal it has it already, and a second one does no harm.
+            // The terminal has already sent it to the command; a second one does no harm.
             let _ = child.signal(signal, false);
             deadline = deadline.or_else(|| Some(Instant::now() + END_PATIENCE));
         }
     }
 }
 
-/// The exit status as a shell tells it.
+/// Converts the exit status to a shell's.
 fn status(ended: Ended) -> i32 {
     match ended {
         Ended::Exit(code) => i32::from(code),

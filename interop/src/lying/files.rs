@@ -1,4 +1,4 @@
-//! The files behind the server, and its handles.
+//! The server's files and their handles.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::Lie;
 use super::wire::Attrs;
 
-/// Why a request fails.
+/// Error reply to a request: a status code and its text.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) code: u32,
@@ -43,7 +43,7 @@ fn at(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(if path.is_empty() { b"." } else { path }))
 }
 
-/// Something open.
+/// An open file or directory.
 struct Open {
     handle: String,
     path: Vec<u8>,
@@ -54,25 +54,25 @@ enum What {
     File {
         file: File,
         writes: bool,
-        /// The path was not opened before.
+        /// This is the first time the path was opened.
         first: bool,
-        /// For [`Lie::ZeroedUnseen`]: what was written.
+        /// For [`Lie::ZeroedUnseen`]: offsets and data written.
         written: Vec<(u64, Vec<u8>)>,
     },
-    /// What has not been told.
+    /// Entries not returned yet.
     Dir(Option<Vec<(Vec<u8>, Attrs)>>),
 }
 
-/// What is open, the newest first: a handle that several have means the newest.
+/// Open files and directories, newest first: a handle that several share means the newest.
 #[derive(Default)]
 pub(super) struct Files {
     open: Vec<Open>,
     given: u64,
-    /// Paths that were opened for reading.
+    /// Paths that have been opened for reading.
     read: HashSet<Vec<u8>>,
 }
 
-/// What is stored as zeros of each file.
+/// Offsets of each file that are stored as zeros.
 const ZEROED: std::ops::Range<u64> = 500..900;
 
 impl Files {
@@ -101,8 +101,8 @@ impl Files {
         lies: &[Lie],
     ) -> Result<String, Fault> {
         let (read, write) = (flags & 1 != 0, flags & 2 != 0);
-        let only_when_it_writes = lies.contains(&Lie::CutsWriteOnly);
-        let cut = if only_when_it_writes { write && !read } else { flags & 16 != 0 };
+        let truncates_write_only = lies.contains(&Lie::CutsWriteOnly);
+        let cut = if truncates_write_only { write && !read } else { flags & 16 != 0 };
         let mut options = OpenOptions::new();
         options.read(read).write(write).truncate(cut).mode(mode.unwrap_or(0o666) & 0o777);
         if flags & 8 != 0 {
@@ -127,7 +127,7 @@ impl Files {
         Ok(self.add(path, What::Dir(Some(names)), lies))
     }
 
-    /// Some entries; a handle that is no directory's has none.
+    /// Returns up to 7 entries. Fails on the handle of a file.
     pub(super) fn list(&mut self, handle: &[u8]) -> Result<Vec<(Vec<u8>, Attrs)>, Fault> {
         let place = self.find(handle)?;
         let What::Dir(names) = &mut self.open[place].what else { return Err(Fault::failure("no directory")) };
@@ -234,7 +234,7 @@ impl Files {
         Ok(Attrs::of(&meta?))
     }
 
-    /// `keeps_size`: says that it was set.
+    /// Sets attributes. With `keeps_size` it reports success without changing the size.
     pub(super) fn set(path: &[u8], attrs: Attrs, keeps_size: bool) -> Result<(), Fault> {
         let path = at(path);
         if attrs.has_size && !keeps_size {

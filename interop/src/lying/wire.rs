@@ -1,9 +1,9 @@
-//! The messages of version 3, as far as the server needs them.
+//! Messages of SFTP version 3, as far as the server needs them.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 
-/// What is left of a message. Its reader trusts the client: it is the one under test.
+/// Unread rest of a message. The reader trusts the client, which is the program under test.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Attributes of a file, or those to set.
+/// Attributes of a file, read or to be set.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Attrs {
     pub(super) size: u64,
@@ -97,7 +97,7 @@ impl Attrs {
     }
 }
 
-/// An answer.
+/// A reply.
 pub(super) enum Reply {
     Status(u32, &'static str),
     Handle(String),
@@ -118,7 +118,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// VERSION with these extensions.
+/// Encodes VERSION with these extensions.
 pub(super) fn version(extensions: &[(&str, &str)]) -> Vec<u8> {
     let mut body = vec![2, 0, 0, 0, 3];
     for (name, version) in extensions {

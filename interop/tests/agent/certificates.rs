@@ -1,4 +1,4 @@
-//! Certificates: users' in the client and in agents, hosts' in known_hosts.
+//! Certificates: users' in clients and agents, hosts' in known_hosts.
 
 use lh_interop::{Agent, Inetd, Lab, Ran, me, our, peers};
 
@@ -27,7 +27,7 @@ fn users_log_in_with_certificates() {
     };
     let lab = Lab::new();
     authority(&lab);
-    // Only certificates count: no key is authorised by itself.
+    // Only certificates are accepted: no key is authorised by itself.
     lab.write("authorized_keys", "");
     let trust = format!("TrustedUserCAKeys {}", lab.arg("ca.pub"));
     let server = Inetd::openssh(&lab, &sshd, &trust);
@@ -53,11 +53,11 @@ fn users_log_in_with_certificates() {
                 &lab.arg(&format!("{key}.pub")),
             ],
         );
-        // Beside the key.
+        // The certificate is beside the key.
         let args = login(&lab, server.port, &user, &[&identity, "BatchMode=yes"], "echo in");
         let ran = lab.run(&our("lhssh"), &args);
         assert!(is_in(&ran), "{key}: {}", ran.err);
-        // By name, from elsewhere.
+        // The certificate is named and in another place.
         std::fs::rename(lab.path(&format!("{key}-cert.pub")), lab.path("elsewhere.pub")).unwrap();
         let file = format!("CertificateFile={}", lab.arg("elsewhere.pub"));
         let args = login(&lab, server.port, &user, &[&identity, &file, "BatchMode=yes"], "echo in");
@@ -75,12 +75,12 @@ fn users_log_in_with_certificates() {
                 "{}",
                 added.err
             );
-            // It expires, so the agent is to forget it shortly afterwards.
+            // The certificate expires, so the agent must forget it shortly afterwards.
             assert!(added.err.contains("Lifetime set to "), "{}", added.err);
             let args = login(&lab, server.port, &user, &[&none, "BatchMode=yes"], "echo in");
             let ran = agent.run(&lab, &our("lhssh"), &args);
             assert!(is_in(&ran), "{key}: {}", ran.err);
-            // The agent has the key, a file the certificate.
+            // The key is in the agent, the certificate in a file.
             agent.run(&lab, &our("lhssh-add"), &["-q", "-d", "-C", &lab.arg(key)]).ok("certificate removed");
             let file = format!("CertificateFile={certificate}");
             let args = login(&lab, server.port, &user, &[&none, &file, "BatchMode=yes"], "echo in");
@@ -100,7 +100,7 @@ fn users_log_in_with_certificates() {
     }
 }
 
-/// A host, its certificate, and what known_hosts says about the authority.
+/// A host with a certificate, and the known_hosts entry of its authority.
 struct Host<'a> {
     lab: &'a Lab,
     server: Inetd,
@@ -116,7 +116,7 @@ impl Host<'_> {
         self.lab.run(&our("lhssh"), &login(self.lab, self.server.port, &me(), &options, "echo in"))
     }
 
-    /// The last word of a refused connection.
+    /// Checks that the connection is refused; returns standard error.
     fn refused(&self, known: &str, more: &[&str]) -> String {
         let ran = self.connect(known, more);
         assert_eq!(ran.code, 255, "{}", ran.err);
@@ -154,10 +154,10 @@ fn hosts_are_believed_by_their_certificates() {
             let ran = there.connect(&format!("@cert-authority {name} {ca}"), &[]);
             assert!(is_in(&ran), "{key} {name}: {}", ran.err);
         }
-        // The key itself is known: the certificate of whoever does not matter.
+        // The key itself is known: then the certificate's authority does not matter.
         let plain = format!("[127.0.0.1]:{port} {}", lab.read(&format!("{key}.pub")));
         assert!(is_in(&there.connect(&plain, &[])), "{key}");
-        // Nobody's authority, an authority for somebody else, another authority.
+        // No authority, an authority for other hosts, another authority.
         there.refused("", &[]);
         there.refused(&format!("@cert-authority *.example {ca}"), &[]);
         there.refused(&format!("@cert-authority * {}", lab.read("other_ca.pub")), &[]);
@@ -170,7 +170,7 @@ fn hosts_are_believed_by_their_certificates() {
             let err = there.refused(&trust, &[&option]);
             assert!(err.contains("revoked by file"), "{err}");
         }
-        // Signature algorithms of authorities that do not count.
+        // The authority's signature algorithm is not accepted.
         let err = there.refused(&trust, &["CASignatureAlgorithms=rsa-sha2-512"]);
         assert!(err.contains("Certificate signed with disallowed algorithm"), "{err}");
     }

@@ -1,4 +1,4 @@
-//! Agent forwarding: through our client, our server, both, and two hops.
+//! Agent forwarding: with our client, our server, both, and over two hops.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use lh_interop::{Agent, Inetd, Lab, Lhsshd, Ran, TestUser, find, is_root, our, p
 
 use super::using::login;
 
-/// A user who may log in by key, and copies of our programs where that user can run them.
+/// A user who may log in by key, with copies of our programs that the user can run.
 struct Place {
     lab: Lab,
     user: TestUser,
@@ -19,12 +19,12 @@ impl Place {
         for program in ["lhssh", "lhssh-add"] {
             std::fs::copy(our(program), lab.path(program)).unwrap();
         }
-        // Servers read them with the user's rights.
+        // Servers read these files with the user's rights.
         lab.sh("chmod 644 authorized_keys known_hosts 2>/dev/null; true").ok("chmod");
         Self { lab, user }
     }
 
-    /// Logs in with `-A`, with the key of the agent and no other.
+    /// Logs in with `-A`, with the agent's key only.
     fn forwarded(&self, agent: &Agent, client: &Path, port: u16, more: &[&str], command: &str) -> Ran {
         let none = format!("IdentityFile={}", self.lab.arg("none"));
         let mut options = vec![none.as_str(), "BatchMode=yes"];
@@ -34,7 +34,7 @@ impl Place {
         agent.run(&self.lab, client, &args)
     }
 
-    /// What is left of sockets in the user's home.
+    /// Counts the sockets left in the user's home.
     fn sockets(&self) -> usize {
         std::fs::read_dir(self.user.home.join(".ssh/agent")).map_or(0, Iterator::count)
     }
@@ -50,7 +50,7 @@ impl Place {
 
 fn ready(test: &str) -> Option<[std::path::PathBuf; 4]> {
     if !is_root() {
-        skip(test, "needs root to log in as somebody else");
+        skip(test, "needs root to log in as another user");
         return None;
     }
     peers(test, ["sshd", "ssh-agent", "ssh", "ssh-add"])
@@ -58,8 +58,8 @@ fn ready(test: &str) -> Option<[std::path::PathBuf; 4]> {
 
 /// Covers: ssh -A; ssh_config ForwardAgent; sshd_config AllowAgentForwarding; wire auth-agent-req@openssh.com; wire auth-agent@openssh.com; wire agent-req; wire agent-connect
 #[test]
-fn the_agent_is_there_at_the_server() {
-    let Some([sshd, ssh_agent, ssh, ssh_add]) = ready("the_agent_is_there_at_the_server") else { return };
+fn forwarded_agent_works_at_the_server() {
+    let Some([sshd, ssh_agent, ssh, ssh_add]) = ready("forwarded_agent_works_at_the_server") else { return };
     let place = Place::new();
     let lab = &place.lab;
     let theirs = Inetd::openssh(lab, &sshd, "");
@@ -87,14 +87,14 @@ fn the_agent_is_there_at_the_server() {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("/.ssh/agent/s.") && lines[0].contains(".sshd."), "{text}");
         assert_eq!(lines[1], format!("600 {}", place.user.name));
-        // Not asked for, not given.
+        // Without a request there is no forwarding.
         let ran =
             place.forwarded(agent, &our("lhssh"), ours.port, &["ForwardAgent=no"], "echo x$SSH_AUTH_SOCK");
         assert!(ran.ok("-A wins").text().starts_with("x/"));
         let identity = format!("IdentityFile={}", lab.arg("user_ed25519"));
         let args = login(lab, ours.port, &place.user.name, &[&identity], "echo x$SSH_AUTH_SOCK");
         assert_eq!(agent.run(lab, &our("lhssh"), &args).ok("no -A").text(), "x\n");
-        // Another agent than the one that logs in; -a takes it back.
+        // Forward another agent than the one that logs in; -a disables it.
         let other = format!("ForwardAgent={}", agent.socket.display());
         let variable = "ForwardAgent=$SSH_AUTH_SOCK";
         for setting in [other.as_str(), variable] {
@@ -106,15 +106,15 @@ fn the_agent_is_there_at_the_server() {
         assert_eq!(agent.run(lab, &our("lhssh"), &args).ok("-a").text(), "x\n");
     }
     assert!(place.cleaned(), "sockets are left in {}", place.user.home.display());
-    // Our two use the registered names, which other clients and servers do not know.
+    // Our two programs use the registered names, which other clients and servers do not know.
     let talk = place.forwarded(&agents[1], &our("lhssh"), ours.port, &["LogLevel=DEBUG1"], "true");
     assert!(talk.err.contains("kex_ext_info: agent-forward=<0>"), "{}", talk.err);
 }
 
 /// Covers: sshd_config AllowAgentForwarding; sshd_config DisableForwarding; file authorized_keys no-agent-forwarding; file authorized_keys restrict; file authorized_keys agent-forwarding
 #[test]
-fn the_server_s_rules_about_it() {
-    let Some([_, _, ssh, _]) = ready("the_server_s_rules_about_it") else { return };
+fn server_rules_limit_agent_forwarding() {
+    let Some([_, _, ssh, _]) = ready("server_rules_limit_agent_forwarding") else { return };
     let place = Place::new();
     let lab = &place.lab;
     let agent = Agent::ours(lab, "agent", &[]);
@@ -138,18 +138,18 @@ fn the_server_s_rules_about_it() {
     }
 }
 
-/// From here to a first host and from there to a second, with a key that never leaves this machine; then with one that may be
-/// used on just that way.
+/// Connects to a first host and from there to a second, with a key that stays on this machine; then with a
+/// key constrained to exactly that path.
 ///
 /// Covers: ssh -A (two hops); wire session-bind@openssh.com
 #[test]
-fn through_two_hops() {
-    let Some([sshd, ssh_agent, ssh, ssh_add]) = ready("through_two_hops") else { return };
+fn agent_is_forwarded_over_two_hops() {
+    let Some([sshd, ssh_agent, ssh, ssh_add]) = ready("agent_is_forwarded_over_two_hops") else { return };
     let place = Place::new();
     let lab = &place.lab;
     let second = Inetd::openssh(lab, &sshd, "");
     let second_ours = Lhsshd::start(lab, "");
-    // The first hop is another host, by its key.
+    // The first hop has its own host key.
     let keygen = find("ssh-keygen").unwrap_or_default();
     lab.run(&keygen, &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("first_key")]).ok("ssh-keygen");
     let text = format!(
@@ -167,7 +167,7 @@ fn through_two_hops() {
     }
     lab.write("known_hosts", &known);
     lab.sh("chmod 644 known_hosts authorized_keys").ok("chmod");
-    // For the constraints: the two hosts by name.
+    // The names of the two hosts for the constraints.
     let named = format!("first {}second {}", lab.read("first_key.pub"), lab.read("host_ed25519.pub"));
     lab.write("named", &named);
     let user = &place.user.name;
@@ -209,12 +209,12 @@ fn through_two_hops() {
     assert!(place.cleaned(), "sockets are left in {}", place.user.home.display());
 }
 
-/// A copy that the test's user can run.
+/// Returns a copy of our program that the test's user can run.
 fn our_path(lab: &Lab, name: &str) -> std::path::PathBuf {
     lab.path(name)
 }
 
-/// A server that opens channels to an agent nobody forwarded gets nothing, and the user is told.
+/// Sixty agent connections at once over one session: all are served, and no socket is left.
 ///
 /// Covers: ssh -a
 #[test]

@@ -1,4 +1,4 @@
-//! `lhssh-agent` and `lhssh-add` beside ssh-agent and ssh-add: same keys, same words.
+//! `lhssh-agent` and `lhssh-add` compared with ssh-agent and ssh-add: same keys, same messages.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use lh_interop::{Agent, Lab, Ran, our, peers};
 
 const KEYS: [&str; 3] = ["user_ed25519", "user_rsa", "user_ecdsa"];
 
-/// Output that must not depend on whose program it is.
+/// Returns exit status and output, which must be equal for all programs.
 fn said(ran: &Ran) -> (i32, String, String) {
     (ran.code, ran.text(), ran.err.replace('\r', ""))
 }
 
-/// What people do with an agent, as one list of commands for ssh-add.
+/// Returns command lines of ssh-add for everyday tasks.
 fn everyday(lab: &Lab) -> Vec<Vec<String>> {
     let key = |name: &str| lab.arg(name);
     let list = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
@@ -44,12 +44,14 @@ fn everyday(lab: &Lab) -> Vec<Vec<String>> {
     commands
 }
 
-/// Every pair of programs does and says the same.
+/// Every pair of agent and client behaves and prints alike.
 ///
 /// Covers: ssh-agent -a; ssh-agent -D; ssh-add -l; ssh-add -L; ssh-add -E; ssh-add -T; ssh-add -d; ssh-add -D; ssh-add -q; ssh-add -t; ssh-add -c
 #[test]
-fn every_pair_says_the_same() {
-    let Some([ssh_agent, ssh_add]) = peers("every_pair_says_the_same", ["ssh-agent", "ssh-add"]) else {
+fn every_agent_and_client_pair_prints_alike() {
+    let Some([ssh_agent, ssh_add]) =
+        peers("every_agent_and_client_pair_prints_alike", ["ssh-agent", "ssh-add"])
+    else {
         return;
     };
     let lab = Lab::new();
@@ -64,7 +66,7 @@ fn every_pair_says_the_same() {
     let commands = everyday(&lab);
     for other in &transcripts[1..] {
         for ((expected, found), command) in transcripts[0].iter().zip(other).zip(&commands) {
-            // Programs name themselves differently where they explain their command line.
+            // Usage messages differ: programs print their own names.
             if found.2.contains("usage") {
                 continue;
             }
@@ -75,8 +77,8 @@ fn every_pair_says_the_same() {
 
 /// Covers: ssh-add -x; ssh-add -X; wire SSH_AGENTC_LOCK; wire SSH_AGENTC_UNLOCK
 #[test]
-fn a_locked_agent_gives_nothing_away() {
-    let Some([ssh_agent, ssh_add]) = peers("a_locked_agent_gives_nothing_away", ["ssh-agent", "ssh-add"])
+fn locked_agent_lists_and_signs_nothing() {
+    let Some([ssh_agent, ssh_add]) = peers("locked_agent_lists_and_signs_nothing", ["ssh-agent", "ssh-add"])
     else {
         return;
     };
@@ -108,12 +110,12 @@ fn a_locked_agent_gives_nothing_away() {
     }
 }
 
-/// Passphrases from a window, from standard input, and keys from standard input.
+/// Reads passphrases from an askpass window or standard input, and keys from standard input.
 ///
 /// Covers: ssh-add -
 #[test]
-fn passphrases_and_keys_come_from_where_they_may() {
-    let Some([keygen]) = peers("passphrases_and_keys_come_from_where_they_may", ["ssh-keygen"]) else {
+fn passphrases_come_from_askpass_or_stdin() {
+    let Some([keygen]) = peers("passphrases_come_from_askpass_or_stdin", ["ssh-keygen"]) else {
         return;
     };
     let lab = Lab::new();
@@ -130,7 +132,7 @@ fn passphrases_and_keys_come_from_where_they_may() {
     let force = [variable.as_str(), "SSH_ASKPASS_REQUIRE=force"];
     let ran = agent.run_env(&lab, &force, &add, &[lab.arg("locked"), lab.arg("locked2")]).ok("added");
     assert!(ran.err.contains("Identity added:"), "{}", ran.err);
-    // What opened the first was tried on the second without asking.
+    // The passphrase of the first key is tried on the second without a prompt.
     assert_eq!(lab.read("asked"), format!("Enter passphrase for {}: \n", lab.arg("locked")));
     let list = agent.run(&lab, &add, &["-l"]).ok("listed").text();
     assert_eq!(list.lines().count(), 2, "{list}");
@@ -145,8 +147,8 @@ fn passphrases_and_keys_come_from_where_they_may() {
     ));
     let typed = typed.ok("from standard input");
     assert!(typed.err.contains("Identity added: (stdin) (user_rsa)"), "{}", typed.err);
-    assert_eq!(agent.run_env(&lab, &never, &add, &[lab.arg("locked")]).code, 1, "nobody to ask");
-    // The agent's own list takes keys away again.
+    assert_eq!(agent.run_env(&lab, &never, &add, &[lab.arg("locked")]).code, 1, "no way to prompt");
+    // `-d -` removes the keys of the agent's own list.
     let removed =
         lab.sh(&format!("SSH_AUTH_SOCK={socket} {0} -L | SSH_AUTH_SOCK={socket} {0} -d -", add.display()));
     removed.ok("removed what was listed");
@@ -167,7 +169,7 @@ fn without_an_agent_the_status_is_2() {
     assert_eq!((dead.code, dead.err.trim()), (2, "Error connecting to agent: No such file or directory"));
 }
 
-/// The forms of output, the places of the socket, and the end.
+/// Tests the output formats, the socket's path, and the end of the agent.
 ///
 /// Covers: ssh-agent -s; ssh-agent -c; ssh-agent -k; ssh-agent -T; ssh-agent -u; ssh-agent -U; ssh-agent -V
 #[test]
@@ -175,7 +177,7 @@ fn shells_evaluate_the_output() {
     let lab = Lab::new();
     let agent = our("lhssh-agent").display().to_string();
     let add = our("lhssh-add").display().to_string();
-    // In the background, for the Bourne shell: the socket is in the home folder, and -k ends it.
+    // In the background, for the Bourne shell: the socket is in the home directory, and -k ends the agent.
     let ran = lab
         .sh(&format!(
             "set -e; eval \"$({agent} -s)\"; {add} -q user_rsa; {add} -l; stat -c %a \"$SSH_AUTH_SOCK\" \
@@ -209,7 +211,7 @@ fn shells_evaluate_the_output() {
     assert_eq!(taken.code, 1);
     assert!(taken.err.contains("Address already in use"), "{}", taken.err);
 
-    // A dead agent's socket goes when it is old enough, unless -U says not to look.
+    // A dead agent's socket is removed once it is old enough, unless -U disables the check.
     let stale = lab
         .sh(&format!(
             "set -e; eval \"$({agent} -s)\" >/dev/null; kill -9 $SSH_AGENT_PID; touch -d '1 hour ago' $SSH_AUTH_SOCK; \
@@ -219,7 +221,7 @@ fn shells_evaluate_the_output() {
     assert_eq!(stale.text(), "cleaned\n");
 }
 
-/// The agent of a command has the command for a child's parent and ends with it.
+/// An agent started for a command is the command's parent and ends with it.
 ///
 /// Covers: ssh-agent command
 #[test]
@@ -238,7 +240,7 @@ fn the_agent_of_a_command_ends_with_it() {
     assert_eq!(lines[1..], ["7", "1"], "{text}{}", ran.err);
 }
 
-/// Signatures for ssh-keygen from keys that only our agent has.
+/// ssh-keygen signs with keys that only our agent has.
 ///
 /// Covers: ssh-agent (with ssh-keygen -U and -Y sign)
 #[test]
@@ -273,7 +275,7 @@ fn ssh_keygen_signs_with_our_agent() {
     }
 }
 
-/// A program with a window that answers with this text and writes down what it was asked.
+/// Writes an askpass program that answers with this text and records its prompts.
 pub(super) fn askpass(lab: &Lab, answer: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let path = lab.path(&format!("askpass-{answer}"));

@@ -1,4 +1,4 @@
-//! What an agent refuses: after a time, without confirmation, for other hosts, to other users.
+//! What an agent refuses: expired keys, unconfirmed use, other hosts, other users.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn held(agent: &Agent, lab: &Lab) -> usize {
     if list.code == 0 { list.text().lines().count() } else { 0 }
 }
 
-/// Waits until the agent has nothing left.
+/// Waits until the agent has no keys left.
 fn empties(agent: &Agent, lab: &Lab) -> bool {
     (0..300).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -30,7 +30,7 @@ fn keys_are_forgotten_after_their_time() {
     let short = Agent::ours(&lab, "short", &["-t", "1"]);
     short.run(&lab, &add, &[lab.arg("user_rsa")]).ok("added");
     assert!(empties(&short, &lab));
-    // A key's own time goes before the agent's.
+    // A key's own lifetime overrides the agent's.
     short.run(&lab, &add, &["-t", "1h", &lab.arg("user_rsa")]).ok("added");
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert_eq!(held(&short, &lab), 1);
@@ -74,19 +74,19 @@ fn a_key_to_be_confirmed_is_used_only_with_a_yes() {
     assert!(asked.starts_with("confirm Allow use of key user_ed25519?\nKey fingerprint SHA256:"), "{asked}");
 }
 
-/// A key that is meant for one host is of no use for another, whoever the client and the agent are.
+/// A key constrained to one host is of no use for another, whichever client and agent are used.
 ///
 /// Covers: ssh-add -h; ssh-add -H; wire session-bind@openssh.com; wire restrict-destination-v00@openssh.com
 #[test]
-fn keys_go_only_where_they_may() {
+fn destination_constraints_limit_keys() {
     let Some([sshd, ssh_agent, ssh, ssh_add]) =
-        peers("keys_go_only_where_they_may", ["sshd", "ssh-agent", "ssh", "ssh-add"])
+        peers("destination_constraints_limit_keys", ["sshd", "ssh-agent", "ssh", "ssh-add"])
     else {
         return;
     };
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "");
-    // The same server by another host key is another host.
+    // The same server with another host key is another host.
     let other = other_host(&lab, &sshd);
     let known = [lab.read("known_hosts"), format!("[127.0.0.1]:{} {}", other.port, lab.read("second.pub"))];
     lab.write("known_hosts", &known.concat());
@@ -127,7 +127,7 @@ fn keys_go_only_where_they_may() {
             let denied = login(other.port);
             assert_eq!(denied.code, 255, "{} with {}", client.display(), program.display());
             assert!(denied.err.contains("Permission denied"), "{}", denied.err);
-            // Out of any session nothing is signed with it either.
+            // Outside of a session the key signs nothing either.
             assert_eq!(agent.run(&lab, add, &["-T", &lab.arg("user_rsa.pub")]).code, 1);
         }
     }
@@ -153,7 +153,8 @@ fn other_host(lab: &Lab, sshd: &Path) -> Inetd {
     Inetd::start(lab, sshd, &["-i".into(), "-e".into(), "-f".into(), lab.arg("second.conf")])
 }
 
-/// Another user gets no answer even where the socket lets him in; nobody looks into the process.
+/// Another user gets no reply, even where the socket's mode lets that user connect; other users cannot
+/// inspect the process.
 ///
 /// Covers: ssh-agent (peer's user id, prctl)
 #[test]
@@ -168,7 +169,7 @@ fn other_users_get_nothing() {
         |name: &str, line: &str| lab.run(Path::new("runuser"), &["-u", name, "--", "bash", "-c", line]);
     let agent = our("lhssh-agent").display().to_string();
     let add = our("lhssh-add").display().to_string();
-    // The programs lie where root built them.
+    // Root's build directory may be unreadable for other users.
     std::fs::copy(&agent, lab.path("agent-program")).unwrap();
     std::fs::copy(&add, lab.path("add-program")).unwrap();
     let (agent, add) = (lab.arg("agent-program"), lab.arg("add-program"));
@@ -219,7 +220,7 @@ fn hardware_is_refused_in_words() {
     assert_eq!(resident.code, 1);
     assert!(resident.err.contains("internal security key support not enabled"), "{}", resident.err);
     assert!(resident.err.contains("Unable to load resident keys: invalid format"), "{}", resident.err);
-    // Whatever was refused, the agent goes on.
+    // The agent keeps running after refusals.
     agent.run(&lab, &our("lhssh-add"), &[lab.arg("user_rsa")]).ok("added");
     let extensions = agent.run(&lab, &our("lhssh-add"), &["-Q"]).ok("-Q").text();
     assert_eq!(extensions, "session-bind@openssh.com\n");

@@ -1,4 +1,4 @@
-//! Clients that log in with keys of an agent: ours with OpenSSH's agent, OpenSSH's with ours.
+//! Clients that log in with an agent's keys: ours with OpenSSH's agent, OpenSSH's with ours.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use lh_wire::{Reader, Writer as _};
 
 use super::programs::askpass;
 
-/// Options that know the lab's hosts and no key file, and these.
+/// Returns options with the lab's known hosts and no key file, then `more`.
 pub(super) fn options(lab: &Lab, more: &[&str]) -> Vec<String> {
     let mut args: Vec<String> = vec!["-F".into(), "none".into()];
     let known = format!("UserKnownHostsFile={}", lab.arg("known_hosts"));
@@ -25,7 +25,7 @@ pub(super) fn options(lab: &Lab, more: &[&str]) -> Vec<String> {
     args
 }
 
-/// The options, the server and a command.
+/// Returns the options, the server and a command.
 pub(super) fn login(lab: &Lab, port: u16, user: &str, more: &[&str], command: &str) -> Vec<String> {
     let mut args = options(lab, more);
     args.extend(["-p".into(), port.to_string(), format!("{user}@127.0.0.1"), command.to_owned()]);
@@ -56,7 +56,7 @@ fn every_key_type_logs_in_through_every_agent() {
             let args = login(&lab, server.port, &me(), &[&none, "BatchMode=yes"], "echo in");
             assert_in(&agent.run(&lab, client, &args), key);
         }
-        // The hash of RSA keys is the one that was agreed on.
+        // RSA keys sign with the negotiated hash.
         agent.run(&lab, &our("lhssh-add"), &["-q", "-D", &lab.arg("user_rsa")]).ok("emptied");
         agent.run(&lab, &our("lhssh-add"), &["-q", &lab.arg("user_rsa")]).ok("added");
         for algorithm in ["rsa-sha2-256", "rsa-sha2-512"] {
@@ -64,7 +64,7 @@ fn every_key_type_logs_in_through_every_agent() {
             let args = login(&lab, server.port, &me(), &[&none, &only, "BatchMode=yes"], "echo in");
             assert_in(&agent.run(&lab, client, &args), algorithm);
         }
-        // A .pub file names a key of the agent; without one IdentitiesOnly leaves nothing.
+        // A .pub file selects a key of the agent; without one IdentitiesOnly leaves none.
         lab.write("only.pub", &lab.read("user_rsa.pub"));
         let named = format!("IdentityFile={}", lab.arg("only.pub"));
         let args =
@@ -73,7 +73,7 @@ fn every_key_type_logs_in_through_every_agent() {
         let args =
             login(&lab, server.port, &me(), &[&none, "IdentitiesOnly=yes", "BatchMode=yes"], "echo in");
         assert_eq!(agent.run(&lab, client, &args).code, 255);
-        // Where the agent is.
+        // The ways to name the agent's socket.
         let socket = agent.socket.display().to_string();
         let by_path = format!("IdentityAgent={socket}");
         let variable = format!("ELSEWHERE={socket}");
@@ -94,7 +94,7 @@ fn every_key_type_logs_in_through_every_agent() {
     }
 }
 
-/// Without the hardware: an agent of ours that signs as a security key does, with a touch.
+/// No hardware: an agent of ours signs as a security key does, with the touch flag set.
 ///
 /// Covers: wire sk-ssh-ed25519@openssh.com; wire sk-ecdsa-sha2-nistp256@openssh.com; ssh_config PubkeyAcceptedAlgorithms
 #[test]
@@ -136,7 +136,8 @@ fn security_keys_log_in_through_an_agent() {
     }
 }
 
-/// An agent with one key, whose signatures have the form of a security key's (OpenSSH's PROTOCOL.u2f).
+/// Acts as an agent with one key, whose signatures have the form of a security key's (OpenSSH's
+/// PROTOCOL.u2f).
 fn answer(
     mut client: std::os::unix::net::UnixStream,
     inner: &PrivateKey,
@@ -185,7 +186,7 @@ fn keys_that_log_in_are_added_to_the_agent() {
     };
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "");
-    // Encrypted, to see that the passphrase is asked for once.
+    // Encrypted, to check that the passphrase is prompted for once.
     let encrypt = ["-q", "-p", "-P", "", "-N", "secret", "-f", &lab.arg("user_rsa")];
     lab.run(&keygen, &encrypt).ok("ssh-keygen -p");
     let ask = askpass(&lab, "secret");
@@ -207,7 +208,7 @@ fn keys_that_log_in_are_added_to_the_agent() {
         assert_eq!(list(), "The agent has no identities.\n");
         assert!(connect("user_rsa", "yes"));
         assert!(list().contains("user_rsa (RSA)"), "{}", list());
-        // Now the agent has it: nobody is asked for the passphrase.
+        // Now the agent has the key: there is no prompt for the passphrase.
         let _ = std::fs::remove_file(lab.path("asked"));
         assert!(!connect("user_rsa", "yes"));
         assert!(!lab.path("asked").exists());
@@ -217,7 +218,7 @@ fn keys_that_log_in_are_added_to_the_agent() {
             !list().contains("ECDSA")
         });
         assert!(gone, "added for a second: {}", list());
-        // An answer that is no yes is a no.
+        // Any answer except yes means no.
         assert!(!connect("user_ecdsa", "ask"));
         assert!(!list().contains("ECDSA"), "{}", list());
         let asked = lab.read("asked");

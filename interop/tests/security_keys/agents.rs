@@ -1,4 +1,4 @@
-//! Agents that use security keys for others: ours and OpenSSH's, filled by either's ssh-add.
+//! Agents that sign with security keys: ours and OpenSSH's, with keys added by either ssh-add.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use lh_interop::{Agent, Lhsshd, Ran, our, peers};
 use super::token::Token;
 use super::{KINDS, assert_in};
 
-/// An agent that may load the library.
+/// Starts an agent that may load the library.
 fn agent(token: &Token, program: &Path, name: &str, flags: &[&str]) -> Agent {
     let variables = token.environment();
     let variables: Vec<_> = variables.iter().filter_map(|word| word.split_once('=')).collect();
@@ -16,13 +16,13 @@ fn agent(token: &Token, program: &Path, name: &str, flags: &[&str]) -> Agent {
     Agent::start(&token.lab, program, name, &flags, &variables)
 }
 
-/// Runs a program with the agent and the hardware.
+/// Runs a program with the agent and the emulated hardware.
 fn run(token: &Token, agent: &Agent, program: &Path, args: &[&str]) -> Ran {
     let socket = format!("SSH_AUTH_SOCK={}", agent.socket.display());
     token.run_env(&[&socket], program, args)
 }
 
-/// Logs in with what the agent holds.
+/// Logs in with the agent's keys.
 fn login(token: &Token, agent: &Agent, client: &Path, port: u16) -> Ran {
     let socket = format!("IdentityAgent={}", agent.socket.display());
     let options = [socket.as_str(), "IdentitiesOnly=no", "SecurityKeyProvider=/none.so"];
@@ -60,11 +60,11 @@ fn every_agent_uses_keys_in_hardware() {
             for client in [&our("lhssh"), &ssh] {
                 assert_in(&login(&token, &agent, client, server.port), &format!("{key} in {name}"));
             }
-            // The agent asks, with a window.
+            // The agent prompts with an askpass window.
             let asked = token.asked();
             assert_eq!(asked.contains("Enter PIN"), key == "pin", "{name} {key}: {asked}");
         }
-        // What the hardware lists needs no file.
+        // Resident keys need no file.
         run(&token, &agent, &add, &["-q", "-D"]).ok("emptied");
         let said = run(&token, &agent, &add, &["-K"]).ok("-K");
         assert_eq!(said.err.matches("Resident identity added: ").count(), 2, "{}", said.err);
@@ -82,7 +82,7 @@ fn an_agent_loads_what_it_may_and_signs_what_is_ssh_s() {
     token.make(&our("lhssh-keygen"), "ed25519-sk", "key", &[]);
     let provider = token.provider.display().to_string();
     let ours = our("lhssh-add");
-    // Libraries lie below /usr, unless -P says otherwise.
+    // Libraries must be below /usr, unless -P says otherwise.
     let careful = Agent::ours(&token.lab, "careful", &[]);
     let refused = run(&token, &careful, &ours, &["-S", &provider, "key"]);
     assert_eq!(refused.code, 1);
@@ -91,7 +91,7 @@ fn an_agent_loads_what_it_may_and_signs_what_is_ssh_s() {
         "{}",
         refused.err
     );
-    // A library that crashes takes nobody with it.
+    // A library that crashes does not end the agent.
     let agent = agent(&token, &our("lhssh-agent"), "agent", &[]);
     run(&token, &agent, &ours, &["-q", "-S", &provider, "key"]).ok("added");
     run(&token, &agent, &ours, &["-q", &token.lab.arg("user_ed25519")]).ok("added");

@@ -1,5 +1,5 @@
-//! Keys in FIDO security keys, with a library that is one made of software: made, listed and used by our programs and by
-//! OpenSSH's, each with what the other has made.
+//! FIDO security keys, with a library that emulates one: generated, listed and used by our programs and
+//! OpenSSH's, each with keys that the other made.
 
 mod agents;
 mod token;
@@ -46,7 +46,7 @@ fn keys_of_either_log_in_with_either() {
             }
         }
     }
-    // By name in the environment, as the configuration may have it; a library that is not there is said and no more.
+    // The library's path may come from an environment variable; a missing library only causes a message.
     let from_environment = ["SecurityKeyProvider=$SSH_SK_PROVIDER"];
     token.lab.write("authorized_keys", &token.lab.read("ours-ed25519-sk.pub"));
     assert_in(&token.login(&our("lhssh"), ours.port, "ours-ed25519-sk", &from_environment), "by name");
@@ -80,12 +80,12 @@ fn touch_and_pin_are_asked_for_where_the_key_says_so() {
             let asked = token.asked();
             assert_eq!(asked, format!("Enter PIN for ED25519-SK key {}: \n", token.lab.arg(&file)));
         }
-        // A wrong one is asked for once.
+        // A wrong PIN is prompted for once.
         token.answer("4321");
         let refused = token.login(&our("lhssh"), server.port, &file, &[]);
         assert_eq!((refused.code, token.asked().lines().count()), (255, 1), "{}", refused.err);
 
-        // Without a touch, which the server must allow.
+        // A key without touch, which the server must allow.
         let file = format!("{maker}-untouched");
         token.make(&keygen, "ecdsa-sk", &file, &["no-touch-required"]);
         let public = token.lab.read(&format!("{file}.pub"));
@@ -96,7 +96,7 @@ fn touch_and_pin_are_asked_for_where_the_key_says_so() {
             assert_in(&token.login(client, server.port, &file, &["BatchMode=yes"]), &file);
         }
     }
-    // Three wrong PINs are enough.
+    // The client gives up after three wrong PINs.
     token.answer("4321");
     token.asked();
     for (_, keygen) in keygens(&keygen) {
@@ -119,7 +119,7 @@ fn what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say() {
     let Some(token) = Token::new("what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say") else {
         return;
     };
-    token.lab.write("challenge", "a challenge of somebody else's");
+    token.lab.write("challenge", "a challenge of another party");
     let mut attestations = Vec::new();
     for (maker, keygen) in keygens(&keygen) {
         let (file, attestation) = (format!("{maker}-work"), format!("{maker}-attestation"));
@@ -191,11 +191,11 @@ fn keys_that_the_hardware_lists_become_files() {
     );
     let blob = |line: &str| line.split(' ').nth(1).map(str::to_owned);
     assert_eq!(blob(&found[0].2[1]), blob(&token.lab.read("one.pub")));
-    // Such a key is good for what the one it was made with is.
+    // The downloaded key works like the one it was made with.
     let server = Lhsshd::start(&token.lab, "");
     token.lab.write("authorized_keys", &token.lab.read("one.pub"));
     assert_in(&token.login(&our("lhssh"), server.port, "ours/id_ed25519_sk_rk", &[]), "listed");
-    // A second key for the same is made only if the user agrees to lose the first.
+    // A second resident key for one application is made only if the user agrees to lose the first.
     let again = ["-t", "ed25519-sk", "-O", "resident", "-N", "", "-f", "again"];
     let refused = token.run(&our("lhssh-keygen"), &again);
     assert_eq!(refused.code, 255);
@@ -241,7 +241,7 @@ fn either_s_helper_does_for_the_other_s_programs() {
     }
 }
 
-/// A library's crash is the helper's, and what it prints reaches nobody.
+/// A crash of the library only ends the helper, and its output is discarded.
 ///
 /// Covers: ssh-keygen -w
 #[test]

@@ -1,4 +1,4 @@
-//! A security key made of software, and what it takes to use it.
+//! An emulated security key, and the environment for programs that use it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Compiles the library. `None` after saying loudly what is missing.
+    /// Compiles the library. Skips the test and returns `None` if something is missing.
     pub(super) fn new(test: &str) -> Option<Self> {
         let Some(cc) = find("cc").filter(|_| Path::new("/usr/include/openssl/evp.h").exists()) else {
             skip(test, "not installed: cc, libssl-dev");
@@ -31,7 +31,7 @@ impl Token {
         Some(token)
     }
 
-    /// What whoever is asked says: PINs and passphrases.
+    /// Sets the answer to all prompts: PINs and passphrases.
     pub(super) fn answer(&self, text: &str) {
         lh_interop::script(
             &self.lab.path("askpass"),
@@ -39,7 +39,8 @@ impl Token {
         );
     }
 
-    /// The questions since the last call, without what is only said: older clients say through the same program that they wait.
+    /// Returns the prompts since the last call, without notices: older clients use the same program to say
+    /// that they wait.
     pub(super) fn asked(&self) -> String {
         let asked = std::fs::read_to_string(self.lab.path("asked")).unwrap_or_default();
         let _ = std::fs::remove_file(self.lab.path("asked"));
@@ -50,7 +51,7 @@ impl Token {
             .collect()
     }
 
-    /// `NAME=value` of what programs find in their environment.
+    /// Returns `NAME=value` of the variables that programs need.
     pub(super) fn environment(&self) -> Vec<String> {
         let mut variables = vec![
             format!("SSH_SK_PROVIDER={}", self.provider.display()),
@@ -67,14 +68,14 @@ impl Token {
         self.run_env(&[], program, args)
     }
 
-    /// The same with more variables.
+    /// Like [`run`](Self::run), with more variables.
     pub(super) fn run_env(&self, more: &[&str], program: &Path, args: &[&str]) -> Ran {
         let mut words = self.environment();
         words.extend(more.iter().map(|&word| word.to_owned()));
         words.push(program.display().to_string());
         words.extend(args.iter().map(|&arg| arg.to_owned()));
         let ran = self.lab.run(Path::new("env"), &words);
-        // Some lines of some programs end as on a terminal in raw mode.
+        // Some programs end lines with CR LF, as on a terminal in raw mode.
         Ran { err: ran.err.replace('\r', ""), ..ran }
     }
 

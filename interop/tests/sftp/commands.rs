@@ -1,4 +1,4 @@
-//! What the commands say and do.
+//! Output and effects of the commands of `lhsftp`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,13 +7,13 @@ use lh_interop::{Lab, Ran, assert_same_file, assert_same_tree, make_blob, make_t
 
 use super::{Local, prepare};
 
-/// Lines of both outputs without the carriage returns of OpenSSH's messages.
+/// Returns the lines of both outputs, without the carriage returns of OpenSSH's messages.
 fn said(ran: &Ran) -> (Vec<String>, Vec<String>) {
     let lines = |text: &str| text.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect();
     (lines(&ran.text()), lines(&ran.err))
 }
 
-/// What the script below leaves behind, and what both programs say about it, must be the same.
+/// The script whose files and output must be equal for both programs.
 const SCRIPT: &str = r#"pwd
 version
 cd r
@@ -122,7 +122,7 @@ fn a_session_says_and_does_what_openssh_s_does() {
     let Some([sftp]) = peers("a_session_says_and_does_what_openssh_s_does", ["sftp"]) else { return };
     let lab = Lab::new();
     let mut seen = Vec::new();
-    // Ours says more about some failures than OpenSSH's, whose server both get here.
+    // Our server's messages for some failures are longer than OpenSSH's, which both programs use here.
     let server = "/usr/lib/openssh/sftp-server";
     if !std::path::Path::new(server).exists() {
         return skip("a_session_says_and_does_what_openssh_s_does", "no sftp-server of OpenSSH");
@@ -138,7 +138,7 @@ fn a_session_says_and_does_what_openssh_s_does() {
     let (theirs, ours) = (&seen[0], &seen[1]);
     for (theirs, ours) in [(&theirs.0.0, &ours.0.0), (&theirs.0.1, &ours.0.1)] {
         for (theirs, ours) in theirs.iter().zip(ours) {
-            // Columns may be as wide as anybody likes, and a folder of the command line may have its slash.
+            // Column widths may differ, and so may a slash after a directory of the command line.
             let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ").replace("/ ", " ");
             let plain =
                 |line: &str| plain(line).trim_end_matches('/').replace("/\"", "\"").replace("/:", ":");
@@ -199,7 +199,7 @@ fn a_batch_ends_at_the_first_failure() {
         assert_eq!(ran.code, 0, "{failing} of no batch: {}", ran.err);
         assert!(!ran.err.is_empty(), "{failing}");
     }
-    // `-b -` reads standard input, where the script is too.
+    // `-b -` reads standard input, which holds the script.
     assert_eq!(local.run(&["-b", "-"], "ls nope\n").code, 1);
     let ran = lab.run(&our("lhsftp"), &["-b", "no such file", "-D", &local.server]);
     assert_eq!((ran.code, ran.err.trim()), (255, "No such file or directory (no such file)."));
@@ -230,7 +230,7 @@ fn trees_keep_what_they_are_told_to_keep() {
         }
         lab.sh("rm -rf up down").ok("rm");
     }
-    // 400 KB at 8000 Kbit/s (1 MB/s) cannot be there at once; a bound from below is no matter of luck.
+    // 400 KB at 8000 Kbit/s (1 MB/s) takes time; a lower bound does not depend on the machine.
     make_blob(&lab.path("blob"), 400_000);
     let begun = std::time::Instant::now();
     local.batch(&["-l", "8000"], "put blob slow\n").ok("slowly");
@@ -246,13 +246,14 @@ fn an_interrupted_copy_is_resumed_and_nothing_else() {
     let whole = fs::read(lab.path("whole")).unwrap();
     let local = Local::new(&lab);
     for (command, flags) in [("reget", &[][..]), ("reput", &[]), ("get -a", &[]), ("put", &["-a"])] {
-        // What is there is taken to be right: marked, so that it shows whether it was copied again.
+        // Existing data are taken to be right. They are marked here, which shows whether they were copied
+        // again.
         let mut part = whole[..1_000_000].to_vec();
         part[0] ^= 0xff;
         fs::write(lab.path("part"), &part).unwrap();
         let ran = local.batch(flags, &format!("{command} whole part\n")).ok(command);
         let mut expected = whole.clone();
-        // What is at the server is compared in samples before more is put behind it, so there it is copied again.
+        // Data at the server are compared in samples before a put appends, so there they are copied again.
         if command.contains("put") {
             assert!(ran.err.contains("does not begin as its source does"), "{command}: {}", ran.err);
         } else {
@@ -260,11 +261,11 @@ fn an_interrupted_copy_is_resumed_and_nothing_else() {
             assert_eq!(ran.err, "", "{command}");
         }
         assert!(fs::read(lab.path("part")).unwrap() == expected, "{command}");
-        // Missing: copied whole.
+        // A missing file is copied whole.
         fs::remove_file(lab.path("part")).unwrap();
         local.batch(flags, &format!("{command} whole part\n")).ok(command);
         assert_same_file(&lab.path("whole"), &lab.path("part"));
-        // Longer: refused and left alone.
+        // A longer file is refused and left unchanged.
         fs::write(lab.path("part"), [&whole[..], b"more"].concat()).unwrap();
         let ran = local.batch(flags, &format!("{command} whole part\n"));
         assert_eq!(ran.code, 1, "{command}");
@@ -276,7 +277,7 @@ fn an_interrupted_copy_is_resumed_and_nothing_else() {
     let ran = local.batch(&[], "reget whole part\n").ok("complete");
     assert_eq!(ran.err.trim(), "File \"part\" was not modified");
     assert_same_file(&lab.path("whole"), &lab.path("part"));
-    // Of a tree, what is missing comes and what is there stays.
+    // In a tree, missing files are copied and existing ones stay.
     fs::create_dir_all(lab.path("from")).unwrap();
     for name in ["a", "b", "c"] {
         fs::write(lab.path("from").join(name), "0123456789").unwrap();
@@ -314,7 +315,7 @@ fn files_that_would_become_one_are_copied_one_after_the_other() {
     assert_same_file(&lab.path("b/x"), &lab.path("to/x"));
 }
 
-/// A full disk ends one file, with its name, and the rest goes on.
+/// A full disk fails one file, named in the message; the others continue.
 #[test]
 fn a_full_disk_is_named() {
     let lab = Lab::new();
@@ -327,7 +328,7 @@ fn a_full_disk_is_named() {
     assert!(ran.err.contains("write local \"/dev/full\": No space left on device"), "{}", ran.err);
 }
 
-/// What somebody has in a folder of ten thousand files is listed without a question per file.
+/// A directory of ten thousand files is listed without a request per file.
 #[test]
 fn a_large_folder_is_listed_with_few_requests() {
     let lab = Lab::new();

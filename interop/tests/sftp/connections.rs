@@ -1,4 +1,4 @@
-//! The ways to a server.
+//! The ways in which `lhsftp` connects to a server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn over_ssh(lab: &Lab, port: u16) {
         lab.run_with(&sftp, &args, fs::File::open(lab.path("script")).unwrap().into())
     };
     let (blob, up) = (lab.arg("blob"), lab.arg("up"));
-    // Several copies and questions over one channel.
+    // Several copies and requests over one channel.
     let script = format!("put {blob} {up}\nls -l {up}\nget {up} down\nrm {up}\ndf\n");
     let ran = run(&[], &[&host], &script).ok("a session");
     assert!(ran.err.starts_with("Connected to 127.0.0.1."), "{}", ran.err);
@@ -112,7 +112,7 @@ fn other_ways_lead_to_a_server_too() {
 #[test]
 fn the_agent_is_forwarded_when_asked_for() {
     let lab = Lab::new();
-    // Whoever listens will do: what counts is whether the other side has a way to it.
+    // Any listener will do: the test only checks that the remote side can connect to it.
     let agent = lab.path("agent");
     let listener = std::os::unix::net::UnixListener::bind(&agent).unwrap();
     std::thread::spawn(move || listener.incoming().for_each(drop));
@@ -140,7 +140,7 @@ fn no_connection_is_status_255() {
     assert_eq!(ran.err.replace('\r', "").trim(), text);
     let ran = lab.run(&our("lhsftp"), &["-D", "/bin/false"]);
     assert_eq!((ran.code, ran.err.trim()), (255, "Connection closed"));
-    // Lost in the middle of a session.
+    // The connection is lost in the middle of a session.
     lab.write("dies", "#!/bin/sh\nexec timeout 2 \"$@\"\n");
     fs::set_permissions(lab.path("dies"), fs::Permissions::from_mode(0o755)).unwrap();
     let command = format!("{} {}", lab.arg("dies"), our("lhsftp-server").display());

@@ -1,5 +1,4 @@
-//! `lhsftp` with other people's servers and ours, and what its users see: its commands, the ways to a server, and its
-//! prompt.
+//! `lhsftp` with other servers and ours: its commands, its connections, and its prompt.
 
 mod commands;
 mod connections;
@@ -10,7 +9,7 @@ use std::os::unix::fs::symlink;
 
 use lh_interop::{Lab, Ran, our};
 
-/// Runs a program of the family of `sftp` on a local server, with a script on its standard input or as its batch.
+/// Runs an `sftp` program on a local server, with a script on its standard input or as its batch.
 struct Local<'a> {
     lab: &'a Lab,
     program: std::path::PathBuf,
@@ -38,7 +37,7 @@ impl<'a> Local<'a> {
     }
 }
 
-/// Files in `r` and `l` that the scripts of this file work on.
+/// Makes the files in `r` and `l` that the scripts use.
 fn prepare(lab: &Lab) {
     for dir in ["r", "l"] {
         let _ = fs::remove_dir_all(lab.path(dir));

@@ -1,4 +1,4 @@
-//! What a person at a terminal types and sees.
+//! `lhsftp` on a terminal: typed input and the screen.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn a_person_types_completes_and_recalls() {
     terminal.expect("lpwd ");
     terminal.send("\n");
     terminal.expect("Local working directory: ");
-    // A folder of the server, a name with a blank, and the quotes around one.
+    // A directory of the server, a name with a space, and the quotes around it.
     terminal.send("cd r\t\n");
     terminal.expect("cd r/");
     terminal.send("get f\\ \t");
@@ -37,14 +37,14 @@ fn a_person_types_completes_and_recalls() {
     terminal.expect("f 2");
     terminal.send(" 2\"\n");
     terminal.expect("\r\nf 2\r\n");
-    // The second word of get is ours, of put theirs.
+    // The second argument of get is a local path, that of put a remote one.
     terminal.send("get f1 l/t\t\n");
     terminal.expect("l/t/");
     terminal.expect(&format!("Fetching {} to l/t/f1", lab.arg("r/f1")));
     terminal.expect("sftp> ");
     terminal.send("\u{10}");
     terminal.expect("get f1 l/t/");
-    // ^C gives up the line, not the session.
+    // ^C discards the line, not the session.
     terminal.send("\u{3}");
     terminal.expect("sftp> ");
     terminal.send("!echo $((6*7))\n");
@@ -57,7 +57,8 @@ fn a_person_types_completes_and_recalls() {
     assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
 }
 
-/// Interrupts a copy, sees the prompt again, and nothing under the copy's name; the same command goes on and leaves nothing else.
+/// Interrupts a copy: the prompt returns, and no file has the target's name. The repeated command finishes
+/// the copy and leaves no other file.
 fn interrupt_a_copy(lab: &Lab, args: &[String]) {
     make_blob(&lab.path("large"), 30_000_000);
     for verb in ["get", "put"] {
@@ -72,9 +73,9 @@ fn interrupt_a_copy(lab: &Lab, args: &[String]) {
         terminal.expect("Interrupt");
         terminal.expect("sftp> ");
         assert!(!lab.path("copy").exists(), "{verb}: half a file under its final name");
-        // None, if nothing had come yet.
+        // No leftover, if no data had arrived yet.
         assert!(leftovers(lab.dir()).len() <= 1, "{verb}");
-        // The session is as it was, and can go on with it.
+        // The session still works, and can finish the copy.
         terminal.send("pwd\n");
         terminal.expect("Remote working directory: ");
         terminal.expect("sftp> ");
@@ -107,12 +108,12 @@ fn a_server_that_goes_away_is_noticed_at_the_prompt() {
     args.push(format!("{}@127.0.0.1", me()));
     let mut terminal = at_a_terminal(&lab, &args);
     terminal.expect("sftp> ");
-    // Longer than the server waits for somebody who does not answer.
+    // Longer than the server waits for a client that does not answer.
     std::thread::sleep(std::time::Duration::from_secs(4));
     terminal.send("pwd\n");
     terminal.expect("Remote working directory: ");
     terminal.expect("sftp> ");
-    // What serves this connection, not the listener.
+    // Kills the processes that serve this connection, not the listener.
     let mine = lab.sh(&format!("pgrep -d ' ' -P {}", server.pid())).text();
     lab.sh(&format!("kill -9 {}", mine.trim())).ok("kill");
     terminal.expect("Connection closed");

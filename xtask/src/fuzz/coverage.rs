@@ -1,4 +1,4 @@
-//! Line coverage of what the fuzz targets have found: the corpus runs once through a build that counts.
+//! Line coverage of the fuzz corpora: each runs once through an instrumented build.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::Command;
 use super::build::{build, corpora, host, programs};
 use crate::workspace::{Outcome, root, target_dir};
 
-/// A build of its own: counters for each region instead of libFuzzer's.
+/// Flags of a separate build with region counters instead of libFuzzer's.
 const COUNT: &str = "--cfg fuzzing -Cinstrument-coverage -Cdebug-assertions";
 
-/// Runs every target's corpus and prints covered lines by source file, for files that any target reaches.
+/// Runs every target's corpus and prints covered lines of each source file that any target reaches.
 pub(super) fn measure(names: &[String]) -> Outcome {
     let tools = tools()?;
     build(COUNT, "fuzz-coverage")?;
@@ -44,7 +44,7 @@ pub(super) fn measure(names: &[String]) -> Outcome {
         cov.args(["export", "-format=lcov", "-instr-profile"]).arg(&merged).arg(&program);
         cov.arg("-ignore-filename-regex=(\\.cargo|rustc|fuzz_targets|/fuzz/src)");
         for (file, (hit, all)) in files(&text(&mut cov)?, &root()) {
-            // The best of all targets: each parser has one that is for it.
+            // Counts the best of all targets, because each parser has its own target.
             let best = lines.entry(file).or_default();
             if hit > best.0 {
                 *best = (hit, all);
@@ -57,7 +57,7 @@ pub(super) fn measure(names: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Covered and counted lines by file from lcov's format, for files with any.
+/// Parses lcov's format into covered and counted lines by file, for files with any covered.
 fn files(lcov: &str, root: &Path) -> BTreeMap<String, (u64, u64)> {
     let mut found = BTreeMap::new();
     let (mut file, mut all, mut hit) = (String::new(), 0, 0);
@@ -76,7 +76,8 @@ fn files(lcov: &str, root: &Path) -> BTreeMap<String, (u64, u64)> {
     found
 }
 
-/// Where rustup's llvm-tools are: the system's would be of another version than the compiler.
+/// Returns the directory of rustup's llvm-tools. The system's may be of another LLVM version than the
+/// compiler.
 fn tools() -> Result<PathBuf, String> {
     let sysroot = text(Command::new("rustc").args(["--print", "sysroot"]))?;
     let tools = Path::new(sysroot.trim()).join("lib/rustlib").join(host()?).join("bin");
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_nothing_reaches_are_left_out() {
+    fn unreached_files_are_left_out() {
         let lcov = "SF:/r/a.rs\nDA:1,1\nLF:4\nLH:3\nend_of_record\nSF:/r/b.rs\nLF:9\nLH:0\nend_of_record\n";
         assert_eq!(files(lcov, Path::new("/r")), BTreeMap::from([("a.rs".to_owned(), (3, 4))]));
     }

@@ -1,4 +1,4 @@
-//! Modules of a crate form no cycles: a reader can start at the bottom.
+//! Checks that the modules of a crate form no cycles, so that they can be read bottom up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::source::Files;
 use crate::workspace::shown;
 
-/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall: whoever takes modules
-/// out of a cycle writes down the new one, and the row goes when it would be 0.
+/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall: a
+/// change that takes modules out of a cycle lowers it, and removes the row at 0.
 const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),
@@ -27,7 +27,7 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("interop", 4),
 ];
 
-/// Adds to `wrong` what differs from the table. Returns the number of modules in cycles.
+/// Adds differences from the table to `wrong`. Returns the number of modules in cycles.
 pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> usize {
     let edges = files.edges();
     let cycles = cycles(&edges);
@@ -49,7 +49,7 @@ pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> usize
     found
 }
 
-/// Groups of files each of which leads to all others of the group.
+/// Returns the cycles: groups of files each of which reaches all others of its group.
 fn cycles(edges: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<&Path>> {
     let reach: BTreeMap<&Path, BTreeSet<&Path>> =
         edges.keys().map(|file| (file.as_path(), reachable(edges, file))).collect();
@@ -70,7 +70,7 @@ fn cycles(edges: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<&Path>> 
     groups
 }
 
-/// Files that `from` takes names from, directly or through others.
+/// Returns the files that `from` imports, directly or through others.
 fn reachable<'a>(edges: &'a BTreeMap<PathBuf, BTreeSet<PathBuf>>, from: &Path) -> BTreeSet<&'a Path> {
     let mut reached = BTreeSet::new();
     let mut waiting = vec![from];

@@ -1,5 +1,5 @@
-//! Checks of the structure: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO crates use no
-//! sockets, files, clocks or threads.
+//! Structure checks: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO
+//! crates use no sockets, files, clocks or threads.
 
 mod cycles;
 mod sans_io;
@@ -10,7 +10,7 @@ use std::fs;
 
 use crate::workspace::{Outcome, root};
 
-/// What each crate may depend on, directly. Anything else is an arrow that points up or sideways.
+/// Allowed direct dependencies of each crate; any other points up or sideways.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("config", &[]),
@@ -69,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Runs all checks; the error lists every fault of the first that fails.
+/// Runs all checks; the error lists every fault of the first check that fails.
 pub(crate) fn check() -> Outcome {
     dependencies()?;
     let mut crates: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ fn dependencies() -> Outcome {
             let Some(dependency) = line.strip_prefix("lh-") else { continue };
             let dependency: String =
                 dependency.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-            // Tests may reach anywhere: they are no part of what is shipped.
+            // Tests may depend on any crate: they are not shipped.
             if section == "[dependencies]" && !may.contains(&dependency.as_str()) {
                 wrong.push(format!("crates/{name} must not depend on {dependency}"));
             }

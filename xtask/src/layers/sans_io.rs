@@ -1,4 +1,4 @@
-//! Protocol crates do no I/O: bytes and time come in as arguments, bytes and events go out.
+//! Checks that protocol crates do no I/O: bytes and time come in as arguments, bytes and events go out.
 
 use super::source::Files;
 use crate::workspace::shown;
@@ -6,7 +6,7 @@ use crate::workspace::shown;
 /// Crates that use no sockets, files, clocks, threads or processes.
 const SANS_IO: &[&str] = &["crates/wire", "crates/auth", "crates/connection", "crates/transport"];
 
-/// What they must not name.
+/// Paths that sans-IO crates must not use.
 const FORBIDDEN: &[&str] = &[
     "std::net::TcpStream",
     "std::net::TcpListener",
@@ -49,7 +49,7 @@ mod tests {
     use super::is_forbidden;
 
     #[test]
-    fn a_path_is_judged_with_all_below_it() {
+    fn forbidden_path_covers_its_subpaths() {
         assert!(is_forbidden("std::fs"));
         assert!(is_forbidden("std::fs::read"));
         assert!(is_forbidden("std::time::Instant::now"));

@@ -1,4 +1,4 @@
-//! Reads a crate's modules and what each takes from the others, as far as paths tell it.
+//! Reads a crate's modules and the names each takes from the others, as far as paths show it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,25 +13,25 @@ pub(super) type Segments = Vec<String>;
 /// One name that a `use` brings into a module.
 #[derive(Debug)]
 struct Import {
-    /// Where it comes from.
+    /// Path of the imported item.
     target: Segments,
-    /// It is private to the module: the module itself uses it.
+    /// The import is private: the module itself uses the name.
     private: bool,
 }
 
-/// One module, in a file of its own or inside of a file.
+/// A module, in its own file or inline.
 #[derive(Debug, Default)]
 struct Module {
-    /// The file that holds it.
+    /// File that contains the module.
     file: PathBuf,
     children: BTreeSet<String>,
     items: BTreeSet<String>,
     imports: BTreeMap<String, Import>,
-    /// Modules all of whose names are imported.
+    /// Modules imported with `*`.
     globs: Vec<Segments>,
     /// Paths in its code, from the crate's root.
     paths: Vec<Segments>,
-    /// Paths in its code, as they are written; the first segment may be an imported name.
+    /// Paths in its code as written; the first segment may be an imported name.
     written: BTreeSet<Segments>,
 }
 
@@ -42,14 +42,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// For each file the files of the same crate that it takes names from.
+    /// Returns, for each file, the files of the same crate that it takes names from.
     pub(super) fn edges(&self) -> BTreeMap<PathBuf, BTreeSet<PathBuf>> {
         let mut edges: BTreeMap<PathBuf, BTreeSet<PathBuf>> = BTreeMap::new();
         for module in self.modules.values() {
             let to = edges.entry(module.file.clone()).or_default();
             let heads: BTreeSet<&str> =
                 module.written.iter().filter_map(|path| path.first()).map(String::as_str).collect();
-            // A name that is only passed on makes the module depend on nothing.
+            // A name that is only re-exported is no dependency of the module.
             let used = module
                 .imports
                 .iter()
@@ -62,7 +62,7 @@ impl Files {
         edges
     }
 
-    /// Paths in the code of each file: as they are written, with imported names replaced by what they stand for.
+    /// Returns the paths in the code of each file, with imported names replaced by their full paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&Path, String)> {
         self.modules.values().flat_map(|module| {
             let full = module.written.iter().map(|path| {
@@ -77,9 +77,9 @@ impl Files {
         })
     }
 
-    /// The file that defines what `path` names; `None` for names of other crates.
+    /// Returns the file that defines `path`; `None` for names of other crates.
     fn file_of(&self, path: &[String], depth: usize) -> Option<PathBuf> {
-        // Modules may import each other's names in a circle of globs.
+        // Modules may glob-import each other in a cycle.
         if depth > 8 || path.first().is_none_or(|head| head != "crate") {
             return None;
         }
@@ -133,7 +133,7 @@ fn read_items(
     files: &mut Files,
 ) -> Result<(), String> {
     let module = files.modules.entry(at.clone()).or_default();
-    // A program beside a library has the library's name for what it takes from it: their roots are one module here.
+    // A program beside a library imports the library by name: here the two roots are one module.
     if module.file.as_os_str().is_empty() {
         file.clone_into(&mut module.file);
     }
@@ -168,7 +168,7 @@ fn read_items(
     Ok(())
 }
 
-/// The item exists in tests only.
+/// Returns whether the item exists in tests only.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -207,7 +207,7 @@ fn import(used: &ItemUse, at: &Segments, module: &mut Module) {
     }
 }
 
-/// The path from the crate's root, with `crate` in front where it is one of this crate.
+/// Returns the path from the crate's root, with `crate` in front if it is of this crate.
 fn absolute(path: Segments, at: &Segments, module: &Module) -> Segments {
     let root = || "crate".to_owned();
     match path.first().map(String::as_str) {
@@ -222,7 +222,7 @@ fn absolute(path: Segments, at: &Segments, module: &Module) -> Segments {
     }
 }
 
-/// Collects the paths of a module's own code, not those of modules inside of it.
+/// Collects the paths of a module's own code, without its inline modules.
 struct Visitor<'a> {
     at: &'a Segments,
     module: &'a mut Module,
@@ -232,7 +232,7 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         let (name, attributes) = match item {
             Item::Mod(_) => return,
-            // One inside a function; those of the module are known already.
+            // An import inside a function; the module's own imports are known already.
             Item::Use(used) if !is_test(&used.attrs) => return import(used, self.at, self.module),
             Item::Use(_) => return,
             Item::Const(item) => (Some(&item.ident), &item.attrs),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn names_passed_on_lead_to_their_definition() {
+    fn re_exports_resolve_to_their_definition() {
         let files = files(&[
             ("lib.rs", "mod a; mod b; pub use self::a::A;"),
             ("a.rs", "pub struct A;"),

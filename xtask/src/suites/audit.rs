@@ -1,6 +1,7 @@
-//! ssh-audit: a scanner's opinion of what `lhsshd` offers by default, and whether it is open to Terrapin (CVE-2023-48795).
+//! ssh-audit: scans the algorithms that `lhsshd` offers by default, and its exposure to Terrapin
+//! (CVE-2023-48795).
 //!
-//! Each warning is a "failed test" that needs a reason; algorithms without one have passed.
+//! Each warning counts as a failed test that needs a reason; algorithms without a warning pass.
 
 use std::process::Command;
 
@@ -12,7 +13,7 @@ use super::python::{environment, quietly};
 
 const PACKAGE: &str = "ssh-audit==3.9.0";
 
-/// Words of findings, and why things are as they are.
+/// Words of known findings, with the reason for each.
 pub(super) const KNOWN: &[(&str, &str)] = &[
     (
         "suspected as being backdoored",
@@ -30,7 +31,7 @@ pub(super) const KNOWN: &[(&str, &str)] = &[
     ("broken SHA-1 hash algorithm", "HMAC is not affected by collisions; last in the list, for old peers"),
 ];
 
-/// What a server with strict key exchange is told.
+/// Finding that reports strict key exchange.
 const STRICT: &str = "properly supports the strict key exchange";
 
 /// Scans a server with its defaults and one host key of each kind.

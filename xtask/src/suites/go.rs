@@ -1,4 +1,4 @@
-//! Suites in Go, from the module proxy.
+//! Go test suites, from the module proxy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const SFTP: &str = "github.com/pkg/sftp@v1.13.12";
 const CRYPTO: &str = "golang.org/x/crypto@v0.58.0";
 const RCLONE: &str = "github.com/rclone/rclone@v1.71.2";
 
-/// pkg/sftp: as the user who runs this.
+/// pkg/sftp, run as the current user.
 pub(super) fn sftp(place: &Place) -> Result<Report, Missing> {
     let source = fetch(place, SFTP)?;
     let tests = compile(&source, ".", &source.join("longhaul.test"))?;
@@ -25,16 +25,16 @@ pub(super) fn sftp(place: &Place) -> Result<Report, Missing> {
     output_of(place, "go-sftp", &mut command).map(|text| report(&text))
 }
 
-/// x/crypto/ssh/test and x/crypto/ssh/agent: the first skips itself when root runs it.
+/// x/crypto/ssh/test and x/crypto/ssh/agent. The first skips itself for root, so an ordinary user runs it.
 pub(super) fn ssh(place: &Place) -> Result<Report, Missing> {
     let ordinary = Ordinary::new();
     let fetched = fetch(place, CRYPTO)?;
-    // The user reads and writes there.
+    // The tests read and write in the source directory.
     let source = ordinary.lab.path("crypto");
     copy_tree(&fetched, &source)?;
     call(Command::new("chmod").arg("-R").arg("a+rwX").arg(&source)).map_err(Missing)?;
     let names = ordinary.names(place)?;
-    // It gives the user a password by getting in front of the C library.
+    // The suite preloads a library over the C library to give its user a password.
     let folder = source.join("ssh/test");
     let shim = ["-shared", "-fPIC", "-o", "sshd_test_pw.so", "sshd_test_pw.c", "-lcrypt"];
     call(Command::new("cc").args(shim).current_dir(&folder)).map_err(Missing)?;
@@ -69,7 +69,8 @@ pub(super) fn rclone(place: &Place) -> Result<Report, Missing> {
     let mut all = Report::default();
     for remote in ["Own", "Ssh"] {
         let mut command = bounded(&tests);
-        // Without a path it works in a folder that it makes and removes, in the home of whoever logs in.
+        // Without a path the test works in a directory that it makes and removes, in the home of the user who
+        // logs in.
         command
             .args(["-test.v", "-test.run", "TestIntegration$", "-remote", &format!("{remote}:")])
             .current_dir(source.join("backend/sftp"))
@@ -79,7 +80,7 @@ pub(super) fn rclone(place: &Place) -> Result<Report, Missing> {
     Ok(all)
 }
 
-/// The module's source, copied to where it can be written to.
+/// Fetches a module and copies its source to a writable directory.
 fn fetch(place: &Place, module: &str) -> Result<PathBuf, Missing> {
     let go = lh_interop::find("go").ok_or_else(|| Missing("go is not installed".to_owned()))?;
     let done = Command::new(go)
@@ -94,14 +95,14 @@ fn fetch(place: &Place, module: &str) -> Result<PathBuf, Missing> {
     })?;
     let above = place.cache.join(module.replace(['/', '@'], "_"));
     fs::create_dir_all(&above).map_err(|error| Missing(format!("{}: {error}", above.display())))?;
-    // Some tests expect the name that the folder has in a repository.
+    // Some tests expect the directory's name in the repository.
     let name = module.split('@').next().and_then(|path| path.rsplit('/').next()).unwrap_or(module);
     let to = above.join(name);
     copy_tree(Path::new(folder), &to)?;
     Ok(to)
 }
 
-/// The folder that `go mod download -json` tells.
+/// Returns the directory in the output of `go mod download -json`.
 fn folder_of(json: &str) -> Option<&str> {
     json.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next())
 }
@@ -110,13 +111,13 @@ fn folder_of(json: &str) -> Option<&str> {
 fn compile(source: &Path, package: &str, to: &Path) -> Result<PathBuf, Missing> {
     let mut go = Command::new("go");
     go.args(["test", "-c", "-o"]).arg(to).arg(package).current_dir(source);
-    // There is no repository around it.
+    // The copied source is in no repository.
     call(go.env("GOFLAGS", "-buildvcs=false -mod=mod")).map_err(Missing)?;
     fs::metadata(to).map_err(|error| Missing(format!("{}: {error}", to.display())))?;
     Ok(to.to_path_buf())
 }
 
-/// What `-test.v` says. A test with parts counts only by its parts.
+/// Parses the output of `-test.v`. Of a test with subtests only the subtests count.
 fn report(text: &str) -> Report {
     let mut report = Report::default();
     let mut failed = Vec::new();

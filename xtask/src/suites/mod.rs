@@ -1,8 +1,9 @@
-//! Other people's test suites, run with our programs under OpenSSH's names.
+//! Runs third-party test suites with our programs under OpenSSH's names.
 //!
-//! Nobody who wrote them had Longhaul in mind. Each is fetched in one pinned version from a package registry into
-//! `target/suites`, and each has a list of tests that are known to fail, with reasons: one that fails unexpectedly is a failure,
-//! and so is a reason that is no longer true. What cannot be fetched or built here is said loudly and left out.
+//! They were written without Longhaul in mind. Each is fetched in one pinned version from a package registry
+//! into `target/suites`, and has a list of known failures with reasons. An unexpected failure fails the run,
+//! and so does a reason that is no longer true. Suites that cannot be fetched or built here are reported as
+//! skipped.
 
 mod audit;
 mod go;
@@ -19,10 +20,10 @@ use crate::workspace::{Outcome, build_release, target_dir};
 
 struct Suite {
     name: &'static str,
-    /// Whose it is and what of ours it runs.
+    /// Project of the suite, and what it tests.
     about: &'static str,
     run: fn(&Place) -> Result<Report, Missing>,
-    /// Words in the names of tests that fail, and why they do.
+    /// Words in the names of tests known to fail, with the reason for each.
     known: &'static [(&'static str, &'static str)],
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// How many tests fail for known reasons, and everything that is not as it should be.
+/// Returns the number of known failures, and all problems found.
 fn judge(suite: &Suite, report: &Report) -> (usize, Vec<String>) {
     let why = |test: &str| suite.known.iter().find(|(words, _)| test.contains(words));
     let mut problems = Vec::new();
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_without_a_reason_and_a_reason_without_a_failure_are_problems() {
+    fn unexplained_failures_and_stale_reasons_are_problems() {
         let report =
             Report { passed: 3, skipped: 0, failed: vec!["TestOne/a".to_owned(), "TestTwo".to_owned()] };
         assert_eq!(judge(&suite(&[("TestOne", ""), ("TestTwo", "")]), &report), (2, Vec::new()));

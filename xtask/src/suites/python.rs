@@ -1,4 +1,4 @@
-//! Suites in Python, from PyPI, in a virtual environment of their own.
+//! Python test suites, from PyPI, in a virtual environment of their own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,14 +7,14 @@ use lh_interop::{Lab, Lhsshd};
 
 use super::place::{Missing, Place, Report, bounded, output_of, path_with};
 
-/// The versions the lists of known failures were made with; what they need is pip's to choose.
+/// Versions that the lists of known failures were made with; pip chooses their dependencies.
 const ASYNCSSH: &str = "asyncssh==2.24.1";
 const SCP: &str = "scp==0.15.0";
 const TOOLS: &[&str] = &["pytest==9.2.0", "paramiko==5.1.0", "pyOpenSSL", "bcrypt"];
 
 pub(super) const ASYNCSSH_KNOWN: &[(&str, &str)] = &[];
 
-/// asyncssh: those of its tests that call OpenSSH's programs.
+/// asyncssh: its tests that call OpenSSH's programs.
 pub(super) fn asyncssh(place: &Place) -> Result<Report, Missing> {
     let folder = fetch(place, ASYNCSSH)?;
     let mut command = pytest(
@@ -29,7 +29,7 @@ pub(super) fn asyncssh(place: &Place) -> Result<Report, Missing> {
 pub(super) fn scp(place: &Place) -> Result<Report, Missing> {
     let folder = fetch(place, SCP)?;
     let lab = Lab::new();
-    // Scripts of the server's side find `scp` on PATH.
+    // Commands on the server's side find `scp` on PATH.
     let set = format!("SetEnv PATH={}", path_with(&place.names));
     let server = Lhsshd::start_program(&place.bins.join("lhsshd"), &lab, &set, &[]);
     for (from, to) in [("user_ed25519", "home/.ssh/id_ed25519"), ("known_hosts", "home/.ssh/known_hosts")] {
@@ -69,7 +69,7 @@ fn fetch(place: &Place, package: &str) -> Result<PathBuf, Missing> {
     Ok(place.cache.join(name))
 }
 
-/// Runs a step whose failure means that the suite cannot be had here.
+/// Runs a preparation step; its failure means that the suite cannot run here.
 pub(super) fn quietly(command: &mut Command) -> Result<(), Missing> {
     let shown = format!("{command:?}").replace('"', "");
     let done = command.output().map_err(|error| Missing(format!("{shown}: {error}")))?;
@@ -80,7 +80,7 @@ pub(super) fn quietly(command: &mut Command) -> Result<(), Missing> {
     Err(Missing(format!("{shown}: {}", said.lines().last().unwrap_or_default())))
 }
 
-/// What pytest's last lines say: the failed one by one, the others counted.
+/// Parses pytest's summary: failed tests by name, the others counted.
 fn report(text: &str) -> Report {
     let mut report = Report::default();
     for line in text.lines() {
