@@ -20,6 +20,7 @@ mod pam;
 pub mod path;
 pub mod process;
 mod pty;
+pub mod recipe;
 mod scene;
 mod server;
 pub mod sharing;

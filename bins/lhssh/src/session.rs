@@ -11,7 +11,7 @@ use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
     SessionSetup, TerminalUi, UserInterface, Voice, X11Forward, answer_by_default, sanitise,
 };
-use lh_config::enums::ControlMaster;
+use lh_config::enums::{ControlMaster, RequestTty};
 use lh_config::special::ControlPersist;
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, IdleChannels,
@@ -56,6 +56,8 @@ pub(crate) fn session(
         main: None,
         stdio: plan.stdio.is_some(),
         tty: plan.tty,
+        needs_tty: matches!(*options.config.request_tty, RequestTty::Yes | RequestTty::Force),
+        refused: false,
         status: None,
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
@@ -144,7 +146,7 @@ pub(crate) fn session(
     let status = result?;
     fatal()?;
     client.close();
-    if plan.tty && options.log_level >= LogLevel::Info {
+    if plan.tty && !control.refused && options.log_level >= LogLevel::Info {
         ui.say(&format!("Connection to {} closed.", client.host()));
     }
     Ok(u8::try_from(status).unwrap_or(FAILURE))
@@ -268,6 +270,10 @@ struct Session {
     /// The channel is a forward (`-W`).
     stdio: bool,
     tty: bool,
+    /// The user asked for a terminal by name (`-t`, `RequestTTY yes`): without one nothing is run.
+    needs_tty: bool,
+    /// The server has refused what the session is for.
+    refused: bool,
     status: Option<u8>,
     ending: Ending,
     terminal: Terminal,
@@ -329,6 +335,13 @@ impl Session {
         self.voice.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
     }
 
+    /// Ends without what the session is for.
+    fn end_refused(&mut self, cx: &mut ControlCx<'_>) {
+        self.refused = true;
+        self.status = Some(FAILURE);
+        cx.stop(FAILURE.into());
+    }
+
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
@@ -343,6 +356,9 @@ impl Session {
                 self.note = Some("PTY allocation request failed on channel 0".to_owned());
                 self.tty = false;
                 self.terminal.borrow_mut().take();
+                if self.needs_tty {
+                    self.end_refused(cx);
+                }
             }
             SessionNote::X11Refused => {
                 self.voice.say(LogLevel::Error, "X11 forwarding request failed on channel 0");
@@ -359,8 +375,7 @@ impl Session {
             SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
                 self.note = Some(format!("{request} request failed on channel 0"));
-                self.status = Some(FAILURE);
-                cx.stop(FAILURE.into());
+                self.end_refused(cx);
             }
             // A shell sees only 8 bits.
             SessionNote::ExitStatus(status) => {

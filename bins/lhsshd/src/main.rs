@@ -212,15 +212,10 @@ fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
 
 /// Loads all keys that can be loaded; none at all is the end.
 fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
-    let configured = &config.host_key.0;
+    let by_default = !config.host_key.is_set();
     let mut keys = Vec::new();
     let mut lines = Vec::new();
-    let files: Vec<&str> = if configured.is_empty() {
-        lh_config::names::HOST_KEY_FILES.to_vec()
-    } else {
-        configured.iter().map(String::as_str).collect()
-    };
-    for file in files {
+    for file in &config.host_key.0 {
         let path = Path::new(file);
         match HostKey::load(path) {
             Ok(key) => keys.push(key),
@@ -229,13 +224,13 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
                 let agent = config.host_key_agent.as_deref().unwrap_or_default();
                 match HostKey::in_agent(path, agent) {
                     Ok(key) => keys.push(key),
-                    Err(_) if configured.is_empty() && !path.exists() => {}
+                    Err(_) if by_default && !path.exists() => {}
                     Err(why) => lines.extend([problem.to_string(), why]),
                 }
             }
             // Nobody asked for the default files: it is no fault that one is not there.
             Err(HostKeyError::Read { error, .. })
-                if configured.is_empty() && error.kind() == std::io::ErrorKind::NotFound => {}
+                if by_default && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(problem) => lines.push(problem.to_string()),
         }
     }

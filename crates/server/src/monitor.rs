@@ -250,6 +250,11 @@ impl Monitor {
         self
     }
 
+    /// Ends the conversation with PAM's process when the client is gone: it ends once no descriptor of its socket is left.
+    pub(crate) fn drop_modules(&mut self) {
+        self.modules = None;
+    }
+
     /// Signs the hash of the first key exchange: the session identifier, which is remembered. Once only: before a
     /// user is in there is no second exchange.
     ///

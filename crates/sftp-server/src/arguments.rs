@@ -42,7 +42,11 @@ impl Arguments {
     /// # Errors
     /// The text to print and the exit status; with `-Q` and `-h` it is the requested information.
     pub fn parse(words: impl IntoIterator<Item = OsString>, user: &User) -> Result<Self, Stopped> {
-        let parsed = SFTP_SERVER.parse(words)?;
+        let mut parsed = SFTP_SERVER.parse(words)?;
+        // As a login shell it is called with `-c COMMAND`, and serves whatever the command is.
+        if parsed.has('c') {
+            parsed.operands.clear();
+        }
         if parsed.has('h') || !parsed.operands.is_empty() {
             return Err(Stop {
                 out: String::new(),
@@ -156,6 +160,13 @@ mod tests {
     fn parsed(words: &[&str]) -> Result<Arguments, Stopped> {
         let user = lh_sys::users::by_uid(0).unwrap().unwrap();
         Arguments::parse(words.iter().map(OsString::from), &user)
+    }
+
+    #[test]
+    fn serves_as_a_login_shell_whatever_the_command() {
+        assert!(parsed(&["-c", "/usr/lib/openssh/sftp-server"]).is_ok());
+        assert!(parsed(&["-c"]).is_ok());
+        assert!(parsed(&["/usr/lib/openssh/sftp-server"]).is_err());
     }
 
     #[test]

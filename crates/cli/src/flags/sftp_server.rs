@@ -1,6 +1,6 @@
 //! The flags of `lhsftp-server` and `internal-sftp`, which are those of sftp-server(8).
 
-use super::Support::{Accepted, Works};
+use super::Support::Works;
 use super::{Flag, Program};
 
 /// `lhsftp-server`.
@@ -11,7 +11,7 @@ pub static SFTP_SERVER: Program = Program {
     flags_after_first_operand: false,
     usage_status: 1,
     flags: &[
-        Flag::plain('c', Accepted("OpenSSH accepts it without an effect too"), ""),
+        Flag::plain('c', Works, "Serve whatever the operand is: a login shell is called with -c COMMAND."),
         Flag::with(
             'd',
             "start_directory",

@@ -20,7 +20,7 @@ use super::agent;
 use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
-use super::process::Process;
+use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::work::{Files, Work};
@@ -288,6 +288,11 @@ impl SessionChannel {
                 }
                 self.say_and_end(text, *status, cx);
             }
+            Plan::SftpOnly => {
+                answer(cx, true);
+                cx.send(command::sftp_only(has_terminal).as_bytes());
+                self.end(1, cx);
+            }
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
@@ -326,6 +331,8 @@ impl SessionChannel {
                         let last = self.record(process.pid());
                         if login {
                             self.greet(last.as_ref(), cx);
+                        } else if *login_shell {
+                            self.pass_on_said(cx);
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
@@ -365,6 +372,14 @@ impl SessionChannel {
         let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
         if let Some(text) = greeting::text(&shared.user, &shared.said, last, motd) {
             cx.send(text.as_bytes());
+        }
+    }
+
+    /// Sends what PAM's modules say (the message of the day) to a shell that has no terminal, as sshd does.
+    fn pass_on_said(&self, cx: &mut ChannelCx<'_>) {
+        let shared = &self.shared;
+        if let Some(text) = greeting::text(&shared.user, &shared.said, None, None) {
+            cx.send(text.replace("\r\n", "\n").as_bytes());
         }
     }
 
@@ -435,7 +450,8 @@ impl SessionChannel {
                 self.line = name.strip_prefix("/dev").ok().map(|line| line.display().to_string());
                 Process::in_terminal(program, terminal.pty)
             }
-            None => Process::with_pipes(program),
+            None if matches!(wanted, Wanted::Subsystem(_)) => Process::with_pipes(program, Errors::Discarded),
+            None => Process::with_pipes(program, Errors::Sent),
         }
     }
 
@@ -457,6 +473,11 @@ impl SessionChannel {
 
     fn say_and_end(&mut self, text: &str, status: u32, cx: &mut ChannelCx<'_>) {
         self.say(text, cx);
+        self.end(status, cx);
+    }
+
+    /// Ends a session that runs nothing with this exit status.
+    fn end(&mut self, status: u32, cx: &mut ChannelCx<'_>) {
         let mut fields = Vec::new();
         fields.put_u32(status);
         cx.request("exit-status", false, &fields);
@@ -491,7 +512,7 @@ impl SessionChannel {
                     "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, or the user's shell)"
                 );
             }
-            Plan::Message(..) | Plan::Nothing => {}
+            Plan::Message(..) | Plan::SftpOnly | Plan::Nothing => {}
         }
     }
 

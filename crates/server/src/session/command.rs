@@ -36,6 +36,8 @@ pub(crate) enum Plan {
     InternalSftp(Vec<String>),
     /// Say this on stderr and end with this status.
     Message(String, u32),
+    /// The account or key serves SFTP alone, and the client asked for a shell or a command.
+    SftpOnly,
     /// No such subsystem.
     Nothing,
 }
@@ -119,13 +121,42 @@ pub(crate) fn decide(
     } else {
         match command {
             None => login_shell(user),
-            Some(command) => match internal_sftp(&command, user, settings) {
-                Some(args) => Plan::InternalSftp(args),
-                None => shell_command(user, command),
-            },
+            Some(command) => serve_or_run(command, wanted, is_forced, user, settings),
         }
     };
     Decision { plan, original, what, forced: is_forced }
+}
+
+/// Serves SFTP where the command means that, or hands the command to the user's shell. The name `internal-sftp` counts in the
+/// configuration and in `authorized_keys` alone: a client that asks for it as a command asks the shell for a program of that name.
+fn serve_or_run(
+    command: OsString,
+    wanted: &Wanted,
+    is_forced: bool,
+    user: &User,
+    settings: &ServerSettings,
+) -> Plan {
+    let is_subsystem = matches!(wanted, Wanted::Subsystem(_));
+    let is_internal = is_internal_sftp(&command);
+    match internal_sftp(&command, user, settings) {
+        Some(_) if is_internal && is_forced && !is_subsystem => Plan::SftpOnly,
+        Some(args) if !is_internal || is_forced || is_subsystem => Plan::InternalSftp(args),
+        _ => shell_command(user, command),
+    }
+}
+
+/// What a client reads on its standard output that asks an SFTP-only account for a shell or a command, as with sshd.
+pub(crate) fn sftp_only(has_terminal: bool) -> &'static str {
+    match has_terminal {
+        true => "This service allows sftp connections only.\r\n",
+        false => "This service allows sftp connections only.\n",
+    }
+}
+
+/// Whether a command is the name of the server inside this process.
+fn is_internal_sftp(command: &OsStr) -> bool {
+    let words = command.to_str().map(split_words).unwrap_or_default();
+    words.first().is_some_and(|word| word == INTERNAL_SFTP)
 }
 
 /// Whether a command is OpenSSH's own server for SFTP, under one of the names that configurations come with.
@@ -300,7 +331,17 @@ mod tests {
         assert_eq!(key.what, "forced-command (key-option) 'backup'");
         assert!(key.forced);
         let config = decided(&wanted, "ForceCommand internal-sftp\n", r#"command="backup""#);
-        assert_eq!(config.plan, Plan::InternalSftp(Vec::new()));
+        assert_eq!(config.plan, Plan::SftpOnly);
+        let subsystem = Wanted::Subsystem("sftp".to_owned());
+        let lines = "ForceCommand internal-sftp -R\nSubsystem sftp /usr/bin/other\n";
+        assert_eq!(decided(&subsystem, lines, "").plan, Plan::InternalSftp(vec!["-R".into()]));
+        assert_eq!(decided(&Wanted::Shell, "", r#"command="internal-sftp""#).plan, Plan::SftpOnly);
+        let asked = decided(&Wanted::Command("internal-sftp".into()), "", "");
+        assert_eq!(program(&asked.plan), ["/bin/zsh", "zsh", "-c", "internal-sftp"]);
+        let server = Wanted::Command("/usr/lib/openssh/sftp-server".into());
+        assert_eq!(decided(&server, "", "").plan, Plan::InternalSftp(Vec::new()));
+        let forced = decided(&Wanted::Shell, "ForceCommand /usr/lib/openssh/sftp-server\n", "");
+        assert_eq!(forced.plan, Plan::InternalSftp(Vec::new()));
         assert_eq!(decided(&Wanted::Shell, "", r#"command="backup""#).original, None);
     }
 

@@ -35,6 +35,15 @@ pub(super) struct Process {
     closed: bool,
 }
 
+/// What becomes of a program's standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Errors {
+    /// The client gets it.
+    Sent,
+    /// Nothing reads it: sshd does not send that of subsystems, whose clients read what comes as the protocol's.
+    Discarded,
+}
+
 impl Process {
     /// Starts a program in the terminal.
     pub(super) fn in_terminal(program: Program, pty: Pty) -> io::Result<Self> {
@@ -50,17 +59,25 @@ impl Process {
     ///
     /// Standard input is a socket, as with OpenSSH: that is how some shells recognise that they were started
     /// remotely and read their start-up file. The outputs are pipes, which are cheaper.
-    pub(super) fn with_pipes(program: Program) -> io::Result<Self> {
+    pub(super) fn with_pipes(program: Program, errors: Errors) -> io::Result<Self> {
         let (stdin_ours, stdin_theirs) = UnixStream::pair()?;
         let (stdout_ours, stdout_theirs) = lh_sys::fd::pipe()?;
-        let (stderr_ours, stderr_theirs) = lh_sys::fd::pipe()?;
-        let child = program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn()?;
-        let pump = FdPump::new()
+        let mut pump = FdPump::new()
             .input(LocalFd::owned(stdout_ours)?)
-            .input_ext(1, LocalFd::owned(stderr_ours)?)
             .output(LocalFd::owned(OwnedFd::from(stdin_ours))?)
             .eof_by_hand()
             .tell_broken_output();
+        let null = || std::fs::OpenOptions::new().write(true).open("/dev/null");
+        let stderr_theirs = match (errors, null()) {
+            (Errors::Discarded, Ok(null)) => null.into(),
+            // A chroot without devices gets them sent too: nothing must block on a pipe that is not read.
+            _ => {
+                let (ours, theirs) = lh_sys::fd::pipe()?;
+                pump = pump.input_ext(1, LocalFd::owned(ours)?);
+                theirs
+            }
+        };
+        let child = program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn()?;
         Self::new(child, pump, None)
     }
 

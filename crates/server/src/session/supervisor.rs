@@ -75,7 +75,8 @@ fn supervise(
         Ok(state) => state,
         Err(status) => {
             let Child { pid, talk } = user;
-            // It waits for a grant, and ends when none can come.
+            // It waits for a grant, and ends when none can come: when no descriptor of its socket is left here.
+            monitor.drop_modules();
             drop(talk);
             let _ = bury(pid);
             return status;

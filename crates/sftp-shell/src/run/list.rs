@@ -115,12 +115,15 @@ impl Shell {
     /// Lists what is in `path`; each name is shown with `prefix` in front.
     fn list_directory(&mut self, flags: ListFlags, path: &[u8], prefix: &[u8]) -> Outcome {
         let mut items = Vec::new();
+        // Where the server has names for owners, the lines are ours, with the name as for `ls -1`: as with sftp.
+        let own = !flags.in_order_of_arrival() && self.remote.supports(extension::USERS_GROUPS_BY_ID);
         let detail = if flags.long { Detail::Lines } else { flags.detail() };
         let listed = self.remote.list(path, b"", detail, &mut |entry| {
             if flags.all || !entry.name.starts_with(b".") {
                 let kept = size_of::<Item>() + prefix.len() + entry.name.len() + entry.long_name.len();
                 let name = [prefix, &entry.name].concat();
-                let item = Item { name, long_name: Some(entry.long_name), attrs: entry.attrs };
+                let long_name = (!own).then_some(entry.long_name);
+                let item = Item { name, long_name, attrs: entry.attrs };
                 if !flags.in_order_of_arrival() {
                     items.push(item);
                     return kept;

@@ -1,0 +1,240 @@
+//! Real-life set-ups, run against OpenSSH's programs and against ours, and compared by what a user sees.
+//!
+//! Every run has a world of its own: a copy-on-write view of this machine's file system, with users, processes, a network and
+//! a host name of its own, that vanishes with its last process. Recipes may add accounts, fill disks and break `/dev` there. In
+//! a world of ours, `/usr/bin/ssh`, `/usr/sbin/sshd` and their relatives *are* our programs, so that other people's tools,
+//! configuration files and scripts find them where they look for OpenSSH's.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::{Lab, bin_dir, has_pam, is_root, peers, skip};
+
+/// Which ends are replaced by ours, besides being replaced both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The client alone and the server alone, and both.
+    Each,
+    /// The server alone; the client's family plays no part in what is looked at.
+    Server,
+    /// The client alone.
+    Client,
+}
+
+/// A set-up: who does what, in shell.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    /// Other people's programs that it takes.
+    pub tools: &'static [&'static str],
+    /// Lines of `sshd_config`. Those in front of the first `Match` come before Debian's own, the others behind them.
+    pub server: &'static str,
+    /// `~/.ssh/config` of the user `me`.
+    pub config: &'static str,
+    /// What root prepares before the server starts; every command must succeed. See `world.sh` for the helpers.
+    pub setup: &'static str,
+    /// What the user `me` does.
+    pub client: &'static str,
+    /// What root looks at afterwards.
+    pub look: &'static str,
+    /// What OpenSSH's transcript must contain: shows that the recipe does what it says.
+    pub sees: &'static [&'static str],
+    /// Accepted differences: text of ours, what OpenSSH has in its place, and the reason. Either may be empty; one that no
+    /// longer occurs is an error.
+    pub differs: &'static [(&'static str, &'static str, &'static str)],
+    /// Which ends are replaced.
+    pub ends: Ends,
+    /// Logs in with `UsePAM yes`, and needs a server that is built with it. Others use it where there is PAM.
+    pub pam: bool,
+}
+
+/// A recipe without anything, for the rest of a literal.
+pub const RECIPE: Recipe = Recipe {
+    tools: &[],
+    server: "",
+    config: "",
+    setup: "",
+    client: "",
+    look: "",
+    sees: &[],
+    differs: &[],
+    ends: Ends::Each,
+    pam: false,
+};
+
+/// Debian's `sshd_config` without its comments. `{pam}` is yes where both servers have it.
+const DEBIANS: &str = "Include /etc/ssh/sshd_config.d/*.conf\nKbdInteractiveAuthentication no\nUsePAM {pam}\n\
+    X11Forwarding yes\nPrintMotd no\nAcceptEnv LANG LC_*\nSubsystem\tsftp\t/usr/lib/openssh/sftp-server\n";
+
+/// How lines begin that only one side has, everywhere, and why that is accepted.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("scp: failed to upload ", "OpenSSH says each failure again for every level of the tree above it"),
+    ("scp: upload \"", "the same"),
+    ("upload \"", "the same, in sftp"),
+    ("Entering ", "sftp names each directory while it walks; ours moves many at once and shows one progress"),
+    ("Retrieving ", "the same"),
+];
+
+/// A transcript without the lines of [`LEFT_OUT`].
+fn settled(text: &str) -> String {
+    let keep = |line: &&str| !LEFT_OUT.iter().any(|(start, _)| line.starts_with(start));
+    text.lines().filter(keep).map(|line| format!("{line}\n")).collect()
+}
+
+/// One end's programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Stock,
+    Ours,
+}
+
+impl Family {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stock => "stock",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+impl Recipe {
+    /// Runs the recipe in all its worlds, and fails on the first difference from OpenSSH's that is not listed.
+    #[track_caller]
+    pub fn run(&self) {
+        let test = std::thread::current().name().unwrap_or("recipe").to_owned();
+        if !worlds_allowed() {
+            return skip(&test, "needs root, name spaces and overlayfs");
+        }
+        let Some(_) = peers(&test, ["ssh", "sshd", "unshare", "ip"]) else { return };
+        for tool in self.tools {
+            if peers(&test, [*tool]).is_none() {
+                return;
+            }
+        }
+        let lab = Lab::new();
+        let pam = has_pam(&lab);
+        if self.pam && !pam {
+            return skip(&test, "lhsshd is built without PAM");
+        }
+        self.prepare(&lab, pam);
+        let (stock, log) = visit(&lab, Family::Stock, Family::Stock);
+        for text in self.sees {
+            assert!(stock.contains(text), "OpenSSH's transcript lacks {text:?}:\n{stock}\n--- server\n{log}");
+        }
+        let pairs: &[(Family, Family)] = match self.ends {
+            Ends::Each => {
+                &[(Family::Stock, Family::Ours), (Family::Ours, Family::Stock), (Family::Ours, Family::Ours)]
+            }
+            Ends::Server => &[(Family::Stock, Family::Ours)],
+            Ends::Client => &[(Family::Ours, Family::Stock)],
+        };
+        let mut used = vec![false; self.differs.len()];
+        let mut wrong = String::new();
+        for &(client, server) in pairs {
+            let (mut ours, log) = visit(&lab, client, server);
+            let mut stock = stock.clone();
+            for (&(text, theirs, _), used) in self.differs.iter().zip(&mut used) {
+                if text.is_empty() {
+                    *used |= stock.matches(theirs).count() > ours.matches(theirs).count();
+                    stock = stock.replace(theirs, "");
+                    ours = ours.replace(theirs, "");
+                } else {
+                    *used |= ours.contains(text);
+                    ours = ours.replace(text, theirs);
+                }
+            }
+            let (stock, ours) = (settled(&stock), settled(&ours));
+            if ours != stock {
+                let (client, server) = (client.name(), server.name());
+                let _ = write!(
+                    wrong,
+                    "=== client {client}, server {server}\n{}--- server log\n{log}\n",
+                    difference(&lab, &stock, &ours)
+                );
+            }
+        }
+        assert!(wrong.is_empty(), "differs from OpenSSH:\n{wrong}=== OpenSSH's\n{stock}");
+        for ((text, _, why), used) in self.differs.iter().zip(used) {
+            assert!(used, "no longer differs, take it off the list: {text:?} ({why})");
+        }
+    }
+
+    /// Writes the files that every world reads.
+    fn prepare(&self, lab: &Lab, pam: bool) {
+        let at = self.server.lines().take_while(|line| !line.trim_start().starts_with("Match ")).count();
+        let part = |lines: &mut dyn Iterator<Item = &str>| -> String {
+            lines.map(|line| format!("{line}\n")).collect()
+        };
+        let first = part(&mut self.server.lines().take(at));
+        let last = part(&mut self.server.lines().skip(at));
+        let pam = if pam { "yes" } else { "no" };
+        lab.write("sshd_config", &format!("{first}{}{last}", DEBIANS.replace("{pam}", pam)));
+        lab.write("config", self.config);
+        lab.write("setup", self.setup);
+        lab.write("client", self.client);
+        lab.write("look", self.look);
+        lab.write("world.sh", include_str!("recipe/world.sh"));
+        for file in ["setup", "client", "look", "config", "sshd_config"] {
+            crate::open_to_all(&lab.path(file));
+        }
+    }
+}
+
+/// Runs the recipe with these families' programs. Returns what the user saw, and the server's log.
+#[track_caller]
+fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
+    let name = format!("{}-{}", client.name(), server.name());
+    let folder = lab.path(&name);
+    std::fs::create_dir(&folder).unwrap();
+    let bins = bin_dir();
+    let ran = lab.run(
+        Path::new("unshare"),
+        &[
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--uts",
+            "--ipc",
+            "--kill-child",
+            "bash",
+            &lab.arg("world.sh"),
+            &lab.arg(""),
+            &bins.to_string_lossy(),
+            client.name(),
+            server.name(),
+        ],
+    );
+    let read = |file: &str| {
+        let bytes = std::fs::read(folder.join(file)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let log = read("log");
+    assert_eq!(ran.code, 0, "world {name}: {}{}\n--- server log\n{log}", ran.text(), ran.err);
+    let mut seen = format!("exit {}\n", read("status").trim());
+    for (title, file) in [("stdout", "out"), ("stderr", "err"), ("afterwards", "looked")] {
+        let text = read(file).replace('\r', "");
+        let _ = write!(seen, "[{title}]\n{text}");
+    }
+    (seen, log)
+}
+
+/// What `diff` shows for two texts.
+fn difference(lab: &Lab, stock: &str, ours: &str) -> String {
+    lab.write("seen.stock", stock);
+    lab.write("seen.ours", ours);
+    lab.run(Path::new("diff"), &["-U2", "seen.stock", "seen.ours"]).text()
+}
+
+/// Whether this machine lets the tests make worlds; tried once.
+fn worlds_allowed() -> bool {
+    static ALLOWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *ALLOWED.get_or_init(|| {
+        let line = "mount --make-rprivate / && mount -t tmpfs none /mnt && mkdir /mnt/u /mnt/w /mnt/r && \
+                    mount -t overlay none -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/r && mkdir /mnt/r/x";
+        is_root()
+            && std::process::Command::new("unshare")
+                .args(["--mount", "--net", "--pid", "--fork", "--uts", "--ipc", "sh", "-c", line])
+                .status()
+                .is_ok_and(|status| status.success())
+    })
+}
