@@ -12,8 +12,8 @@ fn run(args: &[String]) -> Outcome {
 }
 
 /// `--for DURATION` becomes seconds; everything else is the campaign's.
-pub(crate) fn explore(args: &[String]) -> Outcome {
-    let mut words = vec!["explore".to_owned()];
+fn with_seconds(command: &str, args: &[String]) -> Result<Vec<String>, String> {
+    let mut words = vec![command.to_owned()];
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--for" {
@@ -23,7 +23,17 @@ pub(crate) fn explore(args: &[String]) -> Outcome {
             words.push(arg.clone());
         }
     }
-    run(&words)
+    Ok(words)
+}
+
+/// Sequences of messages, in memory and over sockets.
+pub(crate) fn explore(args: &[String]) -> Outcome {
+    run(&with_seconds("explore", args)?)
+}
+
+/// Copies during which something fails.
+pub(crate) fn faults(args: &[String]) -> Outcome {
+    run(&with_seconds("faults", args)?)
 }
 
 /// Many clients, honest and hostile.
@@ -36,7 +46,25 @@ pub(crate) fn short_explore() -> Outcome {
     explore(&[])
 }
 
+/// The step of the test command: each fault once, and some kills.
+pub(crate) fn short_faults() -> Outcome {
+    faults(&[])
+}
+
 /// The step of the test command.
 pub(crate) fn short_load() -> Outcome {
     load(&["--short".to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_become_seconds() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let given = with_seconds("faults", &words(&["--for", "2m", "--seed", "7"]));
+        assert_eq!(given, Ok(words(&["faults", "--seconds", "120", "--seed", "7"])));
+        assert!(with_seconds("faults", &words(&["--for"])).is_err());
+    }
 }

@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     ("bench", bench::smoke),
     ("explore", campaign::short_explore),
     ("load", campaign::short_load),
+    ("faults", campaign::short_faults),
     ("fuzz", || fuzz::run(&[])),
 ];
 
