@@ -6,7 +6,7 @@ use std::time::Duration;
 const USAGE: &str = "\
 usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT]
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
-       lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT]";
+       lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -51,6 +51,7 @@ fn faults(args: &[String]) -> Result<(), String> {
         duration: number(args, "--seconds")?.map(Duration::from_secs),
         seed: number(args, "--seed")?.unwrap_or(1),
         only: only(args),
+        small: args.iter().any(|arg| arg == "--small"),
     })
 }
 

@@ -48,7 +48,7 @@ usage: cargo xtask <command>
             insert messages, right and slightly wrong, at every point of connections: in memory against our
             state machines, and over sockets against lhsshd and sshd, whose reactions are compared
             (campaign/reviewed.list); with --for every single insertion over sockets (docs/security.md)
-  faults [--rounds N] [--for DURATION] [--seed N] [--only TEXT]
+  faults [--rounds N] [--for DURATION] [--seed N] [--only TEXT] [--small]
             kill either end of copies at random moments, fill their disks, take mounts away, stop processes,
             break, reset and falsify connections: afterwards the same command must leave identical trees,
             and no file may ever have wrong contents under its final name (as root; docs/security.md)

@@ -1,5 +1,6 @@
 //! One copy that something happens to: what is copied where, and what must hold at each moment.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -56,8 +57,11 @@ pub(super) struct Case<'a> {
     pub(super) place: PathBuf,
     /// Where the source is; moved for sources that cannot be read.
     pub(super) source: PathBuf,
-    /// The command names the copy itself, which does not exist, as its target; else the directory that gets it.
+    /// The command names the copy itself, which does not exist, as its target; else the directory that gets
+    /// it.
     names_copy: bool,
+    /// A command began while sessions of a killed client before it were still at work.
+    overlapped: Cell<bool>,
 }
 
 impl<'a> Case<'a> {
@@ -77,7 +81,8 @@ impl<'a> Case<'a> {
         };
         let place = site.lab.path("place");
         let source = site.lab.path(&format!("sources/{}/tree", shape.name()));
-        Self { site, way, shape, peer, flags, tree, before, place, source, names_copy }
+        let overlapped = Cell::new(false);
+        Self { site, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
     }
 
     /// For reports: `up of small to lhsshd -j 2`.
@@ -172,6 +177,10 @@ impl<'a> Case<'a> {
                 ended.status, ended.said
             ));
         }
+        if self.overlapped.get() {
+            self.site.settle()?;
+            self.remove_late_parts()?;
+        }
         self.tree.equals(&self.copy()).map_err(|text| format!("after status 0: {text}\n{}", ended.said))?;
         self.site.settle()?;
         // A session whose client was killed may have gone on until now.
@@ -184,6 +193,41 @@ impl<'a> Case<'a> {
             left if left.is_empty() => Ok(()),
             left => Err(format!("journals are left: {left:?}")),
         }
+    }
+
+    /// The client has completed the copy, connecting again where it had to, or has given up and is run again.
+    ///
+    /// # Errors
+    /// Neither is so.
+    pub(super) fn complete_or_again(&self, ended: &Ended) -> Result<(), String> {
+        self.check_interrupted()?;
+        match ended.status {
+            0 => self.check_complete(ended),
+            255 => {
+                self.site.settle()?;
+                self.finish()
+            }
+            status => Err(format!("the client ended with status {status}:\n{}", ended.said)),
+        }
+    }
+
+    /// The next command begins while sessions of a killed client may still be at work. Requests that had
+    /// arrived are carried out: an OPEN among them makes a part file, perhaps behind the next command's back.
+    /// It stays, but it must be empty.
+    pub(super) fn overlap(&self) {
+        self.overlapped.set(true);
+    }
+
+    fn remove_late_parts(&self) -> Result<(), String> {
+        for part in leftovers(&self.place) {
+            let failed = |error: std::io::Error| format!("{}: {error}", part.display());
+            let size = fs::metadata(&part).map_err(failed)?.len();
+            if size > 0 {
+                return Err(format!("{} with {size} bytes is left", part.display()));
+            }
+            fs::remove_file(&part).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Removes the place.

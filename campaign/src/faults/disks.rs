@@ -25,13 +25,15 @@ pub(super) fn can_mount() -> Result<(), String> {
     }
 }
 
-/// Hides what root's shells read when they start: some of it takes locks, and waits for them when a shell was killed.
+/// Hides what root's shells read when they start: some of it takes locks, and waits for them when a shell was
+/// killed.
 const HIDE: &str = "for name in .bashrc .bash_profile .bash_login .profile; do
     if test -e ~/$name; then mount --bind /dev/null ~/$name; fi
 done
 exec \"$@\"";
 
-/// Runs this program again in a mount namespace of its own, where that can be had; `None` where it cannot, or this is that one.
+/// Runs this program again in a mount namespace of its own, where that can be had; `None` where it cannot, or
+/// this is that one.
 pub fn in_namespace() -> Option<Result<(), String>> {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         return None;
@@ -204,7 +206,8 @@ pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Tall
     Ok(Tally { hits: 1, late: 0 })
 }
 
-/// The target's mount is taken away in the middle, and is back, or another one is there, before the same command runs again.
+/// The target's mount is taken away in the middle, and is back, or another one is there, before the same
+/// command runs again.
 pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Tally, String> {
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(|error| error.to_string());
     let disks = [case.site.lab.path("disk"), case.site.lab.path("another disk")];

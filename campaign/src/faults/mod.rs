@@ -1,5 +1,6 @@
-//! Faults: copies during which a process is killed or stopped, a disk fills or fails, or the link breaks, and the same command
-//! again. Afterwards both trees must be identical, and no file may ever have its final name with wrong contents.
+//! Faults: copies during which a process is killed or stopped, a disk fills or fails, or the link breaks, and
+//! the same command again. Afterwards both trees must be identical, and no file may ever have its final name
+//! with wrong contents.
 //!
 //! Round `n` of seed `s` is round 0 of seed `s + n`: each failure names the seed with which it happens again.
 
@@ -35,6 +36,8 @@ pub struct Plan {
     pub seed: u64,
     /// Only faults whose names hold this.
     pub only: Option<String>,
+    /// The trees of a short run in a long one too.
+    pub small: bool,
 }
 
 /// What happens to a copy.
@@ -175,11 +178,12 @@ struct Row {
 /// Runs rounds until the plan is fulfilled.
 ///
 /// # Errors
-/// The first violation: a tree that is not identical, a wrong file under its final name, a wrong exit status, a message that does
-/// not name what failed.
+/// The first violation: a tree that is not identical, a wrong file under its final name, a wrong exit status,
+/// a message that does not name what failed.
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     let long = plan.rounds.is_some() || plan.duration.is_some();
-    let (scale, patience) = if long { (3, Duration::from_secs(120)) } else { (1, Duration::from_secs(2)) };
+    let patience = Duration::from_secs(if long { 120 } else { 2 });
+    let scale = if long && !plan.small { 3 } else { 1 };
     let mounts = disks::can_mount();
     if let Err(why) = &mounts {
         println!("faults: SKIPPED everything that needs a file system of its own: {why}");

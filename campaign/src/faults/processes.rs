@@ -83,6 +83,8 @@ pub(super) fn kill(
         if case.way == Way::Direct || random.below(2) == 0 {
             case.site.settle()?;
             case.check_interrupted().map_err(|text| format!("{at}, when all sessions had ended: {text}"))?;
+        } else {
+            case.overlap();
         }
         // Killed when there was nothing left to do but to exit.
         if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
@@ -118,8 +120,7 @@ pub(super) fn stop(
         signal(&stopped, Signal::CONT);
         tally.hits += 1;
     }
-    let ended = running.end()?;
-    case.check_complete(&ended)?;
+    case.complete_or_again(&running.end()?)?;
     case.clear()?;
     Ok(tally)
 }

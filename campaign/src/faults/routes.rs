@@ -12,7 +12,8 @@ fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
     case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())
 }
 
-/// Nothing passes for a while. TCP loses nothing, and the copy goes on.
+/// Nothing passes for a while. TCP loses nothing, and the copy goes on; only a login may take too long for
+/// the server.
 pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Tally, String> {
     case.prepare()?;
     let link = link(case)?;
@@ -25,7 +26,7 @@ pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> R
         link.set_down(false);
         interrupted?;
     }
-    case.check_complete(&running.end()?)?;
+    case.complete_or_again(&running.end()?)?;
     case.clear()?;
     Ok(Tally { hits: u64::from(!late), late: u64::from(late) })
 }
@@ -47,7 +48,8 @@ pub(super) fn reset(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> 
         tally.hits += 1;
         case.check_interrupted()?;
     }
-    complete_or_again(case, running.end()?)?;
+    case.complete_or_again(&running.end()?)?;
+    case.clear()?;
     Ok(tally)
 }
 
@@ -61,20 +63,7 @@ pub(super) fn flipped(case: &Case<'_>, random: &mut Seeded) -> Result<Tally, Str
     link.flip(0, 0);
     let hits = link.flipped() - before;
     case.check_interrupted()?;
-    complete_or_again(case, ended?)?;
+    case.complete_or_again(&ended?)?;
+    case.clear()?;
     Ok(Tally { hits, late: u64::from(hits == 0) })
-}
-
-/// The client has connected again and completed the copy, or has given up and is run again.
-fn complete_or_again(case: &Case<'_>, ended: super::site::Ended) -> Result<(), String> {
-    case.check_interrupted()?;
-    match ended.status {
-        0 => case.check_complete(&ended)?,
-        255 => {
-            case.site.settle()?;
-            case.finish()?;
-        }
-        status => return Err(format!("the client ended with status {status}:\n{}", ended.said)),
-    }
-    case.clear()
 }

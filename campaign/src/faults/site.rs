@@ -1,5 +1,5 @@
-//! The hosts of the campaign, all of them this machine: two servers of ours, OpenSSH's where it is installed, links to each, and
-//! the command lines of copies between them.
+//! The hosts of the campaign, all of them this machine: two servers of ours, OpenSSH's where it is installed,
+//! links to each, and the command lines of copies between them.
 
 use std::collections::BTreeMap;
 use std::fs;

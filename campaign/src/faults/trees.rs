@@ -148,8 +148,8 @@ impl Tree {
         self.look(root, &found, None)
     }
 
-    /// Looks at what an interrupted copy of this tree has left: each file that has its final name must have all of its
-    /// content, or that of the version that was there before.
+    /// Looks at what an interrupted copy of this tree has left: each file that has its final name must have
+    /// all of its content, or that of the version that was there before.
     ///
     /// # Errors
     /// Something is there that must not be.

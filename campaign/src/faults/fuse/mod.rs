@@ -1,7 +1,8 @@
 //! A file system in memory that fails when it is told to: FUSE's protocol, spoken with the kernel directly.
 //!
-//! It has what copies need, answers one request after the other, and keeps everything until it is dropped. The kernel hands the
-//! errors to the programs as those of any other file system, in the calls where a disk would return them.
+//! It has what copies need, answers one request after the other, and keeps everything until it is dropped.
+//! The kernel hands the errors to the programs as those of any other file system, in the calls where a disk
+//! would return them.
 
 mod files;
 mod wire;
@@ -126,8 +127,8 @@ mod tests {
     use super::super::trees::Shape;
     use super::*;
 
-    /// Runs with what is mounted, where this process may mount; the mount is detached before anybody else sees more of it than its
-    /// name.
+    /// Runs with what is mounted, where this process may mount; the mount is detached before anybody else
+    /// sees more of it than its name.
     fn mounted(test: &str, run: impl FnOnce(&Path, &Disk)) {
         let dir = tempfile::tempdir().unwrap();
         match Disk::mount(dir.path()) {

@@ -1,4 +1,5 @@
-//! Requests and answers of FUSE's protocol 7.31, in the machine's byte order (`linux/fuse.h` has the layouts).
+//! Requests and answers of FUSE's protocol 7.31, in the machine's byte order (`linux/fuse.h` has the
+//! layouts).
 
 use rustix::io::Errno;
 
