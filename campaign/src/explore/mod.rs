@@ -4,6 +4,7 @@
 pub mod lying;
 pub mod memory;
 pub mod message;
+mod play;
 mod reviewed;
 pub mod sequence;
 pub mod sockets;

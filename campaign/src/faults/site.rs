@@ -217,6 +217,14 @@ impl Site {
         };
         // Those of OpenSSH's are children of this program, as the clients are.
         all.extend(process::below(std::process::id()).into_iter().filter(is_sshd));
+        // The first host's program may outlive its session.
+        let config = self.lab.arg("remote.conf");
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.extend(processes.filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+            let line = fs::read(entry.path().join("cmdline")).ok()?;
+            line.split(|&byte| byte == 0).any(|word| word == config.as_bytes()).then_some(pid)
+        }));
         all.retain(|&pid| is_alive(pid));
         all.sort_unstable();
         all.dedup();
