@@ -5,6 +5,7 @@
 //! xtask explore`, `load` and `faults` build and run them.
 
 pub mod client;
+mod exchange;
 pub mod explore;
 pub mod faults;
 pub mod load;

@@ -1,7 +1,5 @@
 //! Longhaul's client in memory, against a server that inserts messages.
 
-use std::io::IoSlice;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use lh_auth::client::{Client as Login, Event as LoginEvent};
@@ -12,7 +10,7 @@ use lh_testkit::Seeded;
 use lh_transport::{AcceptedHostKey, Config, Event, Transport};
 use lh_wire::{PacketSink, Writer};
 
-use super::memory::{Keys, MOST_QUEUED, Outcome, TestRandom};
+use super::memory::{Keys, MOST_QUEUED, Outcome, TestRandom, guarded, put, take};
 use super::play::Play;
 use super::sequence::{Reaction, Sequence};
 use crate::packets::{End, Received, Wire};
@@ -168,35 +166,20 @@ impl<'a> MemoryClient<'a> {
 impl Wire for MemoryClient<'_> {
     fn send(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.over {
-            let space = self.transport.recv_space();
-            let n = space.len().min(bytes.len());
-            space[..n].copy_from_slice(&bytes[..n]);
-            bytes = &bytes[n..];
-            self.transport.received(n);
+            bytes = put(&mut self.transport, bytes);
             self.poll();
         }
     }
 
     fn receive(&mut self, out: &mut Vec<u8>) -> Received {
         self.poll();
-        self.transport.output(self.now);
-        let before = out.len();
-        let mut slices: Vec<IoSlice<'_>> = Vec::new();
-        self.transport.output_slices(&mut slices);
-        slices.iter().for_each(|slice| out.extend_from_slice(slice));
-        drop(slices);
-        self.transport.written(out.len() - before);
-        match (out.len() > before, self.over) {
-            (true, _) => Received::Bytes,
-            (false, true) => Received::Closed,
-            (false, false) => Received::Silent,
-        }
+        take(&mut self.transport, self.now, self.over, out)
     }
 }
 
 /// Runs one sequence and checks what must hold.
 pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| {
+    guarded(|| {
         let mut play = Play::new(MemoryClient::new(keys, seed), &keys.host, sequence);
         let end = play.play().and_then(|_| match play.server.receive() {
             // Whatever the client still has to say is sealed now.
@@ -218,8 +201,7 @@ pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
             broken.push(format!("an honest server failed: {reached:?} {end:?}"));
         }
         Outcome { reaction: Some(Reaction { reached, end, answers: Vec::new() }), broken }
-    }));
-    attempt.unwrap_or_else(|_| Outcome { reaction: None, broken: vec!["panic".to_owned()] })
+    })
 }
 
 #[cfg(test)]
