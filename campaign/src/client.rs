@@ -3,9 +3,10 @@
 //! It shares the cryptography with Longhaul and nothing else: the order of messages, sequence numbers and keys are its own, so that a
 //! mistake of the transport crate does not hide itself.
 
-use lh_crypto::{Cipher, Direction, EphemeralKey, Hash, KexAlgorithm, PacketKey, PrivateKey, derive_key};
+use lh_crypto::{EphemeralKey, KexAlgorithm, PacketKey, PrivateKey};
 use lh_wire::{Reader, Writer};
 
+use crate::exchange::agreed;
 use crate::packets::Packets;
 pub use crate::packets::{End, Received, Wire};
 
@@ -137,22 +138,9 @@ impl<W: Wire> Client<W> {
         let (Ok(host_key), Ok(theirs)) = (reader.string(), reader.string()) else { return Err(End::Garbage) };
         let public = key.public().to_vec();
         let secret = key.agree(theirs).map_err(|_| End::Garbage)?;
-        let mut hashed = Vec::new();
-        for field in [IDENT, &self.their_ident, &exchange.ours, &exchange.theirs, host_key, &public, theirs] {
-            hashed.put_string(field);
-        }
-        hashed.put_bytes(secret.encoded());
-        let hash = Hash::Sha256.digest(&[&hashed]);
-        let session = self.session.get_or_insert_with(|| hash.as_ref().to_vec());
-        let cipher = Cipher::by_name(CIPHER).expect("a cipher");
-        let derive = |letter| {
-            derive_key(Hash::Sha256, secret.encoded(), hash.as_ref(), letter, session, cipher.key_len)
-        };
-        let packet_key = |direction, letter| {
-            PacketKey::new(direction, cipher, None, &derive(letter), &[], &[])
-                .expect("keys of the right length")
-        };
-        exchange.keys = Some((packet_key(Direction::Seal, b'C'), packet_key(Direction::Open, b'D')));
+        let fields = [IDENT, &self.their_ident, &exchange.ours, &exchange.theirs, host_key, &public, theirs];
+        let agreed = agreed(fields, &secret, &mut self.session, [b'C', b'D']);
+        exchange.keys = Some((agreed.seal, agreed.open));
         Ok(())
     }
 

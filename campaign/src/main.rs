@@ -1,17 +1,19 @@
-//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore` and `cargo xtask load`.
+//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore`, `load` and `faults`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "\
 usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT]
-       lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]";
+       lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
+       lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.split_first() {
         Some((command, rest)) if command == "explore" => explore(rest),
         Some((command, rest)) if command == "load" => load(rest),
+        Some((command, rest)) if command == "faults" => faults(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -32,8 +34,25 @@ fn number(args: &[String], flag: &str) -> Result<Option<u64>, String> {
 fn explore(args: &[String]) -> Result<(), String> {
     let duration = number(args, "--seconds")?.map(Duration::from_secs);
     let seed = number(args, "--seed")?.unwrap_or(1);
-    let only = args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1)).cloned();
-    lh_campaign::explore::campaign(&lh_campaign::explore::Plan { duration, seed, only })
+    lh_campaign::explore::campaign(&lh_campaign::explore::Plan { duration, seed, only: only(args) })
+}
+
+fn only(args: &[String]) -> Option<String> {
+    args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1)).cloned()
+}
+
+fn faults(args: &[String]) -> Result<(), String> {
+    use lh_campaign::faults;
+    if let Some(outcome) = faults::in_namespace() {
+        return outcome;
+    }
+    faults::campaign(&faults::Plan {
+        rounds: number(args, "--rounds")?,
+        duration: number(args, "--seconds")?.map(Duration::from_secs),
+        seed: number(args, "--seed")?.unwrap_or(1),
+        only: only(args),
+        small: args.iter().any(|arg| arg == "--small"),
+    })
 }
 
 fn load(args: &[String]) -> Result<(), String> {

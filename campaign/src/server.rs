@@ -1,10 +1,11 @@
 //! An SSH server that does what it is told, right or wrong, at any point of a connection; the counterpart of
 //! [`client`](crate::client), as independent of the transport crate.
 
-use lh_crypto::{Cipher, Direction, Hash, KexAlgorithm, PacketKey, PrivateKey, derive_key, kex_respond};
+use lh_crypto::{KexAlgorithm, PacketKey, PrivateKey, kex_respond};
 use lh_wire::{Reader, Writer};
 
-use crate::client::{CIPHER, KEX, STRICT_SERVER, kexinit};
+use crate::client::{KEX, STRICT_SERVER, kexinit};
+use crate::exchange::agreed;
 use crate::packets::{End, Packets, Wire};
 
 const IDENT: &[u8] = b"SSH-2.0-LonghaulCampaign";
@@ -84,26 +85,13 @@ impl<'a, W: Wire> Server<'a, W> {
         let theirs = reader.string().map_err(|_| End::Garbage)?;
         let (public, secret) = kex_respond(method, theirs).map_err(|_| End::Garbage)?;
         let blob = self.key.public().blob();
-        let mut hashed = Vec::new();
-        for field in [&self.their_ident, IDENT, &self.theirs, &self.ours, blob, theirs, &public] {
-            hashed.put_string(field);
-        }
-        hashed.put_bytes(secret.encoded());
-        let hash = Hash::Sha256.digest(&[&hashed]);
-        let session = self.session.get_or_insert_with(|| hash.as_ref().to_vec());
-        let cipher = Cipher::by_name(CIPHER).expect("a cipher");
-        let derive = |letter| {
-            derive_key(Hash::Sha256, secret.encoded(), hash.as_ref(), letter, session, cipher.key_len)
-        };
-        let packet_key = |direction, letter| {
-            PacketKey::new(direction, cipher, None, &derive(letter), &[], &[])
-                .expect("keys of the right length")
-        };
-        self.keys = Some((packet_key(Direction::Seal, b'D'), packet_key(Direction::Open, b'C')));
+        let fields = [&self.their_ident, IDENT, &self.theirs, &self.ours, blob, theirs, &public];
+        let agreed = agreed(fields, &secret, &mut self.session, [b'D', b'C']);
+        self.keys = Some((agreed.seal, agreed.open));
         let mut reply = vec![31];
         reply.put_string(blob);
         reply.put_string(&public);
-        reply.put_string(&self.key.sign(HOST_KEY, hash.as_ref()).expect("a signature"));
+        reply.put_string(&self.key.sign(HOST_KEY, &agreed.hash).expect("a signature"));
         self.packet(&reply);
         Ok(())
     }

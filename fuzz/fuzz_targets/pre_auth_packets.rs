@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_auth::server::{Method, Server};
 use lh_connection::{ChannelOptions, Config, Connection, Event};
-use lh_fuzz::pair::{established, pass};
+use lh_fuzz::pair::{Rekeys, established, pass};
 use lh_wire::PacketSink;
 use libfuzzer_sys::fuzz_target;
 
@@ -22,10 +22,11 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
     auth.bear_early(256 << 10);
     let mut connection: Option<Connection> = None;
     let mut packets: Vec<Bytes> = Vec::new();
+    let mut rekeys = Rekeys::default();
     for (turn, payload) in payloads.iter().take(128).enumerate() {
         if payload.is_empty() {
             // Keys may be renewed at any time.
-            server.request_rekey();
+            rekeys.request(&mut server);
         } else {
             client.payload(payload);
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_auth::client::{Client, Event as Login};
 use lh_connection::{ChannelOptions, Config, Connection};
-use lh_fuzz::pair::{established, pass};
+use lh_fuzz::pair::{Rekeys, established, pass};
 use lh_wire::PacketSink;
 use libfuzzer_sys::fuzz_target;
 
@@ -18,9 +18,10 @@ fuzz_target!(|payloads: Vec<Vec<u8>>| {
     let mut requests = 0_u32;
     let mut connection: Option<Connection> = None;
     let mut packets: Vec<Bytes> = Vec::new();
+    let mut rekeys = Rekeys::default();
     for payload in payloads.iter().take(128) {
         if payload.is_empty() {
-            client.request_rekey();
+            rekeys.request(&mut client);
         } else {
             server.payload(payload);
         }

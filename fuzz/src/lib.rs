@@ -58,6 +58,78 @@ impl FileSystem for NoFiles {
     }
 }
 
+/// Files, of which nothing outside of one directory may be touched.
+pub struct Guarded {
+    /// What is behind it.
+    pub files: NoFiles,
+    /// The directory.
+    pub below: &'static [u8],
+}
+
+impl Guarded {
+    fn check(&self, path: &[u8]) {
+        let inside =
+            path.strip_prefix(self.below).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        let goes_up = path.split(|&byte| byte == b'/').any(|part| part == b"..");
+        assert!(inside && !goes_up, "{} is not below the target", path.escape_ascii());
+    }
+}
+
+impl FileSystem for Guarded {
+    fn open(&mut self, path: &[u8], flags: OpenFlags, mode: Option<u32>) -> io::Result<Box<dyn File>> {
+        self.check(path);
+        self.files.open(path, flags, mode)
+    }
+    fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
+        self.files.open_dir(path)
+    }
+    fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs> {
+        self.files.attrs(path, follow)
+    }
+    fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()> {
+        self.check(path);
+        self.files.set_attrs(path, attrs, follow)
+    }
+    fn remove_file(&mut self, path: &[u8]) -> io::Result<()> {
+        self.check(path);
+        self.files.remove_file(path)
+    }
+    fn make_dir(&mut self, path: &[u8], mode: u32) -> io::Result<()> {
+        self.check(path);
+        self.files.make_dir(path, mode)
+    }
+    fn remove_dir(&mut self, path: &[u8]) -> io::Result<()> {
+        self.check(path);
+        self.files.remove_dir(path)
+    }
+    fn real_path(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.files.real_path(path)
+    }
+    fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
+        // What a server is asked about its renames: neither name exists.
+        if !old.starts_with(b".nothing.") {
+            self.check(old);
+            self.check(new);
+        }
+        self.files.rename(old, new, replace)
+    }
+    fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.files.read_link(path)
+    }
+    fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
+        self.check(link);
+        self.files.symlink(target, link)
+    }
+    fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
+        self.check(old);
+        self.check(new);
+        self.files.hard_link(old, new)
+    }
+    fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs> {
+        self.files.statvfs(path)
+    }
+}
+
 struct Open(u32);
 
 impl File for Open {

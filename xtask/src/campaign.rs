@@ -11,9 +11,9 @@ fn run(args: &[String]) -> Outcome {
     call(Command::new(bins.join("lh-campaign")).current_dir(root()).env("LH_BIN_DIR", &bins).args(args))
 }
 
-/// Runs `lh-campaign explore`. `--for DURATION` becomes `--seconds`; all other arguments are passed on.
-pub(crate) fn explore(args: &[String]) -> Outcome {
-    let mut words = vec!["explore".to_owned()];
+/// Arguments of `lh-campaign`: `--for DURATION` becomes `--seconds`; all others are passed on.
+fn with_seconds(command: &str, args: &[String]) -> Result<Vec<String>, String> {
+    let mut words = vec![command.to_owned()];
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--for" {
@@ -23,7 +23,17 @@ pub(crate) fn explore(args: &[String]) -> Outcome {
             words.push(arg.clone());
         }
     }
-    run(&words)
+    Ok(words)
+}
+
+/// Runs `lh-campaign explore`: sequences of messages, in memory and over sockets.
+pub(crate) fn explore(args: &[String]) -> Outcome {
+    run(&with_seconds("explore", args)?)
+}
+
+/// Runs `lh-campaign faults`: copies during which something fails.
+pub(crate) fn faults(args: &[String]) -> Outcome {
+    run(&with_seconds("faults", args)?)
 }
 
 /// Runs `lh-campaign load`: many clients, well-behaved and hostile.
@@ -36,7 +46,25 @@ pub(crate) fn short_explore() -> Outcome {
     explore(&[])
 }
 
+/// Step of the test command: each fault once, and some kills.
+pub(crate) fn short_faults() -> Outcome {
+    faults(&[])
+}
+
 /// Step of the test command: the short load campaign.
 pub(crate) fn short_load() -> Outcome {
     load(&["--short".to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_become_seconds() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let given = with_seconds("faults", &words(&["--for", "2m", "--seed", "7"]));
+        assert_eq!(given, Ok(words(&["faults", "--seconds", "120", "--seed", "7"])));
+        assert!(with_seconds("faults", &words(&["--for"])).is_err());
+    }
 }

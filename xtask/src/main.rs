@@ -52,6 +52,10 @@ usage: cargo xtask <command>
             insert messages, right and slightly wrong, at every point of connections: in memory against our
             state machines, and over sockets against lhsshd and sshd, whose reactions are compared
             (campaign/reviewed.list); with --for every single insertion over sockets (docs/security.md)
+  faults [--rounds N] [--for DURATION] [--seed N] [--only TEXT] [--small]
+            kill either end of copies at random moments, fill their disks, take mounts away, stop processes,
+            break, reset and falsify connections: afterwards the same command must leave identical trees,
+            and no file may ever have wrong contents under its final name (as root; docs/security.md)
   load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
             measure idle sessions, logins begun at once, and honest logins beside hostile connections
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("explore") => campaign::explore(rest),
+        Some("faults") => campaign::faults(rest),
         Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
         Some("suites") => suites::run(rest),

@@ -1,7 +1,5 @@
 //! Longhaul's client in memory, against a server that inserts messages.
 
-use std::io::IoSlice;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use lh_auth::client::{Client as Login, Event as LoginEvent};
@@ -12,10 +10,10 @@ use lh_testkit::Seeded;
 use lh_transport::{AcceptedHostKey, Config, Event, Transport};
 use lh_wire::{PacketSink, Writer};
 
-use super::memory::{Keys, MOST_QUEUED, Outcome, TestRandom};
-use super::sequence::{Place, Reaction, Sequence};
+use super::memory::{Keys, MOST_QUEUED, Outcome, TestRandom, guarded, put, take};
+use super::play::Play;
+use super::sequence::{Reaction, Sequence};
 use crate::packets::{End, Received, Wire};
-use crate::server::Server;
 
 const USER: &str = "root";
 const ALGORITHM: &str = "ssh-ed25519";
@@ -168,136 +166,26 @@ impl<'a> MemoryClient<'a> {
 impl Wire for MemoryClient<'_> {
     fn send(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.over {
-            let space = self.transport.recv_space();
-            let n = space.len().min(bytes.len());
-            space[..n].copy_from_slice(&bytes[..n]);
-            bytes = &bytes[n..];
-            self.transport.received(n);
+            bytes = put(&mut self.transport, bytes);
             self.poll();
         }
     }
 
     fn receive(&mut self, out: &mut Vec<u8>) -> Received {
         self.poll();
-        self.transport.output(self.now);
-        let before = out.len();
-        let mut slices: Vec<IoSlice<'_>> = Vec::new();
-        self.transport.output_slices(&mut slices);
-        slices.iter().for_each(|slice| out.extend_from_slice(slice));
-        drop(slices);
-        self.transport.written(out.len() - before);
-        match (out.len() > before, self.over) {
-            (true, _) => Received::Bytes,
-            (false, true) => Received::Closed,
-            (false, false) => Received::Silent,
-        }
-    }
-}
-
-/// What the server does, and how far it came.
-struct Play<'a, 'b> {
-    server: Server<'a, MemoryClient<'a>>,
-    sequence: &'b Sequence,
-    reached: Place,
-    /// Messages of the connection protocol that came while something else was waited for.
-    early: Vec<Vec<u8>>,
-}
-
-impl Play<'_, '_> {
-    fn insert(&mut self, place: Place) {
-        for insertion in self.sequence.insertions.iter().filter(|insertion| insertion.place == place) {
-            self.server.packet(&insertion.message.payload(insertion.variant));
-        }
-    }
-
-    fn number(&mut self, number: u8) -> Result<Vec<u8>, End> {
-        if let Some(at) = self.early.iter().position(|payload| payload[0] == number) {
-            return Ok(self.early.remove(at));
-        }
-        loop {
-            let payload = self.server.receive()?;
-            if payload[0] == number {
-                return Ok(payload);
-            }
-            if matches!(payload[0], 90 | 98) {
-                self.early.push(payload);
-            }
-        }
-    }
-
-    fn exchange(&mut self, first: bool) -> Result<(), End> {
-        self.server.send_kexinit();
-        self.insert(if first { Place::Kexinit } else { Place::Rekey });
-        let theirs = self.number(20)?;
-        self.server.on_kexinit(&theirs);
-        let public = self.number(30)?;
-        self.server.on_public(&public)?;
-        if first {
-            self.reached = Place::Public;
-            self.insert(Place::Public);
-        }
-        self.server.send_newkeys();
-        self.insert(if first { Place::Newkeys } else { Place::Rekeyed });
-        self.number(21)?;
-        self.server.on_newkeys();
-        Ok(())
-    }
-
-    fn play(&mut self) -> Result<(), End> {
-        self.server.identify()?;
-        self.insert(Place::Identification);
-        self.exchange(true)?;
-        self.number(5)?;
-        let mut accept = vec![6];
-        accept.put_string(b"ssh-userauth");
-        self.server.packet(&accept);
-        self.reached = Place::Service;
-        self.insert(Place::Service);
-        self.number(50)?;
-        let mut refusal = vec![51];
-        refusal.put_name_list(["publickey"]);
-        refusal.put_bool(false);
-        self.server.packet(&refusal);
-        self.reached = Place::Refusal;
-        self.insert(Place::Refusal);
-        self.number(50)?;
-        if self.sequence.authenticates {
-            self.server.packet(&[52]);
-            self.reached = Place::Login;
-        }
-        self.insert(Place::Login);
-        if self.sequence.rekeys {
-            self.exchange(false)?;
-        }
-        let open = self.number(90)?;
-        let channel = open.get(12..16).unwrap_or(&[0; 4]).to_vec();
-        let mut opened = vec![91];
-        opened.put_bytes(&channel);
-        [0, 1 << 20, 32768].iter().for_each(|&number| opened.put_u32(number));
-        self.server.packet(&opened);
-        self.reached = Place::Channel;
-        self.insert(Place::Channel);
-        self.number(98)?;
-        let mut status = vec![98];
-        status.put_bytes(&channel);
-        status.put_string(b"exit-status");
-        status.put_bool(false);
-        status.put_u32(0);
-        self.server.packet(&status);
-        // Whatever the client still has to say is sealed now.
-        match self.server.receive() {
-            Ok(_) | Err(End::Silent) => Ok(()),
-            Err(end) => Err(end),
-        }
+        take(&mut self.transport, self.now, self.over, out)
     }
 }
 
 /// Runs one sequence and checks what must hold.
 pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let server = Server::new(MemoryClient::new(keys, seed), &keys.host, sequence.strict);
-        let mut play = Play { server, sequence, reached: Place::Identification, early: Vec::new() };
-        let end = play.play();
+    guarded(|| {
+        let mut play = Play::new(MemoryClient::new(keys, seed), &keys.host, sequence);
+        let end = play.play().and_then(|_| match play.server.receive() {
+            // Whatever the client still has to say is sealed now.
+            Ok(_) | Err(End::Silent) => Ok(()),
+            Err(end) => Err(end),
+        });
         let reached = play.reached;
         let client = play.server.wire();
         let mut broken = std::mem::take(&mut client.broken);
@@ -313,8 +201,7 @@ pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
             broken.push(format!("an honest server failed: {reached:?} {end:?}"));
         }
         Outcome { reaction: Some(Reaction { reached, end, answers: Vec::new() }), broken }
-    }));
-    attempt.unwrap_or_else(|_| Outcome { reaction: None, broken: vec!["panic".to_owned()] })
+    })
 }
 
 #[cfg(test)]

@@ -218,32 +218,48 @@ impl<'a> MemoryServer<'a> {
     }
 }
 
+/// Gives a transport as many bytes as it has room for, and returns the others.
+pub(super) fn put<'a>(transport: &mut Transport, bytes: &'a [u8]) -> &'a [u8] {
+    let space = transport.recv_space();
+    let n = space.len().min(bytes.len());
+    space[..n].copy_from_slice(&bytes[..n]);
+    transport.received(n);
+    &bytes[n..]
+}
+
+/// Appends what a transport has to send.
+pub(super) fn take(transport: &mut Transport, now: Instant, is_over: bool, out: &mut Vec<u8>) -> Received {
+    transport.output(now);
+    let before = out.len();
+    let mut slices: Vec<IoSlice<'_>> = Vec::new();
+    transport.output_slices(&mut slices);
+    slices.iter().for_each(|slice| out.extend_from_slice(slice));
+    drop(slices);
+    transport.written(out.len() - before);
+    match (out.len() > before, is_over) {
+        (true, _) => Received::Bytes,
+        (false, true) => Received::Closed,
+        (false, false) => Received::Silent,
+    }
+}
+
+/// Runs a sequence; a panic is a broken rule.
+pub(super) fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
+    let panicked = |_| Outcome { reaction: None, broken: vec!["panic".to_owned()] };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
+}
+
 impl Wire for MemoryServer<'_> {
     fn send(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.over {
-            let space = self.transport.recv_space();
-            let n = space.len().min(bytes.len());
-            space[..n].copy_from_slice(&bytes[..n]);
-            bytes = &bytes[n..];
-            self.transport.received(n);
+            bytes = put(&mut self.transport, bytes);
             self.poll();
         }
     }
 
     fn receive(&mut self, out: &mut Vec<u8>) -> Received {
         self.poll();
-        self.transport.output(self.now);
-        let before = out.len();
-        let mut slices: Vec<IoSlice<'_>> = Vec::new();
-        self.transport.output_slices(&mut slices);
-        slices.iter().for_each(|slice| out.extend_from_slice(slice));
-        drop(slices);
-        self.transport.written(out.len() - before);
-        match (out.len() > before, self.over) {
-            (true, _) => Received::Bytes,
-            (false, true) => Received::Closed,
-            (false, false) => Received::Silent,
-        }
+        take(&mut self.transport, self.now, self.over, out)
     }
 }
 
@@ -261,7 +277,7 @@ pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
 }
 
 fn check_with(keys: &Keys, sequence: &Sequence, seed: u64, flaw: Flaw) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| {
+    guarded(|| {
         let mut client = Client::new(MemoryServer::new(keys, seed, flaw), sequence.strict);
         let login = Login { user: "root", key: &keys.user };
         let reaction = run(&mut client, sequence, &login);
@@ -280,8 +296,7 @@ fn check_with(keys: &Keys, sequence: &Sequence, seed: u64, flaw: Flaw) -> Outcom
             broken.push(format!("an honest client failed: {reaction:?}"));
         }
         Outcome { reaction: Some(reaction), broken }
-    }));
-    attempt.unwrap_or_else(|_| Outcome { reaction: None, broken: vec!["panic".to_owned()] })
+    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ mod end;
 mod engine;
 mod event;
 mod further;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handles;
 pub mod journal;
 mod limiter;

@@ -6,8 +6,8 @@
 //! alone: the target is looked at too, and compared, by digests where the server has them ([`crate::Options::atomic`]).
 //!
 //! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at a time (a
-//! lock); a second one that does the same copy works without. It is removed when the copy has come to its end; where some of it
-//! failed, what is needed to go on with the rest is kept.
+//! lock); a second one that does the same copy works without. It is removed when the copy has
+//! come to its end; where some of it failed, what is needed to go on with the rest is kept.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -27,7 +27,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -100,15 +100,7 @@ impl Journal {
         }
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
         lock(&file)?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file: None,
-            pending: Vec::new(),
-            done: HashSet::new(),
-            parts: HashMap::new(),
-            new: HashSet::new(),
-            others: place::siblings(path),
-        };
+        let mut journal = Self::empty(path, place::siblings(path));
         let boot = boot();
         let fresh = |file: &File| {
             let age = file.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().unwrap_or_default();
@@ -134,14 +126,26 @@ impl Journal {
         Some(journal)
     }
 
+    fn empty(path: &Path, others: Vec<PathBuf>) -> Self {
+        Self {
+            path: path.to_owned(),
+            file: None,
+            pending: Vec::new(),
+            done: HashSet::new(),
+            parts: HashMap::new(),
+            new: HashSet::new(),
+            others,
+        }
+    }
+
     /// Takes over what a file says; whether it is a journal that can be appended to.
-    fn load(&mut self, file: &File, boot: &str, survives: bool) -> bool {
+    fn load(&mut self, file: impl Read, boot: &str, survives: bool) -> bool {
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         let mut next = |line: &mut Vec<u8>| {
             line.clear();
             // Longer than any path: no journal of ours.
-            let read = std::io::Read::take(&mut reader, 64 * 1024).read_until(b'\n', line);
+            let read = Read::take(&mut reader, 64 * 1024).read_until(b'\n', line);
             matches!(read, Ok(1..)) && line.pop() == Some(b'\n')
         };
         if !next(&mut line) || line != HEADER.as_bytes() {
@@ -275,21 +279,14 @@ impl Journal {
         }
     }
 
-    /// The copy has come to its end, but some of it failed. The same command again means the same target, and goes on with
-    /// unfinished files; everything else is copied anew, as what is complete may have been changed until then. `made`: the target
-    /// is there now.
+    /// The copy has come to its end, but some of it failed. The same command again means the same target, and
+    /// goes on with unfinished files; everything else is copied anew, as what is complete may have been
+    /// changed until then. `made`: the target is there now.
     pub(crate) fn keep_failed(mut self, made: bool) {
         if self.parts.is_empty() && (self.new.is_empty() || !made) {
             return self.remove();
         }
-        let mut text = format!("{HEADER}\nboot {}\n", boot()).into_bytes();
-        for target in &self.new {
-            let _ = writeln!(text, "new {}", escaped(target));
-        }
-        for (name, Part { target, upto }) in &self.parts {
-            let name = escaped(name);
-            let _ = writeln!(text, "part {} {name}\nupto {upto} {name}", escaped(target));
-        }
+        let text = self.unfinished();
         let written = self.file.take().is_some_and(|mut file| {
             // Half a list would be believed, half a line is not.
             file.set_len(0).and_then(|()| file.write_all(&text)).is_ok()
@@ -299,12 +296,42 @@ impl Journal {
         }
     }
 
+    /// The text of a journal that knows of nothing complete.
+    fn unfinished(&self) -> Vec<u8> {
+        let mut text = format!("{HEADER}\nboot {}\n", boot()).into_bytes();
+        for target in &self.new {
+            let _ = writeln!(text, "new {}", escaped(target));
+        }
+        for (name, Part { target, upto }) in &self.parts {
+            let name = escaped(name);
+            let _ = writeln!(text, "part {} {name}\nupto {upto} {name}", escaped(target));
+        }
+        text
+    }
+
     /// The copy has come to its end: there is nothing to go on with.
     pub(crate) fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
         for other in self.others {
             let _ = std::fs::remove_file(other);
         }
+    }
+}
+
+/// For the fuzz targets: reads a journal; what is written of it can be read again, and says the same.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let mut journal = Journal::empty(Path::new(""), Vec::new());
+    journal.load(bytes, "boot", true);
+    let text = journal.unfinished();
+    let mut again = Journal::empty(Path::new(""), Vec::new());
+    assert!(again.load(&text[..], "boot", true), "what was written can be read");
+    assert_eq!(again.parts, journal.parts);
+    assert_eq!(again.new, journal.new);
+    assert!(again.done.is_empty());
+    for (name, part) in &journal.parts {
+        assert_eq!(again.upto(name), part.upto);
+        assert!(!again.outdated(&part.target, name).contains(name));
     }
 }
 

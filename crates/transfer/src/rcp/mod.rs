@@ -29,6 +29,9 @@ use lh_sftp::server::Output;
 
 use crate::Current;
 
+#[cfg(fuzzing)]
+pub(crate) use record::fuzz as fuzz_record;
+
 pub use channel::{Handler, Outcome, Report};
 pub use relay::{Peer, relay};
 pub use request::Request;

@@ -188,6 +188,27 @@ fn size(text: &[u8]) -> Result<(u64, &[u8]), &'static str> {
     number(text, Some(b' '), "size not present", "size not delimited", "size out of range")
 }
 
+/// For the fuzz targets: reads a line; what is written of it can be read again, and says the same.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(line: &[u8]) {
+    let Ok(record) = Record::parse(line) else { return };
+    if let Record::File { name, .. } | Record::Dir { name, .. } = &record {
+        assert!(is_safe_name(name), "a name that leads elsewhere: {name:?}");
+        if name.contains(&b'\n') {
+            return;
+        }
+    }
+    if !matches!(record, Record::Failed { .. }) {
+        let text = record.encode();
+        let again = Record::parse(text.strip_suffix(b"\n").unwrap_or(&text));
+        match (record, again) {
+            // What is sent has whole seconds.
+            (Record::Times(_), Ok(Record::Times(_))) => {}
+            (record, again) => assert_eq!(again, Ok(record)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,0 +1,43 @@
+//! What both ends compute of a key exchange.
+
+use lh_crypto::{Cipher, Direction, Hash, PacketKey, SharedSecret, derive_key};
+use lh_wire::Writer;
+
+use crate::client::CIPHER;
+
+/// The hash of an exchange, and the keys that follow from it.
+pub(crate) struct Agreed {
+    /// What the server signs; the first one is the session identifier.
+    pub(crate) hash: Vec<u8>,
+    /// The key for what is sent.
+    pub(crate) seal: PacketKey,
+    /// The key for what comes.
+    pub(crate) open: PacketKey,
+}
+
+/// Computes them (RFC 4253 section 7.2). `fields` are those of the exchange hash in front of the secret, `session` gets the
+/// session identifier where it has none; `letters` are those of the keys to send and to receive with.
+pub(crate) fn agreed(
+    fields: [&[u8]; 7],
+    secret: &SharedSecret,
+    session: &mut Option<Vec<u8>>,
+    letters: [u8; 2],
+) -> Agreed {
+    let mut hashed = Vec::new();
+    fields.iter().for_each(|field| hashed.put_string(field));
+    hashed.put_bytes(secret.encoded());
+    let hash = Hash::Sha256.digest(&[&hashed]);
+    let session = session.get_or_insert_with(|| hash.as_ref().to_vec());
+    let cipher = Cipher::by_name(CIPHER).expect("a cipher");
+    let key = |direction, letter| {
+        let bytes =
+            derive_key(Hash::Sha256, secret.encoded(), hash.as_ref(), letter, session, cipher.key_len);
+        PacketKey::new(direction, cipher, None, &bytes, &[], &[]).expect("keys of the right length")
+    };
+    let [seal, open] = letters;
+    Agreed {
+        seal: key(Direction::Seal, seal),
+        open: key(Direction::Open, open),
+        hash: hash.as_ref().to_vec(),
+    }
+}

@@ -1,0 +1,240 @@
+//! One copy that something happens to: what is copied where, and what must hold at each moment.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use lh_testkit::{Seeded, leftovers};
+
+use super::site::{Ended, Peer, Running, Site, Way};
+use super::trees::{Shape, Tree};
+
+/// Flags of which one set is chosen for each case.
+const FLAGS: [&[&str]; 6] = [&[], &[], &["-p"], &["-j", "2"], &["--verify"], &["--fsync"]];
+
+/// Trees of each shape: the version to be copied, and the one that was there before.
+pub(super) struct Trees(Vec<[Arc<Tree>; 2]>);
+
+impl Trees {
+    /// Makes all of them, and writes the first versions below the lab's directory.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(super) fn new(site: &Site, scale: usize) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for shape in Shape::ALL {
+            let [new, old] = [0, 1].map(|version| Arc::new(Tree::new(shape, scale, version)));
+            new.write(&site.lab.path(&format!("sources/{}/tree", shape.name())))
+                .map_err(|error| error.to_string())?;
+            all.push([new, old]);
+        }
+        Ok(Self(all))
+    }
+
+    fn of(&self, shape: Shape) -> [Arc<Tree>; 2] {
+        self.0.get(shape as usize).cloned().unwrap_or_default()
+    }
+}
+
+/// The copy.
+pub(super) struct Case<'a> {
+    /// The hosts.
+    pub(super) site: &'a Site,
+    /// Which way.
+    pub(super) way: Way,
+    /// What kind of tree.
+    pub(super) shape: Shape,
+    /// Whose server.
+    pub(super) peer: Peer,
+    flags: Vec<&'static str>,
+    /// What is copied.
+    pub(super) tree: Arc<Tree>,
+    /// What was there before.
+    before: Option<Arc<Tree>>,
+    /// The directory that the copy is put into.
+    pub(super) place: PathBuf,
+    /// Where the source is; moved for sources that cannot be read.
+    pub(super) source: PathBuf,
+    /// The command names the copy itself, which does not exist, as its target; else the directory that gets
+    /// it.
+    names_copy: bool,
+    /// A command began while sessions of a killed client before it were still at work.
+    overlapped: Cell<bool>,
+}
+
+impl<'a> Case<'a> {
+    /// A random case.
+    pub(super) fn random(site: &'a Site, trees: &Trees, random: &mut Seeded, direct: bool) -> Self {
+        let ways = if direct { 4 } else { 3 };
+        let way = Way::ALL[random.below(ways)];
+        let shape = Shape::ALL[random.below(Shape::ALL.len())];
+        let peer = if random.below(3) == 0 && site.has(Peer::Stock) { Peer::Stock } else { Peer::Ours };
+        let [tree, old] = trees.of(shape);
+        let before = (random.below(3) == 0).then_some(old);
+        let names_copy = before.is_none() && random.below(2) == 0;
+        let flags = match way {
+            // The first host's program is given no flags of ours.
+            Way::Direct => Vec::new(),
+            _ => FLAGS[random.below(FLAGS.len())].to_vec(),
+        };
+        let place = site.lab.path("place");
+        let source = site.lab.path(&format!("sources/{}/tree", shape.name()));
+        let overlapped = Cell::new(false);
+        Self { site, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
+    }
+
+    /// For reports: `up of small to lhsshd -j 2`.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{} of {} with {}", self.way.name(), self.shape.name(), self.peer.name());
+        for flag in &self.flags {
+            text.push(' ');
+            text.push_str(flag);
+        }
+        if self.before.is_some() {
+            text.push_str(", over another version");
+        }
+        if self.names_copy {
+            text.push_str(", into a new name");
+        }
+        text
+    }
+
+    /// Makes the place, with what was there before.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(super) fn prepare(&self) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.place.display());
+        fs::create_dir_all(&self.place).map_err(failed)?;
+        self.furnish()
+    }
+
+    /// Puts what was there before into the place.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(super) fn furnish(&self) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.place.display());
+        self.before.as_ref().map_or(Ok(()), |before| before.write(&self.place.join("tree")).map_err(failed))
+    }
+
+    /// The copy itself.
+    pub(super) fn copy(&self) -> PathBuf {
+        self.place.join("tree")
+    }
+
+    /// What was there before.
+    pub(super) fn old_version(&self) -> Option<&Tree> {
+        self.before.as_deref()
+    }
+
+    /// The command names the copy itself as its target.
+    pub(super) const fn names_copy(&self) -> bool {
+        self.names_copy
+    }
+
+    /// The command, with more flags.
+    pub(super) fn command(&self, more: &[&str]) -> Command {
+        let target = if self.names_copy { self.copy() } else { self.place.clone() };
+        self.site.copy(self.way, self.peer, &[&self.flags[..], more].concat(), &self.source, &target)
+    }
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(&self, more: &[&str]) -> Result<Running, String> {
+        self.site.start(self.command(more))
+    }
+
+    /// Looks for files under their final names that are neither of the two versions.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(super) fn check_interrupted(&self) -> Result<(), String> {
+        self.tree.allows(&self.copy(), self.before.as_deref())
+    }
+
+    /// Runs the same command again, which must do all that is left.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(super) fn finish(&self) -> Result<(), String> {
+        let ended = self.start(&[])?.end()?;
+        self.check_complete(&ended).map_err(|text| format!("the same command again: {text}"))
+    }
+
+    /// The copy is complete: status 0, identical trees, nothing unfinished, no journal.
+    ///
+    /// # Errors
+    /// One of these is not so.
+    pub(super) fn check_complete(&self, ended: &Ended) -> Result<(), String> {
+        if ended.status != 0 {
+            return Err(format!(
+                "the same command again ended with status {}:\n{}",
+                ended.status, ended.said
+            ));
+        }
+        if self.overlapped.get() {
+            self.site.settle()?;
+            self.remove_late_parts()?;
+        }
+        self.tree.equals(&self.copy()).map_err(|text| format!("after status 0: {text}\n{}", ended.said))?;
+        self.site.settle()?;
+        // A session whose client was killed may have gone on until now.
+        self.tree.equals(&self.copy()).map_err(|text| format!("after all sessions have ended: {text}"))?;
+        let left = leftovers(&self.place);
+        if !left.is_empty() {
+            return Err(format!("unfinished files are left: {left:?}"));
+        }
+        match self.site.journals() {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("journals are left: {left:?}")),
+        }
+    }
+
+    /// The client has completed the copy, connecting again where it had to, or has given up and is run again.
+    ///
+    /// # Errors
+    /// Neither is so.
+    pub(super) fn complete_or_again(&self, ended: &Ended) -> Result<(), String> {
+        self.check_interrupted()?;
+        match ended.status {
+            0 => self.check_complete(ended),
+            255 => {
+                self.site.settle()?;
+                self.finish()
+            }
+            status => Err(format!("the client ended with status {status}:\n{}", ended.said)),
+        }
+    }
+
+    /// The next command begins while sessions of a killed client may still be at work. Requests that had
+    /// arrived are carried out: an OPEN among them makes a part file, perhaps behind the next command's back.
+    /// It stays, but it must be empty.
+    pub(super) fn overlap(&self) {
+        self.overlapped.set(true);
+    }
+
+    fn remove_late_parts(&self) -> Result<(), String> {
+        for part in leftovers(&self.place) {
+            let failed = |error: std::io::Error| format!("{}: {error}", part.display());
+            let size = fs::metadata(&part).map_err(failed)?.len();
+            if size > 0 {
+                return Err(format!("{} with {size} bytes is left", part.display()));
+            }
+            fs::remove_file(&part).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the place.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(super) fn clear(&self) -> Result<(), String> {
+        fs::remove_dir_all(&self.place).map_err(|error| format!("{}: {error}", self.place.display()))
+    }
+}

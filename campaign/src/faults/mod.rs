@@ -1,0 +1,283 @@
+//! Faults: copies during which a process is killed or stopped, a disk fills or fails, or the link breaks, and
+//! the same command again. Afterwards both trees must be identical, and no file may ever have its final name
+//! with wrong contents.
+//!
+//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure names the seed with which it happens again.
+
+mod case;
+mod disks;
+mod fuse;
+mod link;
+mod processes;
+mod routes;
+mod site;
+mod trees;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lh_testkit::Seeded;
+use rustix::io::Errno;
+
+use case::{Case, Trees};
+pub use disks::in_namespace;
+use processes::Victim;
+use site::{Peer, Site, Way};
+use trees::Shape;
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// So many rounds.
+    pub rounds: Option<u64>,
+    /// No further round begins after this. With neither, a short run: each fault once, and some kills.
+    pub duration: Option<Duration>,
+    /// The first round's seed.
+    pub seed: u64,
+    /// Only faults whose names hold this.
+    pub only: Option<String>,
+    /// The trees of a short run in a long one too.
+    pub small: bool,
+}
+
+/// What happens to a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    Kill(Victim),
+    NoSpace,
+    Quota,
+    WriteError,
+    ReadError,
+    ReadOnly,
+    VanishedMount,
+    Stop(Victim),
+    LinkDown,
+    Reset,
+    FlippedBits,
+}
+
+const KILL_CLIENT: Fault = Fault::Kill(Victim::Client);
+const KILL_SESSION: Fault = Fault::Kill(Victim::Session);
+const KILL_SERVER: Fault = Fault::Kill(Victim::Server);
+
+/// The faults of successive rounds, over and over.
+const CYCLE: [Fault; 24] = [
+    KILL_CLIENT,
+    Fault::NoSpace,
+    KILL_SERVER,
+    Fault::Quota,
+    KILL_SESSION,
+    Fault::WriteError,
+    KILL_CLIENT,
+    Fault::ReadError,
+    KILL_SERVER,
+    Fault::ReadOnly,
+    KILL_CLIENT,
+    Fault::VanishedMount,
+    KILL_SESSION,
+    Fault::Stop(Victim::Client),
+    KILL_CLIENT,
+    Fault::Stop(Victim::Server),
+    KILL_SERVER,
+    Fault::LinkDown,
+    KILL_CLIENT,
+    Fault::Reset,
+    KILL_SESSION,
+    Fault::FlippedBits,
+    KILL_CLIENT,
+    KILL_SERVER,
+];
+
+impl Fault {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kill(Victim::Client) => "kill -9 of the client",
+            Self::Kill(Victim::Session) => "kill -9 of one session process",
+            Self::Kill(Victim::Server) => "kill -9 of all of the server's processes",
+            Self::NoSpace => "ENOSPC",
+            Self::Quota => "EDQUOT",
+            Self::WriteError => "EIO when writing",
+            Self::ReadError => "EIO when reading",
+            Self::ReadOnly => "EROFS",
+            Self::VanishedMount => "vanished mount",
+            Self::Stop(Victim::Client) => "SIGSTOP of the client",
+            Self::Stop(_) => "SIGSTOP of the server",
+            Self::LinkDown => "link down",
+            Self::Reset => "RST",
+            Self::FlippedBits => "one bit in a million flipped",
+        }
+    }
+
+    const fn needs_mounts(self) -> bool {
+        matches!(
+            self,
+            Self::NoSpace
+                | Self::Quota
+                | Self::WriteError
+                | Self::ReadError
+                | Self::ReadOnly
+                | Self::VanishedMount
+        )
+    }
+}
+
+/// What a round did.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Tally {
+    /// Faults that hit a copy.
+    pub(crate) hits: u64,
+    /// The copy was complete before.
+    pub(crate) late: u64,
+}
+
+/// What rounds share.
+pub(crate) struct State {
+    /// How long copies take, by way, shape and peer.
+    times: BTreeMap<(Way, Shape, Peer), Duration>,
+    /// How long something is stopped or down, at most.
+    patience: Duration,
+}
+
+/// A copy takes about so long before any was measured.
+const FIRST_GUESS: Duration = Duration::from_millis(400);
+
+impl State {
+    /// A random moment of a copy like this one.
+    fn moment(&self, case: &Case<'_>, random: &mut Seeded) -> Duration {
+        let whole = self.times.get(&(case.way, case.shape, case.peer)).copied().unwrap_or(FIRST_GUESS);
+        whole.mul_f64(random.below(1000) as f64 / 1000.0)
+    }
+
+    /// A whole copy took so long.
+    fn took(&mut self, case: &Case<'_>, time: Duration) {
+        self.times.insert((case.way, case.shape, case.peer), time);
+    }
+
+    /// A copy was not complete at the last moment chosen: later ones may be chosen.
+    fn lasts_longer(&mut self, case: &Case<'_>) {
+        let time = self.times.entry((case.way, case.shape, case.peer)).or_insert(FIRST_GUESS);
+        *time = time.mul_f64(1.02);
+    }
+
+    /// How long something is stopped or down: seconds, and now and then as long as may be.
+    fn pause(&self, random: &mut Seeded) -> Duration {
+        let seconds = Duration::from_millis(500 + random.below(3000) as u64);
+        let longest = random.below(4) == 0;
+        if longest { self.patience.max(seconds) } else { seconds.min(self.patience) }
+    }
+}
+
+/// One line of the table.
+#[derive(Default)]
+struct Row {
+    rounds: u64,
+    ways: BTreeMap<Way, u64>,
+    tally: Tally,
+}
+
+/// Runs rounds until the plan is fulfilled.
+///
+/// # Errors
+/// The first violation: a tree that is not identical, a wrong file under its final name, a wrong exit status,
+/// a message that does not name what failed.
+pub fn campaign(plan: &Plan) -> Result<(), String> {
+    let long = plan.rounds.is_some() || plan.duration.is_some();
+    let patience = Duration::from_secs(if long { 120 } else { 2 });
+    let scale = if long && !plan.small { 3 } else { 1 };
+    let mounts = disks::can_mount();
+    if let Err(why) = &mounts {
+        println!("faults: SKIPPED everything that needs a file system of its own: {why}");
+    }
+    let site = Site::new()?;
+    if !site.has(Peer::Stock) {
+        println!("faults: SKIPPED OpenSSH's server: sshd is not installed");
+    }
+    let trees = Trees::new(&site, scale)?;
+    let mut state = State { times: BTreeMap::new(), patience };
+    let rounds = plan.rounds.unwrap_or(if plan.duration.is_some() { u64::MAX } else { CYCLE.len() as u64 });
+    let start = Instant::now();
+    let mut rows = BTreeMap::<Fault, Row>::new();
+    for round in 0..rounds {
+        if plan.duration.is_some_and(|duration| start.elapsed() >= duration) {
+            break;
+        }
+        let seed = plan.seed.wrapping_add(round);
+        let fault = CYCLE[(seed % CYCLE.len() as u64) as usize];
+        let wanted = plan.only.as_ref().is_none_or(|only| fault.name().contains(only.as_str()));
+        if !wanted || (fault.needs_mounts() && mounts.is_err()) {
+            continue;
+        }
+        let mut random = Seeded::new(mixed(seed));
+        let case = Case::random(&site, &trees, &mut random, matches!(fault, Fault::Kill(_)));
+        let began = Instant::now();
+        let tally = run(fault, case, &mut state, &mut random, &mut rows).map_err(|text| {
+            format!("{text}\nit may happen again with: cargo xtask faults --seed {seed} --rounds 1")
+        })?;
+        println!("faults: {seed}: {tally} in {:.1} s", began.elapsed().as_secs_f64());
+    }
+    print_table(&rows, start.elapsed());
+    Ok(())
+}
+
+/// A number that has nothing in common with those of near seeds (the end of splitmix64).
+const fn mixed(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+/// Runs one round, counts it, and returns its report.
+fn run(
+    fault: Fault,
+    mut case: Case<'_>,
+    state: &mut State,
+    random: &mut Seeded,
+    rows: &mut BTreeMap<Fault, Row>,
+) -> Result<String, String> {
+    let text = format!("{}, {}", fault.name(), case.text());
+    let outcome = match fault {
+        Fault::Kill(victim) => processes::kill(&case, victim, state, random),
+        Fault::Stop(victim) => processes::stop(&case, victim, state, random),
+        Fault::NoSpace => disks::no_space(&case, random),
+        Fault::Quota => disks::failing(&mut case, fuse::Failure::Writing(Errno::DQUOT, 0), random),
+        Fault::WriteError => disks::failing(&mut case, fuse::Failure::Writing(Errno::IO, 0), random),
+        Fault::ReadError => disks::failing(&mut case, fuse::Failure::Reading(Errno::IO, 0), random),
+        Fault::ReadOnly => disks::read_only(&mut case, random),
+        Fault::VanishedMount => disks::vanished(&case, state, random),
+        Fault::LinkDown => routes::down(&case, state, random),
+        Fault::Reset => routes::reset(&case, state, random),
+        Fault::FlippedBits => routes::flipped(&case, random),
+    };
+    let tally = outcome.map_err(|error| format!("{text}: {error}"))?;
+    let row = rows.entry(fault).or_default();
+    row.rounds += 1;
+    *row.ways.entry(case.way).or_default() += tally.hits;
+    row.tally.hits += tally.hits;
+    row.tally.late += tally.late;
+    Ok(format!("{text}: {} hits, {} too late", tally.hits, tally.late))
+}
+
+fn print_table(rows: &BTreeMap<Fault, Row>, took: Duration) {
+    println!(
+        "\n| fault | rounds | hits | up | down | relay | direct | too late |\n|---|---|---|---|---|---|---|---|"
+    );
+    let (mut kills, mut hits) = (0, 0);
+    for (fault, row) in rows {
+        let way = |way| row.ways.get(&way).copied().unwrap_or_default();
+        let [up, down, relay, direct] = Way::ALL.map(way);
+        let Tally { hits: here, late } = row.tally;
+        println!(
+            "| {} | {} | {here} | {up} | {down} | {relay} | {direct} | {late} |",
+            fault.name(),
+            row.rounds
+        );
+        hits += here;
+        kills += if matches!(fault, Fault::Kill(_)) { here } else { 0 };
+    }
+    println!(
+        "\nfaults: {hits} faults, {kills} of them kills, in {} s; every copy was completed by the same command, \
+         no file had wrong contents under its final name",
+        took.as_secs()
+    );
+}

@@ -1,0 +1,126 @@
+//! Processes that are killed or stopped in the middle of a copy.
+
+use lh_interop::process;
+use lh_testkit::Seeded;
+use rustix::process::Signal;
+
+use super::case::Case;
+use super::site::{Running, Way, signal};
+use super::{State, Tally};
+
+/// Who it happens to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Victim {
+    /// The client with all that it has started.
+    Client,
+    /// One of the processes that have a connection's files open.
+    Session,
+    /// All processes of the servers, but for the listeners.
+    Server,
+}
+
+impl Victim {
+    fn processes(self, case: &Case<'_>, running: &Running, random: &mut Seeded) -> Vec<u32> {
+        match self {
+            Self::Client => process::family(running.pid()),
+            Self::Session => {
+                let all = case.site.sessions();
+                if all.is_empty() { all } else { vec![all[random.below(all.len())]] }
+            }
+            Self::Server => case.site.serving(),
+        }
+    }
+}
+
+/// Kills processes, several times over one copy, then lets it end.
+pub(super) fn kill(
+    case: &Case<'_>,
+    victim: Victim,
+    state: &mut State,
+    random: &mut Seeded,
+) -> Result<Tally, String> {
+    case.prepare()?;
+    let mut tally = Tally::default();
+    let mut complete = false;
+    for attempt in 0..1 + random.below(6) {
+        // Now and then the client connects again by itself.
+        let retries = victim != Victim::Client && random.below(5) == 0;
+        let mut running = case.start(if retries { &[] } else { &["--retries", "0"] })?;
+        let moment = state.moment(case, random);
+        let ended_first = running.ends_within(moment);
+        let killed = if ended_first { Vec::new() } else { victim.processes(case, &running, random) };
+        signal(&killed, Signal::KILL);
+        let at = format!("kill {attempt} after {} ms", moment.as_millis());
+        let ended = running.end().map_err(|text| format!("{at}: {text}"))?;
+        let by_client = victim == Victim::Client && !ended_first;
+        if ended_first || (ended.status == 0 && !by_client) {
+            case.check_complete(&ended).map_err(|text| format!("{at}: {text}"))?;
+            if ended_first && attempt == 0 {
+                state.took(case, ended.took);
+            }
+            tally.late += u64::from(killed.is_empty());
+            tally.hits += u64::from(!killed.is_empty());
+            complete = true;
+            break;
+        }
+        state.lasts_longer(case);
+        tally.hits += u64::from(!killed.is_empty());
+        let right_status = match (victim, case.way) {
+            (Victim::Client, _) => true,
+            // What the remote program's exit status becomes.
+            (_, Way::Direct) => matches!(ended.status, 1 | 255),
+            // Only a connection that has been made is made again.
+            _ => ended.status == 255 && (!retries || !ended.said.contains("connecting again")),
+        };
+        if !right_status {
+            return Err(format!("{at}: the client ended with status {}:\n{}", ended.status, ended.said));
+        }
+        if killed.is_empty() {
+            return Err(format!("{at}: status {}, and nothing was killed:\n{}", ended.status, ended.said));
+        }
+        case.check_interrupted().map_err(|text| format!("{at}: {text}"))?;
+        // The next command may begin while sessions of this one still write.
+        if case.way == Way::Direct || random.below(2) == 0 {
+            case.site.settle()?;
+            case.check_interrupted().map_err(|text| format!("{at}, when all sessions had ended: {text}"))?;
+        } else {
+            case.overlap();
+        }
+        // Killed when there was nothing left to do but to exit.
+        if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
+            complete = true;
+            break;
+        }
+    }
+    if !complete {
+        case.finish()?;
+    }
+    case.site.settle()?;
+    case.clear()?;
+    Ok(tally)
+}
+
+/// Stops processes for a while.
+pub(super) fn stop(
+    case: &Case<'_>,
+    victim: Victim,
+    state: &mut State,
+    random: &mut Seeded,
+) -> Result<Tally, String> {
+    case.prepare()?;
+    let mut running = case.start(&[])?;
+    let mut tally = Tally::default();
+    if running.ends_within(state.moment(case, random)) {
+        tally.late += 1;
+    } else {
+        let stopped = victim.processes(case, &running, random);
+        signal(&stopped, Signal::STOP);
+        running.ends_within(state.pause(random));
+        case.check_interrupted()?;
+        signal(&stopped, Signal::CONT);
+        tally.hits += 1;
+    }
+    case.complete_or_again(&running.end()?)?;
+    case.clear()?;
+    Ok(tally)
+}

@@ -1,0 +1,319 @@
+//! The hosts of the campaign, all of them this machine: two servers of ours, OpenSSH's where it is installed,
+//! links to each, and the command lines of copies between them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Inetd, Lab, Lhsshd, find, me, our, process};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::link::Link;
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// From here to a server.
+    Up,
+    /// From a server to here.
+    Down,
+    /// From a server through here to another one (`-3`).
+    Relay,
+    /// From a server to another one, by the program `scp` of the first (`-R`), which is `lhscp`.
+    Direct,
+}
+
+impl Way {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Up, Self::Down, Self::Relay, Self::Direct];
+
+    /// As in the reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Relay => "relay",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// Whose server has the far end, or both ends of a relay but the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Peer {
+    /// `lhsshd`.
+    Ours,
+    /// OpenSSH's `sshd`.
+    Stock,
+}
+
+impl Peer {
+    /// As in the reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "lhsshd",
+            Self::Stock => "sshd",
+        }
+    }
+}
+
+/// Nothing takes longer, however busy the machine is.
+const STUCK: Duration = Duration::from_secs(240);
+
+/// How long sessions may take to notice that their clients are gone.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// The hosts.
+pub(super) struct Site {
+    /// Keys, trees and everything else.
+    pub(super) lab: Lab,
+    first: Lhsshd,
+    second: Lhsshd,
+    stock: Option<Inetd>,
+    links: BTreeMap<u16, Link>,
+}
+
+/// How a client ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Exit status; 128 and the signal's number where one ended it.
+    pub(super) status: i32,
+    /// Standard error.
+    pub(super) said: String,
+    /// How long it ran.
+    pub(super) took: Duration,
+}
+
+/// A client that runs.
+pub(super) struct Running {
+    child: Child,
+    start: Instant,
+    said: PathBuf,
+}
+
+impl Site {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    /// A port or a file cannot be had.
+    pub(super) fn new() -> Result<Self, String> {
+        let lab = Lab::new();
+        let failed = |error: std::io::Error| error.to_string();
+        let names = lab.path("names");
+        fs::create_dir_all(&names).map_err(failed)?;
+        let config = format!(
+            "SetEnv PATH={}:/usr/bin:/bin\nMaxStartups 500\nUsePAM no\nLogLevel INFO\n",
+            names.display()
+        );
+        let (first, second) = (Lhsshd::start(&lab, &config), Lhsshd::start(&lab, &config));
+        let stock = find("sshd").map(|sshd| Inetd::openssh(&lab, &sshd, "MaxStartups 500\n"));
+        let mut links = BTreeMap::new();
+        for port in [first.port, second.port].into_iter().chain(stock.as_ref().map(|stock| stock.port)) {
+            let link = Link::to(port).map_err(failed)?;
+            lab.know(link.port);
+            links.insert(port, link);
+        }
+        let site = Self { lab, first, second, stock, links };
+        site.write_direct_scp().map_err(failed)?;
+        Ok(site)
+    }
+
+    /// The first host's `scp` is `lhscp`, which finds the others by their names.
+    fn write_direct_scp(&self) -> std::io::Result<()> {
+        let mut text = String::new();
+        for (name, peer) in [("ours", Peer::Ours), ("stock", Peer::Stock)] {
+            if let Some(port) = self.target_port(peer) {
+                let port = self.links.get(&port).map_or(port, |link| link.port);
+                text.push_str(&format!(
+                    "Host {name}\n  HostName 127.0.0.1\n  Port {port}\n  User {}\n",
+                    me()
+                ));
+            }
+        }
+        text.push_str("Host *\n");
+        // `-F none` comes first, then `-o` before each.
+        for option in self.lab.client_options().iter().skip(2).filter(|word| *word != "-o") {
+            text.push_str(&format!("  {}\n", option.replacen('=', " ", 1)));
+        }
+        self.lab.write("remote.conf", &text);
+        let script = format!(
+            "#!/bin/sh\nHOME={} exec {} -F {} --retries 0 \"$@\"\n",
+            self.lab.arg("home"),
+            our("lhscp").display(),
+            self.lab.arg("remote.conf")
+        );
+        self.lab.write("names/scp", &script);
+        fs::set_permissions(self.lab.path("names/scp"), fs::Permissions::from_mode(0o755))
+    }
+
+    /// Whether this peer is installed.
+    pub(super) const fn has(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Ours => true,
+            Peer::Stock => self.stock.is_some(),
+        }
+    }
+
+    fn target_port(&self, peer: Peer) -> Option<u16> {
+        match peer {
+            Peer::Ours => Some(self.second.port),
+            Peer::Stock => self.stock.as_ref().map(|stock| stock.port),
+        }
+    }
+
+    /// The link to the server that has the far end, or the target of a copy between two.
+    pub(super) fn link(&self, peer: Peer) -> Option<&Link> {
+        self.links.get(&self.target_port(peer)?)
+    }
+
+    /// `lhscp` with flags, from a source to a target.
+    pub(super) fn copy(&self, way: Way, peer: Peer, flags: &[&str], source: &Path, target: &Path) -> Command {
+        let host = |port: Option<u16>, path: &Path| {
+            let port = port.and_then(|port| self.links.get(&port)).map_or(0, |link| link.port);
+            format!("scp://{}@127.0.0.1:{port}/{}", me(), path.display())
+        };
+        let (first, far) = (Some(self.first.port), self.target_port(peer));
+        let (here, there) = (source.display().to_string(), target.display().to_string());
+        let places = match way {
+            Way::Up => [here, host(far, target)],
+            Way::Down => [host(far, source), there],
+            Way::Relay => [host(first, source), host(far, target)],
+            Way::Direct => {
+                let name = if peer == Peer::Ours { "ours" } else { "stock" };
+                [host(first, source), format!("{name}:{there}")]
+            }
+        };
+        let mut command = Command::new(our("lhscp"));
+        command.args(self.lab.client_options()).args(["-r", "-q"]).args(flags);
+        if way == Way::Direct {
+            command.arg("-R");
+        }
+        command.args(places).current_dir(self.lab.dir()).env("HOME", self.lab.path("home"));
+        command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(&self, mut command: Command) -> Result<Running, String> {
+        let said = self.lab.path("stderr");
+        let failed = |error: std::io::Error| error.to_string();
+        let stderr = fs::File::create(&said).map_err(failed)?;
+        let child = command.stdout(Stdio::null()).stderr(stderr).spawn().map_err(failed)?;
+        Ok(Running { child, start: Instant::now(), said })
+    }
+
+    /// The processes of all servers that serve connections now.
+    pub(super) fn serving(&self) -> Vec<u32> {
+        let mut all = [process::below(self.first.pid()), process::below(self.second.pid())].concat();
+        let is_sshd = |pid: &u32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.starts_with("sshd")
+        };
+        // Those of OpenSSH's are children of this program, as the clients are.
+        all.extend(process::below(std::process::id()).into_iter().filter(is_sshd));
+        // The first host's program may outlive its session.
+        let config = self.lab.arg("remote.conf");
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.extend(processes.filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+            let line = fs::read(entry.path().join("cmdline")).ok()?;
+            line.split(|&byte| byte == 0).any(|word| word == config.as_bytes()).then_some(pid)
+        }));
+        all.retain(|&pid| is_alive(pid));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The processes that serve connections and have started no others: those that have the users' rights.
+    pub(super) fn sessions(&self) -> Vec<u32> {
+        let mut all = self.serving();
+        all.retain(|&pid| process::below(pid).is_empty());
+        all
+    }
+
+    /// Waits until no connection is served any more.
+    ///
+    /// # Errors
+    /// Some still are.
+    pub(super) fn settle(&self) -> Result<(), String> {
+        let end = Instant::now() + ENDING;
+        while !self.serving().is_empty() {
+            if Instant::now() > end {
+                return Err(format!("processes {:?} of servers outlive their clients", self.serving()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Files in the directory of journals.
+    pub(super) fn journals(&self) -> Vec<PathBuf> {
+        let entries =
+            fs::read_dir(self.lab.path("home/.local/state/longhaul")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+}
+
+/// Zombies have nothing left to do.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Sends a signal to each process that is still there.
+pub(super) fn signal(processes: &[u32], signal: Signal) {
+    for &pid in processes {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Running {
+    /// The client's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the client's end, but no longer than this. True when it has ended.
+    pub(super) fn ends_within(&mut self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        loop {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(1)));
+        }
+    }
+
+    /// Waits for the client's end.
+    ///
+    /// # Errors
+    /// It does not end; it is killed then.
+    pub(super) fn end(mut self) -> Result<Ended, String> {
+        use std::os::unix::process::ExitStatusExt as _;
+        let hangs = !self.ends_within(STUCK);
+        if hangs {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        let took = self.start.elapsed();
+        let said = String::from_utf8_lossy(&fs::read(&self.said).unwrap_or_default()).into_owned();
+        if hangs {
+            return Err(format!("the client hangs: it has not ended after {} s:\n{said}", STUCK.as_secs()));
+        }
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+        Ok(Ended { status, said, took })
+    }
+}

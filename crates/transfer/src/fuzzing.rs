@@ -1,0 +1,11 @@
+//! Readers of this crate that nothing outside of it needs, for the fuzz targets.
+
+/// Reads a journal, which whoever may write to the user's files may have changed.
+pub fn journal(bytes: &[u8]) {
+    crate::journal::fuzz(bytes);
+}
+
+/// Reads a line of the protocol of `scp -O`.
+pub fn copy_record(line: &[u8]) {
+    crate::rcp::fuzz_record(line);
+}
