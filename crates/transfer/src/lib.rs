@@ -20,6 +20,7 @@
 //! itself by two names must not destroy it.
 
 mod answers;
+mod changed;
 mod driver;
 mod end;
 mod engine;

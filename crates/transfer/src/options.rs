@@ -174,3 +174,13 @@ impl Default for Options {
         }
     }
 }
+
+impl Options {
+    /// What servers that can are to tell of files beyond version 3: bits of [`lh_sftp::keep`]. Times to the nanosecond are worth
+    /// their bytes where they are kept, or show whether a source changed while it was read.
+    pub(crate) fn attrs_wanted(&self) -> u32 {
+        use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
+        let exact_times = self.preserve || self.verify == Verify::Always;
+        (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
+    }
+}

@@ -12,6 +12,7 @@ use lh_sftp::batch::{
 };
 use lh_sftp::{extension, kept};
 
+use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed, shrank};
@@ -186,6 +187,16 @@ impl Engine {
         };
         match put {
             Ok(n) => {
+                // One that is being written to goes the way on which it can be told what changed.
+                if let Ok(Done::Info(now)) = local::perform(Op::Fstat(source))
+                    && Changed::between(&file.item.info, &now, n as u64, Precision::Exact).is_some()
+                {
+                    message.truncate(before);
+                    file.item.info = now;
+                    file.to_eof = now.size.unwrap_or(0) == 0;
+                    self.expect_size(key, now.size.unwrap_or(0));
+                    return false;
+                }
                 file.size = n as u64;
                 self.join_batch(key);
             }
@@ -300,9 +311,8 @@ impl Engine {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
         self.flow.bytes -= batch.bytes;
         self.flow.requests -= 1;
-        for mut small in batch.files {
-            small.item.alone = true;
-            self.begin_ordinary_file(small.id, small.item);
+        for small in batch.files {
+            self.begin_alone(small);
         }
     }
 
@@ -332,6 +342,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A file of a batch goes the ordinary way after all.
+    fn begin_alone(&mut self, mut small: Small) {
+        small.item.alone = true;
+        // It is counted again when it is opened.
+        self.bytes_found = self.bytes_found.saturating_sub(small.size);
+        self.begin_ordinary_file(small.id, small.item);
     }
 
     fn files_put(&mut self, batch: Batch, failures: Vec<(usize, PutStep, Fault)>) {
@@ -383,22 +401,26 @@ impl Engine {
             }
         };
         let len = got.data.len() as u64;
-        if small.size == 0 && !got.whole {
-            // Longer than anybody could know.
-            self.begin_ordinary_file(small.id, small.item);
+        if !got.whole {
+            // Longer than it was when it was listed, or written to while it was read: what changes on the other way is told.
+            if small.size > 0 {
+                small.item.info = got.info;
+            }
+            self.begin_alone(small);
             return None;
         }
         if self.options.keep.xattr_kinds() != 0 && got.xattrs.is_none() {
             // More than fits here.
-            small.item.alone = true;
-            self.begin_ordinary_file(small.id, small.item);
+            self.begin_alone(small);
             return None;
         }
-        if small.size > 0 && len < small.size {
+        // One that is shorter than it was when it was listed is whole all the same.
+        if small.size > 0 && len < small.size && got.info.size != Some(len) {
             let fault = shrank(len, small.size);
             self.small_failed(small, Deed::ReadSource, &fault);
             return None;
         }
+        self.bytes_found = self.bytes_found.saturating_sub(small.size) + len;
         small.item.info = got.info;
         small.size = len;
         Some((small, got))

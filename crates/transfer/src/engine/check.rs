@@ -315,7 +315,6 @@ impl Engine {
         match theirs {
             Some(theirs) if theirs == ours => {
                 file.place.compared = true;
-                self.summary.verified += 1;
             }
             Some(_) => self.found_wrong(key),
             None => {
@@ -332,6 +331,11 @@ impl Engine {
     pub(super) fn found_wrong(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.corrupt = true;
+        if file.item.again && file.source_after.changed().is_some() {
+            let fault =
+                Fault::other("the source does not stay as it is while it is copied; nothing was verified");
+            return self.file_failed(key, Deed::VerifyTarget, &fault);
+        }
         if file.item.again {
             let why = match file.place.growing() {
                 Some(_) => "what was written is not what was sent, twice; nothing was put in its place",

@@ -248,6 +248,7 @@ impl Engine {
                 file.all_requested = true;
                 file.in_sending = false;
                 self.sending.remove(at);
+                self.look_at_source_early(key);
                 self.move_on(key);
                 continue;
             }
@@ -302,6 +303,7 @@ impl Engine {
     pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
         file.again.push((offset, len));
+        file.source_after.read_more();
         if !std::mem::replace(&mut file.in_sending, true) {
             self.sending.push_front(key);
         }

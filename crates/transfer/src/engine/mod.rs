@@ -20,6 +20,7 @@
 //! | [`connections`] | when a further connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
+//! | [`source_after`] | whether a source changed while it was read |
 //! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
@@ -43,6 +44,7 @@ mod progress;
 mod proof;
 mod same_handle;
 mod short;
+mod source_after;
 mod write;
 
 use std::collections::{HashSet, VecDeque};

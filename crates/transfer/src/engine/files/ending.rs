@@ -23,7 +23,9 @@ impl Engine {
     /// Sets what is to be set on the target and closes both ends.
     pub(in crate::engine) fn close_file(&mut self, key: Key) {
         let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
-        if self.files.get(key).is_some_and(good) && self.keep_extras(Whose::File(key)) {
+        if self.files.get(key).is_some_and(good)
+            && (self.look_at_source(key) || self.keep_extras(Whose::File(key)))
+        {
             return;
         }
         self.end_sum(key);
@@ -111,7 +113,10 @@ impl Engine {
         let Some(file) = self.files.get(key) else { return };
         let leads = file.leads.then(|| (file.item.clone(), file.failed));
         let flaw = file.flaw.clone().filter(|_| !file.failed);
+        let changed = file.source_after.changed().filter(|_| !file.failed);
+        let source = file.item.source.clone();
         if !file.failed {
+            self.summary.verified += u64::from(file.place.compared && changed.is_none());
             self.summary.files += 1;
             self.summary.kept += file.kept;
             self.events.push_back(Event::FileDone {
@@ -124,6 +129,9 @@ impl Engine {
         }
         if let Some(flaw) = flaw {
             self.fail(flaw);
+        }
+        if let Some(changed) = changed {
+            self.tell_changed(&source, changed);
         }
         self.forget_file(key);
         if let Some((item, failed)) = leads {

@@ -17,7 +17,7 @@ use super::{Engine, OPEN_AHEAD, Side, Token};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
-const CLOSE_BEHIND: u64 = 256 * 1024;
+pub(super) const CLOSE_BEHIND: u64 = 256 * 1024;
 
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
@@ -45,7 +45,7 @@ impl Engine {
     pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
         // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
-        if self.options.dry_run && info.kind == Kind::File {
+        if self.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
             self.events.push_back(Event::Planned { source, target, size });
             self.summary.files += 1;
@@ -56,7 +56,7 @@ impl Engine {
         file.outstanding = 1;
         let key = self.files.insert(file);
         match info.kind {
-            Kind::File => {
+            Kind::File if !self.options.dry_run => {
                 self.expect_size(key, info.size.unwrap_or(0));
                 self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
@@ -114,6 +114,7 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
+                    FileStep::SourceAfter => self.source_looked_at(key, &outcome),
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
@@ -189,7 +190,7 @@ impl Engine {
         }
     }
 
-    fn expect_size(&mut self, key: Key, size: u64) {
+    pub(super) fn expect_size(&mut self, key: Key, size: u64) {
         if let Some(file) = self.files.get_mut(key) {
             // Bounded, so that no server can make the sum overflow.
             let ahead = size.min(OPEN_AHEAD);
