@@ -27,6 +27,8 @@ pub enum Lie {
     OutOfOrder,
     /// Of requests that come together those beyond 1024 get no answer.
     DropsRequests,
+    /// The same beyond 12.
+    DropsMany,
     /// OPEN for writing only cuts; for reading and writing it never does, and sizes are not set.
     CutsWriteOnly,
     /// Sizes of paths are what they were when they were first asked for.
@@ -65,12 +67,13 @@ pub enum Lie {
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
         Self::OutOfOrder,
         Self::DropsRequests,
+        Self::DropsMany,
         Self::CutsWriteOnly,
         Self::StaleSizes,
         Self::FoldsCase,
@@ -121,6 +124,9 @@ const EXTENDED: u8 = 200;
 /// Requests at most that are worked on together.
 const TOGETHER: usize = 1024;
 
+/// The same for [`Lie::DropsMany`].
+const FEW_TOGETHER: usize = 12;
+
 /// Serves standard input and output until the client is gone.
 ///
 /// # Panics
@@ -134,7 +140,9 @@ pub fn serve(words: impl Iterator<Item = String>) {
     while let Some(batch) = next_batch(&requests) {
         let mut replies = Vec::new();
         for (at, request) in batch.iter().enumerate() {
-            if at < TOGETHER || !server.lies(Lie::DropsRequests) {
+            let dropped = (server.lies(Lie::DropsRequests) && at >= TOGETHER)
+                || (server.lies(Lie::DropsMany) && at >= FEW_TOGETHER);
+            if !dropped {
                 replies.push(server.answer(request));
             }
         }

@@ -36,6 +36,7 @@ pub mod rcp;
 mod remote;
 mod remote_stderr;
 mod select;
+mod silence;
 mod table;
 mod wording;
 

@@ -62,17 +62,21 @@ impl Engine {
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
         if let Some(fixed) = self.options.max_requests {
-            return fixed.max(1);
+            return fixed.max(1).min(self.flow.most_requests);
         }
         let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
         let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
-        first.saturating_add(self.flow.more_requests).min(MAX_REQUESTS * self.channels_up())
+        first
+            .saturating_add(self.flow.more_requests)
+            .min(MAX_REQUESTS * self.channels_up())
+            .min(self.flow.most_requests)
     }
 
     /// Files that may be open at a time: most of what each end can hold, as directories and others want some too.
     pub(super) fn max_open(&self) -> usize {
         let servers = self.remotes().map(handles_of).min().unwrap_or(usize::MAX);
-        (servers.min(self.flow.handles) / 4 * 3).clamp(1, self.options.max_open_files.max(1))
+        let most = self.options.max_open_files.min(self.flow.most_requests);
+        (servers.min(self.flow.handles) / 4 * 3).clamp(1, most.max(1))
     }
 
     /// Directories that may be open on the source at a time.

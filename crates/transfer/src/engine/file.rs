@@ -145,6 +145,9 @@ pub(super) struct File {
     pub(super) write_only: bool,
     /// Reading it back.
     pub(super) proof: Proof,
+    /// How often parts of it were asked for again because the server had dropped them, and the last time that counts.
+    pub(super) tries: u8,
+    pub(super) tried_in: u32,
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
@@ -207,6 +210,8 @@ impl File {
             flaw: None,
             write_only: false,
             proof: Proof::default(),
+            tries: 0,
+            tried_in: 0,
             ahead: 0,
             started: now,
             plain: Plain::default(),

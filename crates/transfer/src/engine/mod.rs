@@ -22,6 +22,7 @@
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`source_after`] | whether a source changed while it was read |
 //! | [`short`] | how much to have in flight where the path is short |
+//! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -45,6 +46,7 @@ mod proof;
 mod same_handle;
 mod short;
 mod source_after;
+mod unanswered;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
@@ -120,6 +122,8 @@ pub(crate) enum Token {
     Us(place::OwnerStep),
     /// Something of ours was to be removed.
     Removed(Key),
+    /// Whether the server answers at all on this channel.
+    Probe(Side, usize),
     /// The answer does not matter.
     Nothing,
 }
@@ -215,6 +219,11 @@ struct Flow {
     gauge: gauge::Gauge,
     limiter: Option<Limiter>,
     wait_until: Option<Instant>,
+    /// Requests that a server was found to bear, and how often it has dropped some.
+    most_requests: usize,
+    drops: u32,
+    /// When to look whether servers answer.
+    look_at: Option<Instant>,
 }
 
 impl Engine {
@@ -232,6 +241,9 @@ impl Engine {
             gauge: gauge::Gauge::default(),
             limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
             wait_until: None,
+            most_requests: usize::MAX,
+            drops: 0,
+            look_at: None,
         };
         Self {
             source: remote(plan.direction != Direction::Upload),
@@ -336,7 +348,7 @@ impl Engine {
         if remote.lost() {
             return;
         }
-        remote.input(data);
+        remote.input(data, now);
         loop {
             let Some(remote) = self.remote(side) else { return };
             match remote.poll() {
@@ -387,6 +399,10 @@ impl Engine {
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.end_wait(now);
         self.work(side, out, now);
+        self.flow.look_at = self.look_for_answers(now);
+        if let Some(remote) = self.remote(side) {
+            remote.flush(out);
+        }
         self.begin_wait(out.budget() == 0, now);
         self.keep_journal();
     }
@@ -433,9 +449,9 @@ impl Engine {
             }
     }
 
-    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit.
+    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit, or a server that does not answer.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.flow.wait_until
+        [self.flow.wait_until, self.flow.look_at].into_iter().flatten().min()
     }
 
     /// What has happened since the last call; call until `None`.
@@ -507,6 +523,7 @@ impl Engine {
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
                 Token::Removed(key) => self.part_removed(key, &outcome),
+                Token::Probe(side, lane) => self.probe_answered(side, lane),
                 Token::Nothing => {}
             }
         }

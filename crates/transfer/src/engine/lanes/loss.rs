@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// What will not be answered there can be done on another channel. True when that is settled.
-    fn taken_over(&mut self, token: &Token) -> bool {
+    pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
         match *token {
             Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
                 let Some(file) = self.files.get_mut(key) else { return true };

@@ -101,6 +101,11 @@ impl Lanes {
         self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
     }
 
+    /// How many there are, those that are gone included.
+    pub(super) const fn count(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn clear_unfinished(&mut self) {
         for lane in &mut self.all {
             lane.unfinished = None;
@@ -182,6 +187,11 @@ impl Engine {
             Direction::Download => self.lanes.remote(&mut self.source, lane),
             Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.target, lane),
         }
+    }
+
+    /// The remote end of channel `lane` of the end `side`.
+    pub(super) fn remote_of(&mut self, side: Side, lane: usize) -> Option<&mut Remote> {
+        if lane == 0 { self.remote(side) } else { self.lane(lane) }
     }
 
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
@@ -288,7 +298,7 @@ impl Engine {
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
-        remote.input(data);
+        remote.input(data, now);
         loop {
             match self.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
@@ -315,6 +325,10 @@ impl Engine {
             }
         }
         self.look_at_window(lane, out);
+        self.flow.look_at = self.look_for_answers(now);
+        if let Some(remote) = self.lane(lane) {
+            remote.flush(out);
+        }
     }
 
     /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
