@@ -14,6 +14,7 @@ use lh_sftp::{extension, kept};
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::flow::FIRST_REQUESTS;
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed, shrank};
 use crate::{Direction, Event, Verify, local};
@@ -119,8 +120,8 @@ impl Engine {
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
-            || (self.flow.bytes + self.batches.bytes < self.flow.depth.min(self.worth_in_flight())
-                && self.batches.under_way.len() < super::FIRST_REQUESTS
+            || (self.flow.has_room_for_batch(self.batches.bytes, self.worth_in_flight())
+                && self.batches.under_way.len() < FIRST_REQUESTS
                 && self.idlest_queue() <= QUEUE_LIMIT)
     }
 
@@ -208,8 +209,8 @@ impl Engine {
 
     /// The file is in the message: nothing of it needs to be open any more.
     fn join_batch(&mut self, key: Key) {
-        let Some(file) = self.files.remove(key) else { return };
-        self.flow.ahead -= file.ahead;
+        let Some(mut file) = self.files.remove(key) else { return };
+        self.flow.expect(&mut file.ahead, 0);
         self.add_to_batch(Small { id: file.id, item: file.item, size: file.size });
     }
 
@@ -264,8 +265,7 @@ impl Engine {
         self.batches.asked = 0;
         self.batches.sent = true;
         let count = files.len() as u32;
-        self.flow.bytes += bytes;
-        self.flow.requests += 1;
+        self.flow.request(bytes);
         let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
         let message = std::mem::take(&mut self.batches.message);
         let keep = self.options.keep;
@@ -309,8 +309,7 @@ impl Engine {
     /// The channel that a batch was sent on is gone: its files go the ordinary way.
     pub(super) fn batch_lost(&mut self, key: Key) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.flow.bytes -= batch.bytes;
-        self.flow.requests -= 1;
+        self.flow.answered(batch.bytes);
         for small in batch.files {
             self.begin_alone(small);
         }
@@ -318,16 +317,15 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.note_answer(batch.started);
-        self.flow.bytes -= batch.bytes;
-        self.flow.requests -= 1;
+        self.flow.batch_took(self.now.saturating_duration_since(batch.started));
+        self.flow.answered(batch.bytes);
         match outcome {
             Ok(Done::Put(failures)) => {
-                self.flow.grow(batch.bytes, &self.options);
+                self.flow.grow(batch.bytes);
                 self.files_put(batch, failures);
             }
             Ok(Done::Got(got)) if got.len() == batch.files.len() => {
-                self.flow.grow(batch.bytes, &self.options);
+                self.flow.grow(batch.bytes);
                 self.files_got(batch, got);
             }
             outcome => {

@@ -136,7 +136,7 @@ impl Engine {
                 return;
             };
             let most = if check.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };
-            let most = most.min(self.flow.most_requests);
+            let most = most.min(self.flow.most_requests());
             if check.asked.len() >= most {
                 return;
             }

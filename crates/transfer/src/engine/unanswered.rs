@@ -1,4 +1,4 @@
-//! What becomes of requests that a server has dropped ([`crate::silence`]).
+//! What becomes of requests that a server has dropped ([`crate::flow`]).
 //!
 //! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have been done, and fails
 //! with a message that names its file.
@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use crate::end::{Fault, Op};
-use crate::silence::Next;
+use crate::flow::Next;
 use crate::{Direction, Event};
 
 use super::check::CheckStep;
@@ -15,9 +15,6 @@ use super::{Engine, Side, Token};
 
 /// How often parts of one file are asked for again.
 const MOST_TRIES: u8 = 4;
-
-/// Requests in flight at most, after each time that some were dropped. Every client has had 64 of them in flight for decades.
-const FEWER: [usize; 3] = [64, 8, 1];
 
 impl Engine {
     /// Looks whether the servers answer; when to look again.
@@ -57,9 +54,7 @@ impl Engine {
         }
         let seconds = self.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
-        let most = FEWER[(self.flow.drops as usize).min(FEWER.len() - 1)];
-        self.flow.drops = self.flow.drops.saturating_add(1);
-        self.flow.most_requests = self.flow.most_requests.min(most);
+        let most = self.flow.dropped();
         self.events.push_back(Event::Told { text: format!("{text}: going on with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
@@ -85,8 +80,8 @@ impl Engine {
             return false;
         }
         // A round that lost several parts of a file counts once.
-        if file.tried_in != self.flow.drops {
-            file.tried_in = self.flow.drops;
+        if file.tried_in != self.flow.drops() {
+            file.tried_in = self.flow.drops();
             file.tries += 1;
         }
         if file.tries > MOST_TRIES {

@@ -32,8 +32,8 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
-        self.flow.ahead -= std::mem::take(&mut file.ahead);
-        self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
+        self.flow.expect(&mut file.ahead, 0);
+        self.flow.let_go(file.held.values().flatten().map(|piece| piece.len() as u64).sum());
         file.held.clear();
         let (source, target) = (file.source.take(), file.target.take());
         let failed = file.failed;
@@ -140,8 +140,8 @@ impl Engine {
     }
 
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(file) = self.files.remove(key) {
-            self.flow.ahead -= file.ahead;
+        if let Some(mut file) = self.files.remove(key) {
+            self.flow.expect(&mut file.ahead, 0);
             for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
                 if let Some(handle) = handle {
                     self.start(side, Op::Close(handle), Token::Nothing);

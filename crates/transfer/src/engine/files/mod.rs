@@ -13,7 +13,7 @@ use super::file::{File, FileStep, Phase};
 use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
 use super::proof::Stage;
-use super::{Engine, OPEN_AHEAD, Side, Token};
+use super::{Engine, Side, Token};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
@@ -72,15 +72,13 @@ impl Engine {
         match step {
             FileStep::Read { offset, len } => {
                 file.reads -= 1;
-                self.flow.bytes -= u64::from(len);
-                self.flow.requests -= 1;
+                self.flow.answered(len.into());
                 self.read_answer(key, offset, len, outcome);
             }
             FileStep::Write { offset, len } => {
                 file.writes -= 1;
                 if self.plan.direction == Direction::Upload {
-                    self.flow.bytes -= u64::from(len);
-                    self.flow.requests -= 1;
+                    self.flow.answered(len.into());
                 }
                 self.write_answer(key, offset, len, outcome);
             }
@@ -192,10 +190,7 @@ impl Engine {
 
     pub(super) fn expect_size(&mut self, key: Key, size: u64) {
         if let Some(file) = self.files.get_mut(key) {
-            // Bounded, so that no server can make the sum overflow.
-            let ahead = size.min(OPEN_AHEAD);
-            self.flow.ahead = self.flow.ahead - file.ahead + ahead;
-            file.ahead = ahead;
+            self.flow.expect(&mut file.ahead, size);
             file.size = size;
         }
     }
@@ -350,7 +345,7 @@ impl Engine {
     fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
         match outcome {
             Ok(_) => {
-                self.flow.grow(u64::from(len), &self.options);
+                self.flow.grow(len.into());
                 self.summary.bytes += u64::from(len);
                 if let Some(file) = self.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));

@@ -53,8 +53,7 @@ impl Engine {
                     &mut file.writes
                 };
                 *requests -= 1;
-                self.flow.bytes -= u64::from(len);
-                self.flow.requests -= 1;
+                self.flow.answered(len.into());
                 self.ask_again(key, offset, len);
                 self.move_on(key);
                 true
