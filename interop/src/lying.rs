@@ -28,6 +28,8 @@ pub enum Lie {
     OutOfOrder,
     /// Of requests that arrive together, those beyond 1024 get no reply.
     DropsRequests,
+    /// Of requests that arrive together, those beyond 12 get no reply.
+    DropsMany,
     /// OPEN truncates if and only if it is for writing only; SETSTAT ignores sizes.
     CutsWriteOnly,
     /// STAT of a path always returns the size of the first STAT.
@@ -67,12 +69,13 @@ pub enum Lie {
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
         Self::OutOfOrder,
         Self::DropsRequests,
+        Self::DropsMany,
         Self::CutsWriteOnly,
         Self::StaleSizes,
         Self::FoldsCase,
@@ -123,6 +126,9 @@ const EXTENDED: u8 = 200;
 /// Largest number of requests handled as one batch.
 const TOGETHER: usize = 1024;
 
+/// Largest number of requests handled as one batch with [`Lie::DropsMany`].
+const FEW_TOGETHER: usize = 12;
+
 /// Serves one session on standard input and output until the client closes it.
 ///
 /// # Panics
@@ -136,7 +142,9 @@ pub fn serve(words: impl Iterator<Item = String>) {
     while let Some(batch) = next_batch(&requests) {
         let mut replies = Vec::new();
         for (at, request) in batch.iter().enumerate() {
-            if at < TOGETHER || !server.lies(Lie::DropsRequests) {
+            let dropped = (server.lies(Lie::DropsRequests) && at >= TOGETHER)
+                || (server.lies(Lie::DropsMany) && at >= FEW_TOGETHER);
+            if !dropped {
                 replies.push(server.answer(request));
             }
         }

@@ -32,6 +32,8 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::OutOfOrder | Lie::DropsRequests | Lie::CutsWriteOnly | Lie::ShortReads => (Right, Right),
         // Only an upload sends requests larger than the server handles.
         Lie::LimitsNotKept => (RightOrTold, Right),
+        // What is neither read nor written at an offset is not asked for again.
+        Lie::DropsMany => (RightOrTold, RightOrTold),
         Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
         Lie::NoSetstat => (DataRight, Right),
         Lie::OddTimes => (Right, Right),
@@ -179,6 +181,33 @@ fn handles_that_are_given_twice_do_no_harm() {
 #[test]
 fn odd_but_honest_servers_get_and_give_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes]);
+}
+
+/// Covers: lhscp -X
+#[test]
+fn dropped_requests_are_asked_for_again_fewer_at_a_time() {
+    let lab = Lab::new();
+    make_sources(&lab);
+    let server = liar(&lab, &[Lie::DropsMany]);
+    for flags in [&[][..], &["--verify"]] {
+        for upload in [true, false] {
+            for tree in ["big", "small"] {
+                let case = Case { lab: &lab, lie: Lie::DropsMany, upload, tree, flags };
+                case.check(|from, to| {
+                    let tuned = ["-r", "-v", "-X", "answer-timeout=1", "-D", &server];
+                    let ran = lab.run(&our("lhscp"), &[&tuned[..], flags, &[from, to]].concat());
+                    assert!(ran.code == 0 || tree == "small", "{upload} {flags:?}: {}", ran.err);
+                    assert!(ran.code == 0 || ran.err.contains("did not answer in 1 s"), "{}", ran.err);
+                    assert!(
+                        ran.err.contains("the server has not answered"),
+                        "nothing was dropped: {}",
+                        ran.err
+                    );
+                    ran
+                });
+            }
+        }
+    }
 }
 
 #[test]

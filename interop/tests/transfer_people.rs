@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our, peers};
 use lh_testkit::leftovers;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
@@ -74,6 +74,34 @@ fn a_dry_run_names_what_would_be_copied_and_copies_nothing() {
     assert!(lines[0].starts_with("tree/build/out -> ") && lines[0].contains("/there/build/out"), "{lines:?}");
     assert!(!lab.path("there").exists());
     assert!(!lab.path("home/.local/state/longhaul").exists(), "a plan needs no journal");
+}
+
+/// Covers: lhscp --dry-run; lhscp --json
+#[test]
+fn a_dry_run_tells_sizes_both_ways_whatever_the_server() {
+    let lab = Lab::new();
+    let ours = Lhsshd::start(&lab, "");
+    let theirs = peers("a_dry_run_tells_sizes_both_ways_whatever_the_server", ["sshd"])
+        .map(|[sshd]| Inetd::openssh(&lab, &sshd, ""));
+    tree(&lab);
+    for port in [Some(ours.port), theirs.as_ref().map(|server| server.port)].into_iter().flatten() {
+        let at = |name: &str| format!("127.0.0.1:{}", lab.arg(name));
+        for (from, to) in [(lab.arg("tree"), at("there")), (at("tree"), lab.arg("there"))] {
+            let ran = scp(&lab, port, &["-r", "--dry-run", &from, &to]).ok("dry run");
+            let sizes = ran.text().lines().filter(|line| line.ends_with(" bytes)")).count();
+            assert_eq!(sizes, 5, "{}", ran.text());
+            let ran = scp(&lab, port, &["-r", "--dry-run", "--json", &from, &to]).ok("dry run");
+            let events = ran.text();
+            let events = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            let planned: Vec<_> = events.filter(|event| event["event"] == "planned").collect();
+            assert_eq!(planned.len(), 5, "{}", ran.text());
+            for event in planned {
+                let size = fs::metadata(event["source"].as_str().unwrap()).unwrap().len();
+                assert_eq!(event["size"].as_u64(), Some(size), "{event}");
+            }
+        }
+    }
+    assert!(!lab.path("there").exists());
 }
 
 /// Covers: lhscp --json; lhscp -v

@@ -1,6 +1,7 @@
 //! From flags to places, options of the copy, and requests for a configuration.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use lh_cli::copying::{Connecting, channels};
 use lh_cli::flags::{Parsed, SCP, Stop};
@@ -247,7 +248,7 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
     words
 }
 
-/// `-X nrequests=N` and `-X buffer=BYTES`.
+/// `-X nrequests=N`, `-X buffer=BYTES` and `-X answer-timeout=SECONDS`.
 fn tune(options: &mut Options, text: &str) -> Result<(), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("Invalid sftp option \"{text}\""))?;
     let number = |most: u64| {
@@ -256,6 +257,7 @@ fn tune(options: &mut Options, text: &str) -> Result<(), String> {
     };
     match name {
         "nrequests" => options.max_requests = Some(number(8 * 1024)? as usize),
+        "answer-timeout" => options.answer_timeout = Duration::from_secs(number(86_400)?),
         "buffer" => options.request_bytes = Some(number(256 * 1024)? as u32),
         _ => return Err(format!("Invalid sftp option \"{text}\"")),
     }

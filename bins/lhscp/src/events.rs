@@ -87,6 +87,9 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
             .number("size", *size)
             .number("kept", *kept)
             .real("seconds", now.saturating_duration_since(*started).as_secs_f64()),
+        Event::Changed { source, text } => {
+            Object::new("changed").text("source", source).text("message", text.as_bytes())
+        }
         Event::Failed { text } => Object::new("failed").text("message", text.as_bytes()),
         Event::Skipped { text } => Object::new("skipped").text("message", text.as_bytes()),
         Event::Told { text } => Object::new("told").text("message", text.as_bytes()),
@@ -176,6 +179,7 @@ mod tests {
         let text = "m".to_owned();
         let happened = [
             Event::Resumed { source: source.clone(), kept: 1, size: 2 },
+            Event::Changed { source: source.clone(), text: text.clone() },
             Event::Planned { source, target, size: Some(3) },
             Event::FileDone { id: 1, name, size: 2, kept: 0, started: now },
             Event::Failed { text: text.clone() },

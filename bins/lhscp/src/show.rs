@@ -85,7 +85,7 @@ impl Report for Show {
             if let Some(line) = events::line_for(&event, now) {
                 print(&line);
             }
-            if let Event::Failed { text } = &event {
+            if let Event::Failed { text } | Event::Changed { text, .. } = &event {
                 say(text);
             }
             return;
@@ -109,7 +109,7 @@ impl Report for Show {
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
             Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } | Event::Told { .. } => {}
-            Event::Failed { text } | Event::Skipped { text } => {
+            Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);
             }

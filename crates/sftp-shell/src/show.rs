@@ -61,7 +61,7 @@ impl Report for Show {
             Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
-            Event::Failed { text } | Event::Skipped { text } => {
+            Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);
             }

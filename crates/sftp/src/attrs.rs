@@ -177,7 +177,7 @@ impl Attrs {
     /// What a client is told that has asked for `wanted` (bits of [`keep`]): a pair goes only where it says something.
     #[must_use]
     pub fn told(&self, wanted: u32) -> Self {
-        let links = self.inode.is_some_and(|inode| inode.links > 1) && !self.is_dir();
+        let links = self.inode.is_some_and(|inode| inode.links != 1) && !self.is_dir();
         let holes = self.is_file() && self.storage < self.size;
         Self {
             full_times: self.full_times.filter(|_| wanted & keep::WANT_TIMES != 0),

@@ -59,6 +59,14 @@ pub enum Event {
         /// One line.
         text: String,
     },
+    /// A file was written to while it was copied: the copy holds what was read. Not where a verified copy was asked for: there it is
+    /// an [`Event::Failed`].
+    Changed {
+        /// Its path on the source.
+        source: Vec<u8>,
+        /// As [`Event::Failed::text`].
+        text: String,
+    },
     /// Something was left out on purpose (a socket in a tree). No failure.
     Skipped {
         /// As [`Event::Failed::text`].

@@ -20,16 +20,17 @@
 //! itself by two names must not destroy it.
 
 mod answers;
+mod changed;
 mod driver;
 mod end;
 mod engine;
 mod event;
+mod flow;
 mod further;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handles;
 pub mod journal;
-mod limiter;
 mod local;
 mod names;
 mod options;

@@ -1,5 +1,7 @@
 //! What to copy and how.
 
+use std::time::Duration;
+
 use lh_sftp::ReadBack;
 
 use crate::Selection;
@@ -137,6 +139,8 @@ pub struct Options {
     /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
     /// compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
+    /// When no answer has come for so long, requests are taken for dropped once the server answers a later one.
+    pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,
     /// What of a tree is copied. With a shard the target is always a folder to put things into.
@@ -167,10 +171,21 @@ impl Default for Options {
             atomic: false,
             journal: None,
             adopt_partial: false,
+            answer_timeout: Duration::from_secs(60),
             verify: Verify::Off,
             select: Selection::default(),
             dry_run: false,
             announce: false,
         }
+    }
+}
+
+impl Options {
+    /// What servers that can are to tell of files beyond version 3: bits of [`lh_sftp::keep`]. Times to the nanosecond are worth
+    /// their bytes where they are kept, or show whether a source changed while it was read.
+    pub(crate) fn attrs_wanted(&self) -> u32 {
+        use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
+        let exact_times = self.preserve || self.verify == Verify::Always;
+        (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
     }
 }

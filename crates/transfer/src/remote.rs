@@ -1,6 +1,7 @@
 //! A remote end: operations become SFTP requests, replies find their tokens.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::keep;
@@ -13,6 +14,7 @@ use lh_sftp::{
 use crate::answers::{Shape, outcome};
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, FaultKind, Handle, Op, Outcome};
 use crate::engine::Token;
+use crate::flow::{Next, Silence};
 use crate::handles::{Handles, Holder};
 
 /// Whose answer is awaited, and what it is made of.
@@ -83,6 +85,9 @@ pub(crate) struct Remote {
     /// The id of the last request that was answered, and whether all have been in the order of their requests.
     last_answered: Option<u32>,
     in_order: bool,
+    silence: Silence,
+    /// Requests that were taken for dropped: their answers may still come.
+    given_up: HashSet<u32>,
 }
 
 impl Remote {
@@ -103,6 +108,8 @@ impl Remote {
             waiting: VecDeque::new(),
             last_answered: None,
             in_order: true,
+            silence: Silence::default(),
+            given_up: HashSet::new(),
         }
     }
 
@@ -412,7 +419,8 @@ impl Remote {
     }
 
     /// Takes bytes from the channel.
-    pub(crate) fn input(&mut self, data: Bytes) {
+    pub(crate) fn input(&mut self, data: Bytes, now: Instant) {
+        self.silence.heard(now);
         self.session.input(data);
     }
 
@@ -432,6 +440,10 @@ impl Remote {
                 Some(Incoming::Limits(_)) => {}
                 Some(Incoming::Reply(Reply { id, body })) => {
                     let Some(awaited) = self.take(id) else {
+                        if self.given_up.remove(&id) {
+                            self.too_late(body);
+                            continue;
+                        }
                         return Err(format!(
                             "ID mismatch: the SFTP server answered request {id}, which is not open"
                         ));
@@ -490,6 +502,41 @@ impl Remote {
         Some(Came::Answer(token, outcome))
     }
 
+    /// What was taken for dropped is answered after all. Nobody waits for that any more.
+    fn too_late(&mut self, body: ReplyBody) {
+        if let ReplyBody::Handle(handle) = body {
+            self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);
+        }
+    }
+
+    /// See [`Silence::look`].
+    pub(crate) fn look_for_answers(&mut self, patience: Duration, now: Instant) -> Next {
+        let sent = self.queued() == 0 && !self.mid_message;
+        let awaited = self.ready && !self.lost() && sent && !self.pending.is_empty();
+        self.silence.look(awaited, patience, now)
+    }
+
+    /// The probe was answered, which is not awaited any more: what was asked for before it will not be answered. Returns its tokens.
+    pub(crate) fn give_up_older(&mut self, now: Instant) -> Vec<Token> {
+        let before = self.last_answered.map_or(0, |probe| probe.wrapping_sub(self.first_id) as usize);
+        let mut tokens = Vec::new();
+        for place in 0..before.min(self.pending.len()) {
+            let id = self.first_id.wrapping_add(place as u32);
+            let Some(awaited) = self.pending[place].take() else { continue };
+            match awaited.what {
+                What::Opens => drop(self.handles.answered(id)),
+                What::Closes => self.handles.closed(id),
+                What::Other => {}
+            }
+            self.given_up.insert(id);
+            tokens.push(awaited.token);
+        }
+        self.drop_answered();
+        self.silence.probed(!tokens.is_empty(), now);
+        self.open_waiting();
+        tokens
+    }
+
     /// Ends the session and returns the tokens that will never be answered.
     pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
         self.lost.get_or_insert_with(|| reason.to_owned());
@@ -504,11 +551,15 @@ impl Remote {
     fn take(&mut self, id: u32) -> Option<Awaited> {
         let place = id.wrapping_sub(self.first_id) as usize;
         let awaited = self.pending.get_mut(place)?.take();
+        self.drop_answered();
+        awaited
+    }
+
+    fn drop_answered(&mut self) {
         while let Some(None) = self.pending.front() {
             self.pending.pop_front();
             self.first_id = self.first_id.wrapping_add(1);
         }
-        awaited
     }
 }
 

@@ -1,6 +1,7 @@
 //! Messages, in the words of OpenSSH's `scp`: people search for them and scripts match on them.
 
 use crate::Direction;
+use crate::changed::Changed;
 use crate::end::Fault;
 use crate::engine::Item;
 use crate::names::display_name;
@@ -98,6 +99,11 @@ pub(crate) fn complete(direction: Direction, item: &Item) -> String {
     } else {
         format!("File \"{}\" was not modified", display_name(&item.target))
     }
+}
+
+/// A source was written to while it was read.
+pub(crate) fn source_changed(path: &[u8], changed: Changed) -> String {
+    format!("\"{}\": {}", display_name(path), changed.text())
 }
 
 /// The source ended before the size it had when it was opened.

@@ -104,6 +104,14 @@ pub(super) fn read_all<'a, T>(
     reader.is_empty().then_some(all)
 }
 
+/// Modification time, as exactly as it is known.
+fn modified(attrs: &Attrs) -> Option<(i64, u32)> {
+    match attrs.full_times {
+        Some(times) => Some(times.modification),
+        None => attrs.times.map(|(_, modification)| (modification.into(), 0)),
+    }
+}
+
 /// Fills `room` from the file; says whether the file ends there.
 fn read_whole(open: &mut OpenFile, room: &mut [u8]) -> io::Result<(Attrs, bool, usize)> {
     let attrs = open.file.attrs()?;
@@ -124,7 +132,10 @@ fn read_whole(open: &mut OpenFile, room: &mut [u8]) -> io::Result<(Attrs, bool, 
         }
     }
     open.did_read(0, len);
+    // One that is written to meanwhile is not whole: the client reads it in another way.
+    let after = open.file.attrs()?;
+    let changed = after.size != attrs.size || modified(&after) != modified(&attrs);
     // A size of 0 may be that of a file in /proc, which says nothing.
-    let whole = ended || attrs.size.is_some_and(|size| size > 0 && size <= len as u64);
-    Ok((attrs, whole, len))
+    let whole = !changed && (ended || attrs.size.is_some_and(|size| size > 0 && size <= len as u64));
+    Ok((if changed { after } else { attrs }, whole, len))
 }

@@ -12,7 +12,9 @@ use lh_sftp::batch::{
 };
 use lh_sftp::{extension, kept};
 
+use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::flow::FIRST_REQUESTS;
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed, shrank};
 use crate::{Direction, Event, Verify, local};
@@ -118,8 +120,8 @@ impl Engine {
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
-            || (self.flow.bytes + self.batches.bytes < self.flow.depth.min(self.worth_in_flight())
-                && self.batches.under_way.len() < super::FIRST_REQUESTS
+            || (self.flow.has_room_for_batch(self.batches.bytes, self.worth_in_flight())
+                && self.batches.under_way.len() < FIRST_REQUESTS
                 && self.idlest_queue() <= QUEUE_LIMIT)
     }
 
@@ -186,6 +188,16 @@ impl Engine {
         };
         match put {
             Ok(n) => {
+                // One that is being written to goes the way on which it can be told what changed.
+                if let Ok(Done::Info(now)) = local::perform(Op::Fstat(source))
+                    && Changed::between(&file.item.info, &now, n as u64, Precision::Exact).is_some()
+                {
+                    message.truncate(before);
+                    file.item.info = now;
+                    file.to_eof = now.size.unwrap_or(0) == 0;
+                    self.expect_size(key, now.size.unwrap_or(0));
+                    return false;
+                }
                 file.size = n as u64;
                 self.join_batch(key);
             }
@@ -197,8 +209,8 @@ impl Engine {
 
     /// The file is in the message: nothing of it needs to be open any more.
     fn join_batch(&mut self, key: Key) {
-        let Some(file) = self.files.remove(key) else { return };
-        self.flow.ahead -= file.ahead;
+        let Some(mut file) = self.files.remove(key) else { return };
+        self.flow.expect(&mut file.ahead, 0);
         self.add_to_batch(Small { id: file.id, item: file.item, size: file.size });
     }
 
@@ -253,8 +265,7 @@ impl Engine {
         self.batches.asked = 0;
         self.batches.sent = true;
         let count = files.len() as u32;
-        self.flow.bytes += bytes;
-        self.flow.requests += 1;
+        self.flow.request(bytes);
         let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
         let message = std::mem::take(&mut self.batches.message);
         let keep = self.options.keep;
@@ -298,26 +309,23 @@ impl Engine {
     /// The channel that a batch was sent on is gone: its files go the ordinary way.
     pub(super) fn batch_lost(&mut self, key: Key) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.flow.bytes -= batch.bytes;
-        self.flow.requests -= 1;
-        for mut small in batch.files {
-            small.item.alone = true;
-            self.begin_ordinary_file(small.id, small.item);
+        self.flow.answered(batch.bytes);
+        for small in batch.files {
+            self.begin_alone(small);
         }
     }
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.note_answer(batch.started);
-        self.flow.bytes -= batch.bytes;
-        self.flow.requests -= 1;
+        self.flow.batch_took(self.now.saturating_duration_since(batch.started));
+        self.flow.answered(batch.bytes);
         match outcome {
             Ok(Done::Put(failures)) => {
-                self.flow.grow(batch.bytes, &self.options);
+                self.flow.grow(batch.bytes);
                 self.files_put(batch, failures);
             }
             Ok(Done::Got(got)) if got.len() == batch.files.len() => {
-                self.flow.grow(batch.bytes, &self.options);
+                self.flow.grow(batch.bytes);
                 self.files_got(batch, got);
             }
             outcome => {
@@ -332,6 +340,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A file of a batch goes the ordinary way after all.
+    fn begin_alone(&mut self, mut small: Small) {
+        small.item.alone = true;
+        // It is counted again when it is opened.
+        self.bytes_found = self.bytes_found.saturating_sub(small.size);
+        self.begin_ordinary_file(small.id, small.item);
     }
 
     fn files_put(&mut self, batch: Batch, failures: Vec<(usize, PutStep, Fault)>) {
@@ -383,22 +399,26 @@ impl Engine {
             }
         };
         let len = got.data.len() as u64;
-        if small.size == 0 && !got.whole {
-            // Longer than anybody could know.
-            self.begin_ordinary_file(small.id, small.item);
+        if !got.whole {
+            // Longer than it was when it was listed, or written to while it was read: what changes on the other way is told.
+            if small.size > 0 {
+                small.item.info = got.info;
+            }
+            self.begin_alone(small);
             return None;
         }
         if self.options.keep.xattr_kinds() != 0 && got.xattrs.is_none() {
             // More than fits here.
-            small.item.alone = true;
-            self.begin_ordinary_file(small.id, small.item);
+            self.begin_alone(small);
             return None;
         }
-        if small.size > 0 && len < small.size {
+        // One that is shorter than it was when it was listed is whole all the same.
+        if small.size > 0 && len < small.size && got.info.size != Some(len) {
             let fault = shrank(len, small.size);
             self.small_failed(small, Deed::ReadSource, &fault);
             return None;
         }
+        self.bytes_found = self.bytes_found.saturating_sub(small.size) + len;
         small.item.info = got.info;
         small.size = len;
         Some((small, got))

@@ -136,6 +136,7 @@ impl Engine {
                 return;
             };
             let most = if check.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };
+            let most = most.min(self.flow.most_requests());
             if check.asked.len() >= most {
                 return;
             }
@@ -223,6 +224,25 @@ impl Engine {
             check.asked.pop_front();
         }
         self.ask_ranges(key);
+    }
+
+    /// Asks once more for what is missing of a range; false where nothing is.
+    pub(super) fn ask_range_again(&mut self, key: Key, side: Side, offset: u64) -> bool {
+        let Some(file) = self.files.get(key) else { return false };
+        let handle = if side == Side::Source { &file.source } else { &file.target };
+        let range =
+            file.check.as_ref().and_then(|check| check.asked.iter().find(|range| range.offset == offset));
+        let (Some(handle), Some(check), Some(range)) = (handle.clone(), &file.check, range) else {
+            return false;
+        };
+        let got = range.parts[side as usize].len() as u64;
+        let (at, len) = (offset + got, range.len - got);
+        let op = match check.mode {
+            Mode::Digests => Op::Digests { handle: &handle, offset, len: range.len },
+            Mode::Samples => Op::Peek { handle: &handle, offset: at, len: len as u32 },
+        };
+        self.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
+        true
     }
 
     fn end_check(&mut self, key: Key) {
@@ -315,7 +335,6 @@ impl Engine {
         match theirs {
             Some(theirs) if theirs == ours => {
                 file.place.compared = true;
-                self.summary.verified += 1;
             }
             Some(_) => self.found_wrong(key),
             None => {
@@ -332,6 +351,11 @@ impl Engine {
     pub(super) fn found_wrong(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.corrupt = true;
+        if file.item.again && file.source_after.changed().is_some() {
+            let fault =
+                Fault::other("the source does not stay as it is while it is copied; nothing was verified");
+            return self.file_failed(key, Deed::VerifyTarget, &fault);
+        }
         if file.item.again {
             let why = match file.place.growing() {
                 Some(_) => "what was written is not what was sent, twice; nothing was put in its place",

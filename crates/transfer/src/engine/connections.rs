@@ -184,7 +184,7 @@ impl Engine {
     /// To be called every [`LOOK`]. True when a further connection is wanted: answer with [`Engine::connection_came`] or
     /// [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
-        if self.options.channels.is_some() || self.flow.limiter.is_some() || self.is_finished() {
+        if self.options.channels.is_some() || self.flow.has_rate() || self.is_finished() {
             return false;
         }
         let totals = self.totals();

@@ -4,14 +4,13 @@
 //! the depth of what is in flight.
 
 use std::io::IoSliceMut;
+use std::time::Duration;
 
-use lh_sftp::extension;
 use lh_sftp::server::Output;
 
 use crate::Direction;
 use crate::end::{Done, Fault, FaultKind, Outcome};
 use crate::local;
-use crate::options::Options;
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::wording::{Deed, shrank};
@@ -19,10 +18,7 @@ use crate::wording::{Deed, shrank};
 use super::file::FileStep;
 use super::prepare::fault_of;
 use super::write::take_front;
-use super::{
-    Engine, FIRST_REQUESTS, FIRST_REQUESTS_KNOWN, Flow, HANDLES_UNKNOWN, MAX_REQUESTS, QUEUE_LIMIT, Side,
-    Token,
-};
+use super::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT, Side, Token};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
 pub(super) const SMALL_WRITE: u64 = 16 * 1024;
@@ -38,46 +34,48 @@ fn handles_of(remote: &Remote) -> usize {
     }
 }
 
-impl Flow {
-    /// An answer came: a little more may be in flight.
-    pub(super) fn grow(&mut self, bytes: u64, options: &Options) {
-        self.depth = (self.depth + bytes).min(options.max_bytes_in_flight);
-        self.more_requests = self.more_requests.saturating_add(1);
-    }
-}
-
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
-        self.flow.bytes + self.flow.held < self.depth() && self.flow.requests < self.max_requests()
-    }
-
-    /// Bytes that may be in flight. A server of ours makes them when there is room for them; what others are asked for may be in their
-    /// memory before it is on its way.
-    fn depth(&self) -> u64 {
-        let others = |remote: &&Remote| !remote.session().supports(extension::PUT_FILES);
-        let most = self.source.as_ref().filter(others).and_then(|_| self.flow.gauge.most());
-        self.flow.depth.min(most.unwrap_or(u64::MAX))
+        // A server of ours makes data when there is room for them.
+        let measured = self.source.as_ref().is_some_and(|source| !source.is_ours());
+        self.flow.has_room(measured, self.max_requests())
     }
 
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
-        if let Some(fixed) = self.options.max_requests {
-            return fixed.max(1);
-        }
         let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
-        let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
-        first.saturating_add(self.flow.more_requests).min(MAX_REQUESTS * self.channels_up())
+        self.flow.max_requests(known, self.channels_up())
     }
 
-    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too.
+    /// Files that may be open at a time.
     pub(super) fn max_open(&self) -> usize {
-        let servers = self.remotes().map(handles_of).min().unwrap_or(usize::MAX);
-        (servers.min(self.flow.handles) / 4 * 3).clamp(1, self.options.max_open_files.max(1))
+        self.flow.max_open(self.remotes().map(handles_of).min().unwrap_or(usize::MAX))
     }
 
     /// Directories that may be open on the source at a time.
     pub(super) fn max_open_dirs(&self) -> usize {
-        self.source.as_ref().map_or(self.flow.handles, handles_of) / 4
+        self.flow.max_open_dirs(self.source.as_ref().map(handles_of))
+    }
+
+    /// The kernel says that the connection takes so long there and back.
+    pub fn expect_round_trip(&mut self, took: Duration) {
+        self.flow.expect_round_trip(took);
+    }
+
+    /// Bytes of small files that are worth having in flight.
+    pub(super) fn worth_in_flight(&self) -> u64 {
+        match self.plan.direction {
+            Direction::Relay => u64::MAX,
+            _ => self.flow.worth_in_flight(self.bytes_found, self.channels_up()),
+        }
+    }
+
+    /// Files that are worth having open.
+    pub(super) fn worth_open(&self) -> usize {
+        match self.plan.direction {
+            Direction::Relay => usize::MAX,
+            _ => self.flow.worth_open(self.next_file_id, self.channels_up()),
+        }
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -86,9 +84,7 @@ impl Engine {
 
     /// True when the rate limit lets a request pass now; else notes when it will.
     pub(super) fn within_rate(&mut self) -> bool {
-        let Some(limiter) = &mut self.flow.limiter else { return true };
-        self.flow.wait_until = limiter.wait(self.now);
-        self.flow.wait_until.is_none()
+        self.flow.within_rate(self.now)
     }
 
     pub(super) fn request_bytes(&self, side: Side) -> u64 {
@@ -101,30 +97,18 @@ impl Engine {
             Side::Target => remote.session().write_len(),
         });
         let user = self.options.request_bytes.unwrap_or(u32::MAX);
-        let rate = self.flow.limiter.as_ref().map_or(u32::MAX, |limiter| limiter.request_bytes());
-        u64::from(server.min(user).min(rate).max(1))
-    }
-
-    /// Counts a request for `len` bytes.
-    fn count_request(&mut self, len: u64) {
-        self.flow.bytes += len;
-        self.flow.requests += 1;
-        if let Some(limiter) = &mut self.flow.limiter {
-            limiter.spend(len);
-        }
+        u64::from(server.min(user).min(self.flow.request_bytes()).max(1))
     }
 
     /// Counts a request for `len` bytes of the file at its cursor.
     fn requested(&mut self, key: Key, len: u64) {
-        self.count_request(len);
+        self.flow.request(len);
         if let Some(file) = self.files.get_mut(key) {
             if file.requested == 0 {
                 file.started = self.now;
             }
             file.requested += len;
-            let no_longer_ahead = file.ahead.min(len);
-            file.ahead -= no_longer_ahead;
-            self.flow.ahead -= no_longer_ahead;
+            self.flow.no_longer_ahead(&mut file.ahead, len);
         }
     }
 
@@ -198,7 +182,7 @@ impl Engine {
                 let Some(file) = self.files.get_mut(key) else { return };
                 file.writes += 1;
                 if file.sent_again(offset, n as u32) {
-                    self.count_request(n as u64);
+                    self.flow.request(n as u64);
                 } else {
                     self.requested(key, n as u64);
                 }
@@ -248,6 +232,7 @@ impl Engine {
                 file.all_requested = true;
                 file.in_sending = false;
                 self.sending.remove(at);
+                self.look_at_source_early(key);
                 self.move_on(key);
                 continue;
             }
@@ -294,14 +279,18 @@ impl Engine {
             let step = FileStep::Read { offset, len };
             remote.read(handle, offset, len, Token::File(key, step));
         }
-        self.requested(key, new);
-        self.flow.bytes += u64::from(len) - new;
+        if new > 0 {
+            self.requested(key, new);
+        } else {
+            self.flow.request_again(len.into());
+        }
     }
 
     /// Notes bytes that were asked for and have not come.
     pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
         file.again.push((offset, len));
+        file.source_after.read_more();
         if !std::mem::replace(&mut file.in_sending, true) {
             self.sending.push_front(key);
         }
@@ -324,8 +313,7 @@ impl Engine {
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }
-                self.flow.gauge.came(u64::from(got), self.now);
-                self.flow.grow(u64::from(got), &self.options);
+                self.flow.came(u64::from(got), self.now);
                 self.take_data(key, offset, data);
             }
             Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => {
@@ -346,7 +334,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         let len = data.len() as u64;
         if self.plan.direction == Direction::Relay {
-            self.flow.held += len;
+            self.flow.hold(len);
             file.held.insert(offset, data.into_chunks());
             if !std::mem::replace(&mut file.in_writing, true) {
                 self.writing.push_back(key);
@@ -412,7 +400,7 @@ impl Engine {
                 }
                 return;
             }
-            self.flow.held -= want as u64;
+            self.flow.let_go(want as u64);
             let Some(file) = self.files.get_mut(key) else { return };
             file.write_at += want as u64;
             file.write_behind_holes();

@@ -6,7 +6,6 @@
 
 use lh_sftp::extension;
 use lh_sftp::glob::{has_magic, unescape};
-use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
 
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::names::{RemotePath, base_name, join, remote_path};
@@ -62,8 +61,7 @@ impl Engine {
     /// Before anything else is asked: what is told of files is to be told in full.
     pub(super) fn ask_for_full_attrs_early(&mut self) {
         if self.source.as_ref().is_some_and(|source| !source.ready()) {
-            let times = if self.options.preserve { WANT_TIMES } else { 0 };
-            let wanted = times | WANT_INODE | WANT_STORAGE;
+            let wanted = self.options.attrs_wanted();
             self.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
         }
     }

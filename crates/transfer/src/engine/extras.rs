@@ -72,9 +72,7 @@ impl Engine {
 
     /// Asks remote ends to tell more than version 3 has.
     pub(super) fn ask_for_full_attrs(&mut self) {
-        use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
-        let times = if self.options.preserve { WANT_TIMES } else { 0 };
-        let wanted = times | WANT_INODE | WANT_STORAGE;
+        let wanted = self.options.attrs_wanted();
         for side in [Side::Source, Side::Target] {
             if self.remote(side).is_some_and(|remote| remote.full()) {
                 self.start(side, Op::FullAttrs { wanted }, Token::Nothing);

@@ -16,6 +16,7 @@ use super::holes::Holes;
 use super::lanes::{Plain, Stripe};
 use super::place::{Place, PlaceStep};
 use super::proof::Proof;
+use super::source_after::SourceAfter;
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +61,8 @@ pub(crate) enum FileStep {
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
+    /// What the source is like when it has been read.
+    SourceAfter,
     /// What [`super::place`] and [`super::check`] ask.
     Place(PlaceStep),
     Check(CheckStep),
@@ -142,12 +145,17 @@ pub(super) struct File {
     pub(super) write_only: bool,
     /// Reading it back.
     pub(super) proof: Proof,
+    /// How often parts of it were asked for again because the server had dropped them, and the last time that counts.
+    pub(super) tries: u8,
+    pub(super) tried_in: u32,
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
     pub(super) plain: Plain,
     /// By number of the further channel, less one; empty while there is none.
     pub(super) stripes: Vec<Stripe>,
+    /// Whether the source changed while it was read.
+    pub(super) source_after: SourceAfter,
     /// Under which name the file grows.
     pub(super) place: Place,
     /// The comparison of what is there already, while it goes on.
@@ -202,10 +210,13 @@ impl File {
             flaw: None,
             write_only: false,
             proof: Proof::default(),
+            tries: 0,
+            tried_in: 0,
             ahead: 0,
             started: now,
             plain: Plain::default(),
             stripes: Vec::new(),
+            source_after: SourceAfter::default(),
             place: Place::default(),
             check: None,
             sum: None,

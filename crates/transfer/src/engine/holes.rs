@@ -132,9 +132,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
         let passed = file.skip_hole();
         if passed > 0 {
-            let no_longer_ahead = file.ahead.min(passed);
-            file.ahead -= no_longer_ahead;
-            self.flow.ahead -= no_longer_ahead;
+            self.flow.no_longer_ahead(&mut file.ahead, passed);
             self.note_progress(key);
         }
     }

@@ -12,7 +12,6 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
-//! | [`gauge`] | how much to ask a server for at a time |
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
@@ -20,7 +19,8 @@
 //! | [`connections`] | when a further connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
-//! | [`short`] | how much to have in flight where the path is short |
+//! | [`source_after`] | whether a source changed while it was read |
+//! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -33,7 +33,6 @@ mod early;
 mod extras;
 mod file;
 mod files;
-mod gauge;
 mod holes;
 mod lanes;
 mod names;
@@ -42,7 +41,8 @@ mod prepare;
 mod progress;
 mod proof;
 mod same_handle;
-mod short;
+mod source_after;
+mod unanswered;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
@@ -52,8 +52,8 @@ use bytes::Bytes;
 use lh_sftp::server::Output;
 
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::flow::{Flow, Limits};
 use crate::journal::Journal;
-use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::{Direction, Event, Options, Plan, Summary, Waits, display_name, local};
@@ -69,24 +69,8 @@ use prepare::{Prepare, PrepareStep};
 pub use progress::Current;
 use progress::Wait;
 
-/// Data in flight to begin with; grows by what is answered.
-const FIRST_DEPTH: u64 = 4 << 20;
-
-/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
-const FIRST_REQUESTS: usize = 64;
-
-/// The same for servers that have said what their limits are: no old ones, and small files are worth it.
-const FIRST_REQUESTS_KNOWN: usize = 256;
-
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
-
-/// Requests in flight at most on one channel, unless the user says otherwise: servers exist that drop what is beyond.
-const MAX_REQUESTS: usize = 1024;
-
-/// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
-/// interrupted copy of large files should not leave dozens of empty ones.
-const OPEN_AHEAD: u64 = 16 << 20;
 
 /// Files at most that are named when a connection is lost.
 const LOSSES_TOLD: usize = 5;
@@ -118,6 +102,8 @@ pub(crate) enum Token {
     Us(place::OwnerStep),
     /// Something of ours was to be removed.
     Removed(Key),
+    /// Whether the server answers at all on this channel.
+    Probe(Side, usize),
     /// The answer does not matter.
     Nothing,
 }
@@ -164,7 +150,6 @@ pub struct Engine {
     connections: connections::Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
-    short: short::Short,
     /// What was told not to be kept.
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
@@ -195,41 +180,16 @@ pub struct Engine {
     now: Instant,
 }
 
-/// How much is in flight, and how much may be.
-#[derive(Debug)]
-struct Flow {
-    bytes: u64,
-    requests: usize,
-    depth: u64,
-    /// Requests that have become allowed beyond those of the beginning.
-    more_requests: usize,
-    /// Descriptors this process may have.
-    handles: usize,
-    /// Relay: bytes that were read and wait to be written.
-    held: u64,
-    /// Bytes of open files that are not requested yet.
-    ahead: u64,
-    /// What the path holds of what a server sends.
-    gauge: gauge::Gauge,
-    limiter: Option<Limiter>,
-    wait_until: Option<Instant>,
-}
-
 impl Engine {
     /// An engine that will carry out `plan`.
     pub fn new(plan: Plan, options: Options, now: Instant) -> Self {
         let remote = |wanted: bool| wanted.then(Remote::new);
-        let flow = Flow {
-            bytes: 0,
-            requests: 0,
-            depth: FIRST_DEPTH.min(options.max_bytes_in_flight),
-            more_requests: 0,
-            handles: local::max_open(),
-            held: 0,
-            ahead: 0,
-            gauge: gauge::Gauge::default(),
-            limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
-            wait_until: None,
+        let limits = Limits {
+            bytes: options.max_bytes_in_flight,
+            requests: options.max_requests,
+            bits_per_second: options.bits_per_second,
+            descriptors: local::max_open(),
+            open_files: options.max_open_files,
         };
         Self {
             source: remote(plan.direction != Direction::Upload),
@@ -249,14 +209,13 @@ impl Engine {
             sending: VecDeque::new(),
             writing: VecDeque::new(),
             unfinished: None,
-            flow,
+            flow: Flow::new(limits, now),
             batches: batch::Batches::new(),
             habits: place::Habits::default(),
             lanes: lanes::Lanes::default(),
             connections: connections::Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
-            short: short::Short::default(),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -334,7 +293,7 @@ impl Engine {
         if remote.lost() {
             return;
         }
-        remote.input(data);
+        remote.input(data, now);
         loop {
             let Some(remote) = self.remote(side) else { return };
             match remote.poll() {
@@ -385,6 +344,11 @@ impl Engine {
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.end_wait(now);
         self.work(side, out, now);
+        let look_at = self.look_for_answers(now);
+        self.flow.look_for_answers_at(look_at);
+        if let Some(remote) = self.remote(side) {
+            remote.flush(out);
+        }
         self.begin_wait(out.budget() == 0, now);
         self.keep_journal();
     }
@@ -392,7 +356,7 @@ impl Engine {
     fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.now = now;
         if side == Side::Source || self.plan.direction == Direction::Upload {
-            self.flow.wait_until = None;
+            self.flow.try_again();
         }
         loop {
             self.settle();
@@ -422,18 +386,16 @@ impl Engine {
         };
         remote.as_ref().is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
             || match (self.plan.direction, side) {
-                (Direction::Upload, Side::Target) => {
-                    !self.sending.is_empty() && self.flow.wait_until.is_none()
-                }
+                (Direction::Upload, Side::Target) => !self.sending.is_empty() && !self.flow.is_held_back(),
                 (Direction::Relay, Side::Target) => !self.writing.is_empty(),
                 (Direction::Relay, Side::Source) => !self.sending.is_empty() && self.room_in_flight(),
                 _ => false,
             }
     }
 
-    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit.
+    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit, or a server that does not answer.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.flow.wait_until
+        self.flow.next_deadline()
     }
 
     /// What has happened since the last call; call until `None`.
@@ -505,6 +467,7 @@ impl Engine {
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
                 Token::Removed(key) => self.part_removed(key, &outcome),
+                Token::Probe(side, lane) => self.probe_answered(side, lane),
                 Token::Nothing => {}
             }
         }

@@ -117,8 +117,8 @@ impl Engine {
             self.shared.insert(identity, Shared { copy: Copied::Waiting(Vec::new()), left: others });
             return false;
         }
-        let Some(file) = self.files.remove(key) else { return false };
-        self.flow.ahead -= file.ahead;
+        let Some(mut file) = self.files.remove(key) else { return false };
+        self.flow.expect(&mut file.ahead, 0);
         if let Some(handle) = file.source {
             self.start(Side::Source, Op::Close(handle), Token::Nothing);
         }

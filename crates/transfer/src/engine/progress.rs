@@ -64,7 +64,7 @@ impl Engine {
         let upload = self.plan.direction == Direction::Upload;
         let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
             Wait::Window
-        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
+        } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
             Wait::Answers
         } else {
             return;

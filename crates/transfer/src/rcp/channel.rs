@@ -8,7 +8,7 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler};
 use super::{Event, Party};
 use crate::Current;
 use crate::driver::ChannelOutput;
-use crate::limiter::Limiter;
+use crate::flow::Limiter;
 use crate::remote_stderr::RemoteStderr;
 
 /// Who is told how it goes. Called between the packets; must not block for long.

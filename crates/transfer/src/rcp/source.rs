@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::Current;
 use crate::end::Times;
-use crate::limiter::Limiter;
+use crate::flow::Limiter;
 use crate::names::{base_name, display_name, join};
 
 use super::inbox::{Answer, Inbox};

@@ -75,6 +75,8 @@ pub struct Ended {
     pub summary: Summary,
     pub failures: Vec<String>,
     pub skipped: Vec<String>,
+    /// What was said of sources that changed.
+    pub changed: Vec<String>,
     pub done: Vec<String>,
     /// Bytes of files that were gone on with.
     pub resumed: u64,
@@ -223,6 +225,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         summary: Summary::default(),
         failures: Vec::new(),
         skipped: Vec::new(),
+        changed: Vec::new(),
         done: Vec::new(),
         resumed: 0,
         planned: Vec::new(),
@@ -290,6 +293,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::Told { text } => ended.told.push(text),
                 Event::Failed { text } => ended.failures.push(text),
                 Event::Skipped { text } => ended.skipped.push(text),
+                Event::Changed { text, .. } => ended.changed.push(text),
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
                 Event::Resumed { kept, .. } => ended.resumed += kept,
                 Event::Planned { target, .. } => ended.planned.push(target),
@@ -311,6 +315,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         match event {
             Event::Failed { text } => ended.failures.push(text),
             Event::Skipped { text } => ended.skipped.push(text),
+            Event::Changed { text, .. } => ended.changed.push(text),
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
             Event::Resumed { kept, .. } => ended.resumed += kept,
             Event::Planned { target, .. } => ended.planned.push(target),

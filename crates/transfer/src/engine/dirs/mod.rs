@@ -16,7 +16,7 @@ use crate::wording::{self, Deed};
 
 use super::extras::Extras;
 use super::prepare::fault_of;
-use super::{Engine, OPEN_AHEAD, Side, Token};
+use super::{Engine, Side, Token};
 
 /// Directories being made and listed at a time.
 const STARTING_DIRS: usize = 128;
@@ -215,7 +215,7 @@ impl Engine {
     pub(super) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
-            let room = self.files.len() < most && self.flow.ahead < OPEN_AHEAD;
+            let room = self.files.len() < most && self.flow.may_open();
             if !room || !self.batch_room() {
                 break;
             }

@@ -23,15 +23,17 @@ impl Engine {
     /// Sets what is to be set on the target and closes both ends.
     pub(in crate::engine) fn close_file(&mut self, key: Key) {
         let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
-        if self.files.get(key).is_some_and(good) && self.keep_extras(Whose::File(key)) {
+        if self.files.get(key).is_some_and(good)
+            && (self.look_at_source(key) || self.keep_extras(Whose::File(key)))
+        {
             return;
         }
         self.end_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
         let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
-        self.flow.ahead -= std::mem::take(&mut file.ahead);
-        self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
+        self.flow.expect(&mut file.ahead, 0);
+        self.flow.let_go(file.held.values().flatten().map(|piece| piece.len() as u64).sum());
         file.held.clear();
         let (source, target) = (file.source.take(), file.target.take());
         let failed = file.failed;
@@ -111,7 +113,10 @@ impl Engine {
         let Some(file) = self.files.get(key) else { return };
         let leads = file.leads.then(|| (file.item.clone(), file.failed));
         let flaw = file.flaw.clone().filter(|_| !file.failed);
+        let changed = file.source_after.changed().filter(|_| !file.failed);
+        let source = file.item.source.clone();
         if !file.failed {
+            self.summary.verified += u64::from(file.place.compared && changed.is_none());
             self.summary.files += 1;
             self.summary.kept += file.kept;
             self.events.push_back(Event::FileDone {
@@ -125,6 +130,9 @@ impl Engine {
         if let Some(flaw) = flaw {
             self.fail(flaw);
         }
+        if let Some(changed) = changed {
+            self.tell_changed(&source, changed);
+        }
         self.forget_file(key);
         if let Some((item, failed)) = leads {
             self.first_name_done(&item, failed);
@@ -132,8 +140,8 @@ impl Engine {
     }
 
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(file) = self.files.remove(key) {
-            self.flow.ahead -= file.ahead;
+        if let Some(mut file) = self.files.remove(key) {
+            self.flow.expect(&mut file.ahead, 0);
             for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
                 if let Some(handle) = handle {
                     self.start(side, Op::Close(handle), Token::Nothing);

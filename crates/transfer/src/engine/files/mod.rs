@@ -13,11 +13,11 @@ use super::file::{File, FileStep, Phase};
 use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
 use super::proof::Stage;
-use super::{Engine, OPEN_AHEAD, Side, Token};
+use super::{Engine, Side, Token};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
-const CLOSE_BEHIND: u64 = 256 * 1024;
+pub(super) const CLOSE_BEHIND: u64 = 256 * 1024;
 
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
@@ -45,7 +45,7 @@ impl Engine {
     pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
         // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
-        if self.options.dry_run && info.kind == Kind::File {
+        if self.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
             self.events.push_back(Event::Planned { source, target, size });
             self.summary.files += 1;
@@ -56,7 +56,7 @@ impl Engine {
         file.outstanding = 1;
         let key = self.files.insert(file);
         match info.kind {
-            Kind::File => {
+            Kind::File if !self.options.dry_run => {
                 self.expect_size(key, info.size.unwrap_or(0));
                 self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
@@ -72,15 +72,13 @@ impl Engine {
         match step {
             FileStep::Read { offset, len } => {
                 file.reads -= 1;
-                self.flow.bytes -= u64::from(len);
-                self.flow.requests -= 1;
+                self.flow.answered(len.into());
                 self.read_answer(key, offset, len, outcome);
             }
             FileStep::Write { offset, len } => {
                 file.writes -= 1;
                 if self.plan.direction == Direction::Upload {
-                    self.flow.bytes -= u64::from(len);
-                    self.flow.requests -= 1;
+                    self.flow.answered(len.into());
                 }
                 self.write_answer(key, offset, len, outcome);
             }
@@ -114,6 +112,7 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
+                    FileStep::SourceAfter => self.source_looked_at(key, &outcome),
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
@@ -189,12 +188,9 @@ impl Engine {
         }
     }
 
-    fn expect_size(&mut self, key: Key, size: u64) {
+    pub(super) fn expect_size(&mut self, key: Key, size: u64) {
         if let Some(file) = self.files.get_mut(key) {
-            // Bounded, so that no server can make the sum overflow.
-            let ahead = size.min(OPEN_AHEAD);
-            self.flow.ahead = self.flow.ahead - file.ahead + ahead;
-            file.ahead = ahead;
+            self.flow.expect(&mut file.ahead, size);
             file.size = size;
         }
     }
@@ -349,7 +345,7 @@ impl Engine {
     fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
         match outcome {
             Ok(_) => {
-                self.flow.grow(u64::from(len), &self.options);
+                self.flow.grow(len.into());
                 self.summary.bytes += u64::from(len);
                 if let Some(file) = self.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));

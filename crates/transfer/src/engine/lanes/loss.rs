@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// What will not be answered there can be done on another channel. True when that is settled.
-    fn taken_over(&mut self, token: &Token) -> bool {
+    pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
         match *token {
             Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
                 let Some(file) = self.files.get_mut(key) else { return true };
@@ -53,8 +53,7 @@ impl Engine {
                     &mut file.writes
                 };
                 *requests -= 1;
-                self.flow.bytes -= u64::from(len);
-                self.flow.requests -= 1;
+                self.flow.answered(len.into());
                 self.ask_again(key, offset, len);
                 self.move_on(key);
                 true

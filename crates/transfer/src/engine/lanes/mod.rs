@@ -19,13 +19,14 @@ use lh_sftp::extension;
 use lh_sftp::server::Output;
 
 use crate::end::{Handle, Op};
+use crate::flow::MAX_REQUESTS;
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::{Direction, Event};
 
 use super::file::{File, Phase};
 use super::write::Unfinished;
-use super::{Engine, MAX_REQUESTS, QUEUE_LIMIT, Side, Token};
+use super::{Engine, QUEUE_LIMIT, Side, Token};
 
 /// Less than this is not worth opening a file several times.
 pub(super) const LEAST_LEFT: u64 = 8 << 20;
@@ -91,14 +92,14 @@ pub(super) enum Plain {
 }
 
 impl Lanes {
-    /// The shortest round trip that was seen.
-    pub(super) const fn round_trip(&self) -> Option<Duration> {
-        self.rtt
-    }
-
     /// On each of them.
     pub(super) fn open_one_at_a_time(&mut self) {
         self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
+    }
+
+    /// How many there are, those that are gone included.
+    pub(super) const fn count(&self) -> usize {
+        self.all.len()
     }
 
     pub(super) fn clear_unfinished(&mut self) {
@@ -184,6 +185,11 @@ impl Engine {
         }
     }
 
+    /// The remote end of channel `lane` of the end `side`.
+    pub(super) fn remote_of(&mut self, side: Side, lane: usize) -> Option<&mut Remote> {
+        if lane == 0 { self.remote(side) } else { self.lane(lane) }
+    }
+
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
     /// [`Engine::lane_refused`].
     pub fn lanes_wanted(&mut self) -> usize {
@@ -220,7 +226,7 @@ impl Engine {
         let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.lanes.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
-            _ if grows || !long || !all_shut || self.flow.limiter.is_some() => have,
+            _ if grows || !long || !all_shut || self.flow.has_rate() => have,
             2 => 3,
             twice => twice.min(MOST) - 1,
         }
@@ -288,7 +294,7 @@ impl Engine {
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
-        remote.input(data);
+        remote.input(data, now);
         loop {
             match self.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
@@ -315,6 +321,11 @@ impl Engine {
             }
         }
         self.look_at_window(lane, out);
+        let look_at = self.look_for_answers(now);
+        self.flow.look_for_answers_at(look_at);
+        if let Some(remote) = self.lane(lane) {
+            remote.flush(out);
+        }
     }
 
     /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
@@ -363,8 +374,8 @@ impl Engine {
         if channels < 2 {
             return true;
         }
-        let most = (self.flow.depth / chunk.max(1)).min(self.max_requests() as u64) / channels as u64;
-        self.remote_on(lane).is_some_and(|remote| (remote.awaited() as u64) < most.max(2))
+        let most = self.flow.share(chunk, self.max_requests(), channels);
+        self.remote_on(lane).is_some_and(|remote| (remote.awaited() as u64) < most)
     }
 
     /// What a question about a file has taken that was asked of the end `side` then.
@@ -374,8 +385,7 @@ impl Engine {
             return;
         }
         let took = self.now.saturating_duration_since(asked);
-        self.flow.gauge.round_trip(took);
-        self.short.note_question();
+        self.flow.round_trip(took);
         let shortest = self.lanes.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
     }

@@ -120,10 +120,8 @@ impl Engine {
         file.failed = true;
         file.place.barred = true;
         file.place.there = false;
-        if std::mem::take(&mut file.place.compared) {
-            // It will be another copy.
-            self.summary.verified = self.summary.verified.saturating_sub(1);
-        }
+        // It will be another copy.
+        file.place.compared = false;
         if let Some(part) = file.place.part.take() {
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);

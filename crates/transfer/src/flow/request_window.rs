@@ -18,7 +18,7 @@ const LEAST: Duration = Duration::from_millis(1);
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Gauge {
+pub(super) struct RequestWindow {
     /// The shortest that has been seen.
     round_trip: Option<Duration>,
     /// When the round trip began that is being measured, and what has come in it.
@@ -27,7 +27,7 @@ pub(super) struct Gauge {
     measured: usize,
 }
 
-impl Gauge {
+impl RequestWindow {
     /// A question has taken so long.
     pub(super) fn round_trip(&mut self, took: Duration) {
         let took = took.max(LEAST);
@@ -70,8 +70,8 @@ mod tests {
 
     /// What came of it: share of the rate over the second half, bytes that waited in the server at most in that time.
     fn run(model: &Model, seconds: f64, limit: bool) -> (f64, u64) {
-        let (start, mut gauge) = (Instant::now(), Gauge::default());
-        gauge.round_trip(Duration::from_secs_f64(model.rtt));
+        let (start, mut window) = (Instant::now(), RequestWindow::default());
+        window.round_trip(Duration::from_secs_f64(model.rtt));
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let step = model.rtt / 50.0;
         let full = model.rate * model.rtt * 2.0;
@@ -88,12 +88,12 @@ mod tests {
                 asked -= len;
                 depth += len;
                 congestion = (congestion + len as f64).min(full);
-                gauge.came(len, at(now));
+                window.came(len, at(now));
                 if now > seconds / 2.0 {
                     half += len;
                 }
             }
-            let most = if limit { gauge.most().unwrap_or(u64::MAX) } else { u64::MAX };
+            let most = if limit { window.most().unwrap_or(u64::MAX) } else { u64::MAX };
             while asked < depth.min(most).min(64 << 20) {
                 to_server.push_back(now + model.rtt / 2.0);
                 asked += model.chunk;
@@ -136,24 +136,24 @@ mod tests {
 
     #[test]
     fn a_pause_of_the_server_is_forgotten_only_when_it_lasts() {
-        let (start, mut gauge) = (Instant::now(), Gauge::default());
-        gauge.came(1 << 20, start);
-        assert_eq!(gauge.most(), None, "nothing is known of the path");
-        gauge.round_trip(Duration::from_millis(50));
-        gauge.round_trip(Duration::from_millis(70));
+        let (start, mut window) = (Instant::now(), RequestWindow::default());
+        window.came(1 << 20, start);
+        assert_eq!(window.most(), None, "nothing is known of the path");
+        window.round_trip(Duration::from_millis(50));
+        window.round_trip(Duration::from_millis(70));
         let mut now = start;
-        let mut come = |gauge: &mut Gauge, after: u64| {
+        let mut come = |window: &mut RequestWindow, after: u64| {
             now += Duration::from_millis(after);
-            gauge.came(10 << 20, now);
-            gauge.most()
+            window.came(10 << 20, now);
+            window.most()
         };
-        come(&mut gauge, 50);
-        let most = come(&mut gauge, 50);
+        come(&mut window, 50);
+        let most = come(&mut window, 50);
         assert!(most >= Some(BESIDES + (15 << 20)), "{most:?}");
         for _ in 2..MEASUREMENTS {
-            assert!(come(&mut gauge, 2_000) >= Some(BESIDES + (15 << 20)));
+            assert!(come(&mut window, 2_000) >= Some(BESIDES + (15 << 20)));
         }
-        come(&mut gauge, 2_000);
-        assert!(come(&mut gauge, 2_000) < most);
+        come(&mut window, 2_000);
+        assert!(come(&mut window, 2_000) < most);
     }
 }

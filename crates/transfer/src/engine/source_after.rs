@@ -1,0 +1,107 @@
+//! Looks at a source once more when it has been read: did it change meanwhile ([`crate::changed`])?
+//!
+//! A file of this host is looked at when its last byte has been read. Of a remote one FSTAT is asked: behind the last READ of
+//! a small file, which costs no round trip, and before the CLOSE of a large one.
+
+use crate::changed::{Changed, Precision};
+use crate::end::{Done, Op, Outcome};
+use crate::options::Verify;
+use crate::table::Key;
+use crate::wording;
+use crate::{Direction, Event, local};
+
+use super::file::{File, FileStep, Phase};
+use super::files::CLOSE_BEHIND;
+use super::{Engine, Side, Token};
+
+/// What is known of the source of one file after it was read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SourceAfter {
+    #[default]
+    Unasked,
+    /// `early`: something was read after that.
+    Asked {
+        early: bool,
+    },
+    Known(Option<Changed>),
+}
+
+impl SourceAfter {
+    /// More is read after all.
+    pub(super) const fn read_more(&mut self) {
+        *self = match self {
+            Self::Asked { .. } => Self::Asked { early: true },
+            Self::Unasked | Self::Known(_) => Self::Unasked,
+        };
+    }
+
+    pub(super) const fn changed(self) -> Option<Changed> {
+        match self {
+            Self::Known(changed) => changed,
+            Self::Unasked | Self::Asked { .. } => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Asks behind the last READ, where the answer to that will not be waited for.
+    pub(super) fn look_at_source_early(&mut self, key: Key) {
+        let small = |file: &File| file.size <= CLOSE_BEHIND && file.stripes.is_empty() && !file.to_eof;
+        if self.source.is_some() && self.files.get(key).is_some_and(small) {
+            self.look_at_source(key);
+        }
+    }
+
+    /// All of the source has been asked for, or read. True while its end has not said how it is now.
+    pub(super) fn look_at_source(&mut self, key: Key) -> bool {
+        let Some(file) = self.files.get_mut(key) else { return false };
+        match file.source_after {
+            SourceAfter::Known(_) => return false,
+            SourceAfter::Asked { .. } => return true,
+            SourceAfter::Unasked => {}
+        }
+        let wanted = !file.failed && file.phase == Phase::Copying && file.target.is_some();
+        let Some(handle) = file.source.clone().filter(|_| wanted) else { return false };
+        let op = Op::Fstat(&handle);
+        if self.source.is_none() {
+            self.source_looked_at(key, &local::perform(op));
+            return false;
+        }
+        file.source_after = SourceAfter::Asked { early: false };
+        file.outstanding += 1;
+        self.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
+        true
+    }
+
+    pub(super) fn source_looked_at(&mut self, key: Key, outcome: &Outcome) {
+        let ours = self.source.as_ref().is_none_or(|source| source.is_ours());
+        let precision = if ours { Precision::Exact } else { Precision::Later };
+        let direction = self.plan.direction;
+        let Some(file) = self.files.get_mut(key) else { return };
+        if file.source_after == (SourceAfter::Asked { early: true }) {
+            file.source_after = SourceAfter::Unasked;
+            return;
+        }
+        let read = match direction {
+            _ if !file.to_eof => file.size,
+            Direction::Upload => file.requested,
+            Direction::Download => file.prefix,
+            Direction::Relay => file.write_at,
+        };
+        let changed = match outcome {
+            Ok(Done::Info(after)) => Changed::between(&file.item.info, after, read, precision),
+            // An end that cannot tell; that it is lost shows elsewhere.
+            _ => None,
+        };
+        file.source_after = SourceAfter::Known(changed);
+    }
+
+    /// The copy is in its place: says that its source changed. Where a verified copy was asked for, that is a failure.
+    pub(super) fn tell_changed(&mut self, source: &[u8], changed: Changed) {
+        let text = wording::source_changed(source, changed);
+        if self.options.verify == Verify::Always {
+            return self.fail(text);
+        }
+        self.events.push_back(Event::Changed { source: source.to_vec(), text });
+    }
+}

@@ -1,0 +1,95 @@
+//! What becomes of requests that a server has dropped ([`crate::flow`]).
+//!
+//! What is read or written at an offset is asked for or sent again, fewer at a time. Anything else might have been done, and fails
+//! with a message that names its file.
+
+use std::time::Instant;
+
+use crate::end::{Fault, Op};
+use crate::flow::Next;
+use crate::{Direction, Event};
+
+use super::check::CheckStep;
+use super::file::{FileStep, Phase};
+use super::{Engine, Side, Token};
+
+/// How often parts of one file are asked for again.
+const MOST_TRIES: u8 = 4;
+
+impl Engine {
+    /// Looks whether the servers answer; when to look again.
+    pub(super) fn look_for_answers(&mut self, now: Instant) -> Option<Instant> {
+        let patience = self.options.answer_timeout;
+        let mut next: Option<Instant> = None;
+        for (side, lane) in self.channels_of_both() {
+            let Some(remote) = self.remote_of(side, lane) else { continue };
+            match remote.look_for_answers(patience, now) {
+                Next::Nothing => {}
+                Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
+                Next::Probe => {
+                    let token = Token::Probe(side, lane);
+                    let outcome = remote.perform(Op::RealPath(b"."), token);
+                    self.done.extend(outcome.map(|outcome| (token, outcome)));
+                }
+            }
+        }
+        next
+    }
+
+    /// Both ends, by channel.
+    fn channels_of_both(&self) -> Vec<(Side, usize)> {
+        let first = [(Side::Source, self.source.is_some()), (Side::Target, self.target.is_some())];
+        let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
+        let more = (1..=self.lanes.count()).map(|lane| (self.striped_side(), lane));
+        first.chain(more).collect()
+    }
+
+    /// The server has answered the probe: requests that were sent before it will not be answered any more.
+    pub(super) fn probe_answered(&mut self, side: Side, lane: usize) {
+        let now = self.now;
+        let Some(remote) = self.remote_of(side, lane).filter(|remote| !remote.lost()) else { return };
+        let dropped = remote.give_up_older(now);
+        if dropped.is_empty() {
+            return;
+        }
+        let seconds = self.options.answer_timeout.as_secs();
+        let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
+        let most = self.flow.dropped();
+        self.events.push_back(Event::Told { text: format!("{text}: going on with {most} at a time") });
+        for token in dropped {
+            if !self.asked_again(token) {
+                let fault = Fault::other(format!("the server did not answer in {seconds} s"));
+                self.done.push_back((token, Err(fault)));
+            }
+        }
+    }
+
+    /// Asks for the same bytes, or sends them, once more. False where that cannot be.
+    fn asked_again(&mut self, token: Token) -> bool {
+        let direction = self.plan.direction;
+        let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return false };
+        let can = match step {
+            FileStep::Read { .. } => true,
+            // What goes from one remote end to the other is not kept. Small files are closed behind their WRITEs.
+            FileStep::Write { .. } => direction == Direction::Upload && file.phase == Phase::Copying,
+            FileStep::Check(CheckStep::Range(..)) => true,
+            _ => false,
+        };
+        if !can {
+            return false;
+        }
+        // A round that lost several parts of a file counts once.
+        if file.tried_in != self.flow.drops() {
+            file.tried_in = self.flow.drops();
+            file.tries += 1;
+        }
+        if file.tries > MOST_TRIES {
+            return false;
+        }
+        match step {
+            FileStep::Check(CheckStep::Range(side, offset)) => self.ask_range_again(key, side, offset),
+            _ => self.taken_over(&token),
+        }
+    }
+}

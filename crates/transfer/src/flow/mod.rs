@@ -1,0 +1,378 @@
+//! How much of a copy may be under way: bytes and requests in flight, files opened ahead, the rate.
+//!
+//! Pure: it is told what was sent, answered and measured, and says what may follow. It knows neither files nor servers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`rate_limit`] | bytes per second |
+//! | [`request_window`] | what the path holds of what a server sends |
+//! | [`short_path`] | less is worth having in flight where the path is short |
+//! | [`silence`] | servers that drop requests |
+
+mod rate_limit;
+mod request_window;
+mod short_path;
+mod silence;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use rate_limit::Limiter;
+pub(crate) use silence::{Next, Silence};
+
+use request_window::RequestWindow;
+use short_path::ShortPath;
+
+/// Data in flight to begin with; grows by what is answered.
+const FIRST_DEPTH: u64 = 4 << 20;
+
+/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
+pub(crate) const FIRST_REQUESTS: usize = 64;
+
+/// The same for servers that have said what their limits are: no old ones, and small files are worth it.
+const FIRST_REQUESTS_KNOWN: usize = 256;
+
+/// Requests in flight at most on one channel, unless the user says otherwise: servers exist that drop what is beyond.
+pub(crate) const MAX_REQUESTS: usize = 1024;
+
+/// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
+/// interrupted copy of large files should not leave dozens of empty ones.
+const OPEN_AHEAD: u64 = 16 << 20;
+
+/// Requests in flight at most, after each time that some were dropped. Every client has had 64 of them in flight for decades.
+const FEWER: [usize; 3] = [64, 8, 1];
+
+/// What is fixed when a copy begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Bytes in flight at most.
+    pub(crate) bytes: u64,
+    /// Requests in flight, where the user has said how many.
+    pub(crate) requests: Option<usize>,
+    pub(crate) bits_per_second: Option<u64>,
+    /// Descriptors this process may have.
+    pub(crate) descriptors: usize,
+    /// Files open at a time at most.
+    pub(crate) open_files: usize,
+}
+
+/// How much is in flight, and how much may be.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    limits: Limits,
+    bytes: u64,
+    requests: usize,
+    depth: u64,
+    /// Requests that have become allowed beyond those of the beginning.
+    more_requests: usize,
+    /// Between two remote ends: bytes that were read and wait to be written.
+    held: u64,
+    /// Bytes of open files that are not requested yet.
+    ahead: u64,
+    window: RequestWindow,
+    short: ShortPath,
+    rate: Option<Limiter>,
+    /// When the rate lets the next request pass.
+    wait_until: Option<Instant>,
+    /// Requests that a server was found to answer, once it has dropped some; and how often it has.
+    most_requests: usize,
+    drops: u32,
+    /// When to look whether the servers answer.
+    look_at: Option<Instant>,
+}
+
+impl Flow {
+    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
+        Self {
+            limits,
+            bytes: 0,
+            requests: 0,
+            depth: FIRST_DEPTH.min(limits.bytes),
+            more_requests: 0,
+            held: 0,
+            ahead: 0,
+            window: RequestWindow::default(),
+            short: ShortPath::default(),
+            rate: limits.bits_per_second.map(|rate| Limiter::new(rate, now)),
+            wait_until: None,
+            most_requests: usize::MAX,
+            drops: 0,
+            look_at: None,
+        }
+    }
+
+    /// A request for `len` bytes goes out.
+    pub(crate) fn request(&mut self, len: u64) {
+        self.bytes += len;
+        self.requests += 1;
+        if let Some(rate) = &mut self.rate {
+            rate.spend(len);
+        }
+    }
+
+    /// The same for bytes that were asked for before: they count in flight, and not for the rate.
+    pub(crate) fn request_again(&mut self, len: u64) {
+        self.bytes += len;
+        self.requests += 1;
+    }
+
+    /// A request for `len` bytes is not in flight any more.
+    pub(crate) const fn answered(&mut self, len: u64) {
+        self.bytes -= len;
+        self.requests -= 1;
+    }
+
+    /// `len` bytes were confirmed: a little more may be in flight.
+    pub(crate) fn grow(&mut self, len: u64) {
+        self.depth = (self.depth + len).min(self.limits.bytes);
+        self.more_requests = self.more_requests.saturating_add(1);
+    }
+
+    /// `len` bytes have come that were asked for.
+    pub(crate) fn came(&mut self, len: u64, now: Instant) {
+        self.window.came(len, now);
+        self.grow(len);
+    }
+
+    /// `len` bytes wait to be written to the other remote end, or do not any more.
+    pub(crate) const fn hold(&mut self, len: u64) {
+        self.held += len;
+    }
+
+    pub(crate) const fn let_go(&mut self, len: u64) {
+        self.held -= len;
+    }
+
+    /// Requests in flight.
+    pub(crate) const fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// True when more may be in flight. `measured`: a server of another make is asked, which has in memory what it is asked for before
+    /// it is on its way.
+    pub(crate) fn has_room(&self, measured: bool, max_requests: usize) -> bool {
+        let window = if measured { self.window.most().unwrap_or(u64::MAX) } else { u64::MAX };
+        self.bytes + self.held < self.depth.min(window) && self.requests < max_requests
+    }
+
+    /// True when another `len` bytes of small files may be put together, of those that are `worth` having in flight.
+    pub(crate) fn has_room_for_batch(&self, len: u64, worth: u64) -> bool {
+        self.bytes + len < self.depth.min(worth)
+    }
+
+    /// Requests that may be in flight on `channels` together. `known`: the servers have told their limits.
+    pub(crate) fn max_requests(&self, known: bool, channels: usize) -> usize {
+        if let Some(fixed) = self.limits.requests {
+            return fixed.max(1).min(self.most_requests);
+        }
+        let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
+        first.saturating_add(self.more_requests).min(MAX_REQUESTS * channels).min(self.most_requests)
+    }
+
+    /// Requests of `chunk` bytes that each of `channels` may have on its way, so that all have something to do.
+    pub(crate) fn share(&self, chunk: u64, max_requests: usize, channels: usize) -> u64 {
+        ((self.depth / chunk.max(1)).min(max_requests as u64) / channels as u64).max(2)
+    }
+
+    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too. `servers`: handles
+    /// that the servers have for us.
+    pub(crate) fn max_open(&self, servers: usize) -> usize {
+        let most = self.limits.open_files.min(self.most_requests);
+        (servers.min(self.limits.descriptors) / 4 * 3).clamp(1, most.max(1))
+    }
+
+    /// Directories that may be open on the source at a time; `server`: the handles that it has, where it is remote.
+    pub(crate) fn max_open_dirs(&self, server: Option<usize>) -> usize {
+        server.unwrap_or(self.limits.descriptors) / 4
+    }
+
+    /// `size` bytes of a file are to be requested; `of_file` is what is counted of them.
+    pub(crate) fn expect(&mut self, of_file: &mut u64, size: u64) {
+        // Bounded, so that no server can make the sum overflow.
+        let ahead = size.min(OPEN_AHEAD);
+        self.ahead = self.ahead - *of_file + ahead;
+        *of_file = ahead;
+    }
+
+    /// `len` bytes of those have been requested, or need not be.
+    pub(crate) fn no_longer_ahead(&mut self, of_file: &mut u64, len: u64) {
+        let len = len.min(*of_file);
+        *of_file -= len;
+        self.ahead -= len;
+    }
+
+    /// True when another file may be opened.
+    pub(crate) const fn may_open(&self) -> bool {
+        self.ahead < OPEN_AHEAD
+    }
+
+    /// True when the rate limit lets a request pass now; else notes when it will.
+    pub(crate) fn within_rate(&mut self, now: Instant) -> bool {
+        let Some(rate) = &mut self.rate else { return true };
+        self.wait_until = rate.wait(now);
+        self.wait_until.is_none()
+    }
+
+    /// True when there is a rate limit.
+    pub(crate) const fn has_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Bytes of a request at most, so that the rate is kept evenly.
+    pub(crate) fn request_bytes(&self) -> u32 {
+        self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes)
+    }
+
+    /// True while the rate limit holds requests back.
+    pub(crate) const fn is_held_back(&self) -> bool {
+        self.wait_until.is_some()
+    }
+
+    pub(crate) const fn try_again(&mut self) {
+        self.wait_until = None;
+    }
+
+    pub(crate) const fn look_for_answers_at(&mut self, at: Option<Instant>) {
+        self.look_at = at;
+    }
+
+    /// When something may go on although nothing has come.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        [self.wait_until, self.look_at].into_iter().flatten().min()
+    }
+
+    /// A server has dropped requests: fewer at a time from now on. Returns how many.
+    pub(crate) fn dropped(&mut self) -> usize {
+        let fewer = FEWER[(self.drops as usize).min(FEWER.len() - 1)];
+        self.drops = self.drops.saturating_add(1);
+        self.most_requests = self.most_requests.min(fewer);
+        self.most_requests
+    }
+
+    /// How often requests were dropped.
+    pub(crate) const fn drops(&self) -> u32 {
+        self.drops
+    }
+
+    /// Requests at most that a server was found to answer.
+    pub(crate) const fn most_requests(&self) -> usize {
+        self.most_requests
+    }
+
+    /// The kernel says that the connection takes so long there and back.
+    pub(crate) const fn expect_round_trip(&mut self, took: Duration) {
+        self.short.expect_round_trip(took);
+    }
+
+    /// A question about a file took so long.
+    pub(crate) fn round_trip(&mut self, took: Duration) {
+        self.window.round_trip(took);
+        self.short.question_took(took);
+    }
+
+    /// A batch of small files took so long.
+    pub(crate) fn batch_took(&mut self, took: Duration) {
+        self.short.batch_took(took);
+    }
+
+    /// Bytes of small files that are worth having in flight, of `found` bytes, over so many channels.
+    pub(crate) fn worth_in_flight(&self, found: u64, channels: usize) -> u64 {
+        self.short.worth_in_flight(found, channels)
+    }
+
+    /// Files that are worth having open, of `found` files.
+    pub(crate) fn worth_open(&self, found: u64, channels: usize) -> usize {
+        self.short.worth_open(found, channels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        bytes: 64 << 20,
+        requests: None,
+        bits_per_second: None,
+        descriptors: 1_000,
+        open_files: 768,
+    };
+
+    #[test]
+    fn answers_open_the_depth_up_to_its_limit() {
+        let mut flow = Flow::new(LIMITS, Instant::now());
+        let chunk = 256 << 10;
+        let fill = |flow: &mut Flow| {
+            let mut sent = 0;
+            while flow.has_room(false, 1 << 20) {
+                flow.request(chunk);
+                sent += 1;
+            }
+            sent
+        };
+        assert_eq!(fill(&mut flow), 16, "4 MiB to begin with");
+        for _ in 0..1_000 {
+            flow.answered(chunk);
+            flow.grow(chunk);
+            fill(&mut flow);
+        }
+        assert_eq!(flow.requests(), 256, "64 MiB in the end");
+    }
+
+    #[test]
+    fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
+        let mut flow = Flow::new(LIMITS, Instant::now());
+        assert_eq!((flow.max_requests(false, 1), flow.max_requests(true, 1)), (64, 256));
+        (0..10_000).for_each(|_| flow.grow(1));
+        assert_eq!((flow.max_requests(false, 1), flow.max_requests(true, 3)), (1_024, 3_072));
+        let fixed = Flow::new(Limits { requests: Some(7), ..LIMITS }, Instant::now());
+        assert_eq!(fixed.max_requests(true, 3), 7);
+    }
+
+    #[test]
+    fn dropped_requests_leave_fewer_of_everything() {
+        let mut flow = Flow::new(LIMITS, Instant::now());
+        for most in [64, 8, 1, 1] {
+            assert_eq!(flow.dropped(), most);
+            assert_eq!((flow.max_requests(true, 4), flow.max_open(10_000)), (most, most));
+        }
+        assert_eq!(flow.drops(), 4);
+    }
+
+    #[test]
+    fn files_opened_ahead_are_counted_once() {
+        let mut flow = Flow::new(LIMITS, Instant::now());
+        let (mut one, mut other) = (0, 0);
+        flow.expect(&mut one, u64::MAX);
+        assert!(!flow.may_open());
+        // Its size turns out smaller.
+        flow.expect(&mut one, 1_000);
+        flow.expect(&mut other, 5);
+        assert!(flow.may_open());
+        flow.no_longer_ahead(&mut one, 600);
+        flow.no_longer_ahead(&mut one, 600);
+        flow.no_longer_ahead(&mut other, 5);
+        assert_eq!((one, other, flow.ahead), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_held_between_two_ends_counts_in_flight() {
+        let mut flow = Flow::new(Limits { bytes: 1_000, ..LIMITS }, Instant::now());
+        flow.hold(1_000);
+        assert!(!flow.has_room(false, 10));
+        flow.let_go(1);
+        assert!(flow.has_room(false, 10) && !flow.has_room(false, 0));
+    }
+
+    #[test]
+    fn a_rate_holds_requests_back_until_its_time() {
+        let now = Instant::now();
+        let mut flow = Flow::new(Limits { bits_per_second: Some(8_000), ..LIMITS }, now);
+        while flow.within_rate(now) {
+            flow.request(1_000);
+        }
+        assert!(flow.is_held_back() && flow.has_rate());
+        let at = flow.next_deadline().expect("a time");
+        assert!(at > now);
+        assert!(flow.within_rate(at) && !flow.is_held_back());
+    }
+}

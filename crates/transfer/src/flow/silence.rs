@@ -1,0 +1,106 @@
+//! Servers that do not answer some requests: tells them from servers that take long, and from connections that are down.
+//!
+//! When requests have been on their way for a while and no answer came, one more is sent that costs the server nothing. A server
+//! that answers this one and none of those before it has dropped them: SFTP servers answer in order, or nearly so. While it is not
+//! answered either, the server is busy or the path is down, and there is nothing to do but wait.
+
+use std::time::{Duration, Instant};
+
+/// The patience doubles with each time that requests were dropped, up to this many times.
+const MOST_DOUBLED: u32 = 4;
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing is awaited, or the probe's answer.
+    Nothing,
+    LookAgain(Instant),
+    Probe,
+}
+
+/// How long one channel has been silent.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    /// When the last answer came, or the first request that waits was sent.
+    since: Option<Instant>,
+    /// A probe is on its way.
+    probing: bool,
+    /// How often requests were found to be dropped.
+    times: u32,
+}
+
+impl Silence {
+    /// Something came from the server.
+    pub(crate) const fn heard(&mut self, now: Instant) {
+        if self.since.is_some() {
+            self.since = Some(now);
+        }
+    }
+
+    /// `awaited`: all requests were sent, and some answers are missing.
+    pub(crate) fn look(&mut self, awaited: bool, patience: Duration, now: Instant) -> Next {
+        if !awaited {
+            self.since = None;
+            return Next::Nothing;
+        }
+        if self.probing {
+            return Next::Nothing;
+        }
+        let since = *self.since.get_or_insert(now);
+        let at = since + patience.saturating_mul(1 << self.times.min(MOST_DOUBLED));
+        if now < at {
+            return Next::LookAgain(at);
+        }
+        self.probing = true;
+        Next::Probe
+    }
+
+    /// The probe was answered. `dropped`: requests that were sent before it were not.
+    pub(crate) const fn probed(&mut self, dropped: bool, now: Instant) {
+        self.probing = false;
+        self.since = Some(now);
+        if dropped {
+            self.times = self.times.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_probe_is_sent_after_complete_silence_only() {
+        let (mut silence, mut now) = (Silence::default(), Instant::now());
+        assert_eq!(silence.look(false, PATIENCE, now), Next::Nothing);
+        for _ in 0..100 {
+            assert_eq!(silence.look(true, PATIENCE, now), Next::LookAgain(now + PATIENCE));
+            now += PATIENCE - Duration::from_secs(1);
+            silence.heard(now);
+        }
+        assert_eq!(silence.look(true, PATIENCE, now + PATIENCE), Next::Probe);
+        assert_eq!(silence.look(true, PATIENCE, now + PATIENCE * 9), Next::Nothing, "one at a time");
+    }
+
+    #[test]
+    fn what_is_answered_starts_the_clock_again() {
+        let (mut silence, now) = (Silence::default(), Instant::now());
+        silence.look(true, PATIENCE, now);
+        silence.look(false, PATIENCE, now + PATIENCE);
+        let later = now + PATIENCE * 5;
+        assert_eq!(silence.look(true, PATIENCE, later), Next::LookAgain(later + PATIENCE));
+    }
+
+    #[test]
+    fn patience_grows_with_each_loss_up_to_a_bound() {
+        let (mut silence, mut now) = (Silence::default(), Instant::now());
+        for times in [1, 2, 4, 8, 16, 16, 16] {
+            assert_eq!(silence.look(true, PATIENCE, now), Next::LookAgain(now + PATIENCE * times));
+            now += PATIENCE * times;
+            assert_eq!(silence.look(true, PATIENCE, now), Next::Probe);
+            silence.probed(true, now);
+        }
+    }
+}

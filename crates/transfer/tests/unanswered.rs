@@ -1,0 +1,92 @@
+//! Servers that drop requests: what can be asked for again is, and the rest is told. In virtual time.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Ended, Setup, TempTree, copy_with, plan, stock};
+use lh_sftp::PacketType;
+use lh_transfer::{Direction, Options};
+
+/// A server of another make that does not answer some requests: those whose answers are the ones of type `kind` that `drops` names.
+fn dropping(kind: PacketType, drops: impl Fn(usize) -> bool + 'static) -> Setup {
+    let mut setup = stock(&[]);
+    let (mut tamper, mut seen) = (setup.tamper, 0);
+    setup.tamper = Box::new(move |message| {
+        let number = seen;
+        let counts = message.first() == Some(&kind.0);
+        seen += usize::from(counts);
+        if counts && drops(number) { Vec::new() } else { tamper(message) }
+    });
+    setup
+}
+
+fn copy(temp: &TempTree, direction: Direction, size: usize, mut setup: Setup) -> Ended {
+    let source = temp.file("from", size);
+    let plan = plan(direction, &source, &temp.join("to"));
+    copy_with(plan, Options { atomic: true, ..Options::default() }, temp.path(), &mut setup)
+}
+
+fn is_right(temp: &TempTree) -> bool {
+    let read = |path: &Path| fs::read(path).expect("a file");
+    read(&temp.join("from")) == read(&temp.join("to"))
+}
+
+#[test]
+fn reads_that_were_dropped_are_asked_for_again() {
+    for direction in [Direction::Download, Direction::Relay] {
+        let temp = TempTree::new();
+        let setup = dropping(PacketType::DATA, |number| matches!(number, 3..=5 | 20));
+        let ended = copy(&temp, direction, 8_000_000, setup).well();
+        assert!(is_right(&temp));
+        assert!(ended.took >= Duration::from_secs(60), "{:?}", ended.took);
+        assert!(
+            ended.told.iter().any(|text| text.contains("has not answered 4 requests in 60 s")),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn writes_that_were_dropped_are_sent_again() {
+    let temp = TempTree::new();
+    // The first answers are about what is there.
+    let setup = dropping(PacketType::STATUS, |number| (6..10).contains(&number));
+    let ended = copy(&temp, Direction::Upload, 8_000_000, setup).well();
+    assert!(is_right(&temp));
+    assert!(ended.told.iter().any(|text| text.contains("has not answered 4 requests")), "{ended:?}");
+}
+
+#[test]
+fn what_is_dropped_again_and_again_is_named() {
+    let temp = TempTree::new();
+    let setup = dropping(PacketType::DATA, |number| number >= 3);
+    let ended = copy(&temp, Direction::Download, 8_000_000, setup);
+    let text = format!("read remote \"{}\" : the server did not answer in 60 s", temp.join("from").display());
+    assert_eq!(ended.failures, [text]);
+}
+
+#[test]
+fn what_cannot_be_repeated_fails_with_its_name() {
+    for (direction, text) in
+        [(Direction::Download, "remote open \"{}/from\""), (Direction::Upload, "dest open \"{}/to\"")]
+    {
+        let temp = TempTree::new();
+        let ended = copy(&temp, direction, 8_000_000, dropping(PacketType::HANDLE, |_| true));
+        let text = text.replace("{}", &temp.path().display().to_string());
+        assert_eq!(ended.failures, [format!("{text}: the server did not answer in 60 s")]);
+    }
+}
+
+/// As long as the server answers nothing at all it may be busy, or the path down.
+#[test]
+fn a_server_that_takes_long_is_waited_for() {
+    let temp = TempTree::new();
+    let mut setup = stock(&[]);
+    setup.rtt = Duration::from_secs(50);
+    let ended = copy(&temp, Direction::Download, 8_000_000, setup).well();
+    assert!(is_right(&temp));
+    assert!(!ended.told.iter().any(|text| text.contains("not answered")), "{ended:?}");
+}
