@@ -19,6 +19,7 @@
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
 //! itself by two names must not destroy it.
 
+mod additional;
 mod answers;
 mod changed;
 mod driver;
@@ -37,13 +38,15 @@ mod options;
 pub mod rcp;
 mod remote;
 mod remote_stderr;
+mod seen;
 mod select;
 mod table;
 mod wording;
 
+pub use additional::Load;
 pub use answers::status_text;
 pub use driver::{AsSession, Job, JobHandler, Report};
-pub use engine::{Current, Engine, Load, MAX_LISTS, Side};
+pub use engine::{Current, Engine, MAX_LISTS, Side};
 pub use event::{Event, Summary, Totals, Waits};
 pub use further::Further;
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};

@@ -12,7 +12,7 @@ use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
 use crate::Side;
-use crate::engine::LOOK;
+use crate::additional::LOOK;
 use crate::further::{Bell, Further};
 use crate::remote_stderr::RemoteStderr;
 

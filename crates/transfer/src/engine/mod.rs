@@ -51,6 +51,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_sftp::server::Output;
 
+use crate::additional::Connections;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::flow::{Flow, Limits};
 use crate::journal::Journal;
@@ -58,8 +59,6 @@ use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::{Direction, Event, Options, Plan, Summary, Waits, display_name, local};
 
-pub(crate) use connections::LOOK;
-pub use connections::Load;
 pub(crate) use dirs::Item;
 pub use dirs::MAX_LISTS;
 use dirs::{Dir, DirStep};
@@ -147,7 +146,7 @@ pub struct Engine {
     batches: batch::Batches,
     habits: place::Habits,
     lanes: lanes::Lanes,
-    connections: connections::Connections,
+    connections: Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
     /// What was told not to be kept.
@@ -213,7 +212,7 @@ impl Engine {
             batches: batch::Batches::new(),
             habits: place::Habits::default(),
             lanes: lanes::Lanes::default(),
-            connections: connections::Connections::default(),
+            connections: Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
             lacks: Vec::new(),

@@ -1,8 +1,5 @@
 //! What is in a directory: listed a part at a time, sorted into files and folders.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
-
 use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
 use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
@@ -11,45 +8,6 @@ use crate::wording::{self, Deed};
 use super::super::prepare::fault_of;
 use super::super::{Engine, Side, Token};
 use super::{DirStep, ENTRIES_HELD};
-
-/// What has been listed of a directory, by hashes of names: its listing may have to be begun again, where its handle turns out to be that of
-/// another file, too.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Seen {
-    hashes: Vec<u64>,
-    /// Of the listings before this one.
-    before: HashSet<u64>,
-    hasher: RandomState,
-    round: u8,
-}
-
-impl Seen {
-    /// How often it was begun again.
-    pub(in crate::engine) const fn round(&self) -> u8 {
-        self.round
-    }
-
-    /// Notes a name; false where it was listed before.
-    pub(in crate::engine) fn is_new(&mut self, name: &[u8]) -> bool {
-        let hash = self.hasher.hash_one(name);
-        if self.before.contains(&hash) {
-            return false;
-        }
-        self.hashes.push(hash);
-        true
-    }
-
-    /// The listing is begun again.
-    pub(in crate::engine) fn begin_again(&mut self) {
-        self.before.extend(self.hashes.drain(..));
-        self.round = self.round.wrapping_add(1);
-    }
-
-    /// Everything was listed.
-    fn forget(&mut self) {
-        (self.hashes, self.before) = (Vec::new(), HashSet::new());
-    }
-}
 
 impl Engine {
     /// The directory's handle is another file's, too: what it lists from now on may be another directory's.

@@ -3,7 +3,6 @@
 mod listing;
 mod twins;
 
-pub(super) use listing::Seen;
 use twins::Twins;
 
 use std::collections::VecDeque;
@@ -11,6 +10,7 @@ use std::collections::VecDeque;
 use crate::Direction;
 use crate::end::{Change, Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
 use crate::names::{display_name, join};
+use crate::seen::Seen;
 use crate::table::Key;
 use crate::wording::{self, Deed};
 

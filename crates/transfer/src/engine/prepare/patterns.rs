@@ -4,9 +4,10 @@ use lh_sftp::glob::{has_magic, matches, unescape};
 
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
 use crate::names::{is_safe_name, join};
+use crate::seen::Seen;
 use crate::table::Key;
 
-use super::super::dirs::{MAX_LISTS, Seen};
+use super::super::dirs::MAX_LISTS;
 use super::super::{Engine, Side, Token};
 use super::{PrepareStep, SourceState};
 
