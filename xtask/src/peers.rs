@@ -61,15 +61,12 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/xdpyinfo", "x11-utils"),
     ("/usr/bin/google-authenticator", "libpam-google-authenticator"),
     ("/usr/bin/rsnapshot", "rsnapshot"),
-    ("/usr/bin/duplicity", "duplicity"),
     ("/usr/bin/rclone", "rclone"),
     ("/usr/bin/autossh", "autossh"),
-    ("/usr/bin/mosh", "mosh"),
     ("/usr/bin/parallel", "parallel"),
     ("/usr/bin/pdsh", "pdsh"),
     ("/usr/bin/clush", "clustershell"),
     ("/usr/bin/git-annex", "git-annex"),
-    ("/usr/bin/sshuttle", "sshuttle"),
     ("/usr/bin/tmux", "tmux"),
 ];
 

@@ -8,6 +8,7 @@
 #   account NAME UID [HOME [SHELL]]   adds a user with that key and the password `correct horse battery`
 #   group NAME GID [MEMBER,…]         adds a group
 #   serve NAME CONFIG                 starts another server with this configuration; it has to say where it listens
+#   start_server                      starts the server now, for what is to change afterwards
 #   listening PORT                    waits until the port takes connections
 #   tree FOLDER                       for `look`: type, mode, owner, group, size of files, name, target of links
 set -e
@@ -22,15 +23,23 @@ mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay world -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
 cd /mnt/root
 mount -t proc proc proc
-mount --rbind /sys sys
+# What is this machine's own may be looked at, not changed; devices are new ones.
+mount --bind /sys sys
+mount -o remount,bind,ro sys
 mount -t tmpfs -o mode=755 dev dev
-for device in null zero full random urandom tty fuse net/tun; do
-    test -e /dev/$device || continue
-    mkdir -p dev/$(dirname $device)
-    touch dev/$device
-    mount --bind /dev/$device dev/$device
-done
-mkdir dev/pts dev/shm
+mkdir dev/pts dev/shm dev/net
+while read device major minor; do
+    mknod -m 666 dev/$device c $major $minor
+done <<'END'
+null 1 3
+zero 1 5
+full 1 7
+random 1 8
+urandom 1 9
+tty 5 0
+fuse 10 229
+net/tun 10 200
+END
 ln -s /proc/self/fd dev/fd
 ln -s pts/ptmx dev/ptmx
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 pts dev/pts
@@ -43,6 +52,7 @@ chmod 700 root
 mkdir -p opt/longhaul world old
 mount --bind "$lab" world
 mount --bind "$bins" opt/longhaul
+mount -o remount,bind,ro opt/longhaul
 pivot_root . old
 umount -l old
 rmdir old
@@ -75,6 +85,8 @@ account() {
     echo "$name:x:$uid:$uid::$home:$shell" >>/etc/passwd
     echo "$name:x:$uid:" >>/etc/group
     echo "$name:$password:19000:0:99999:7:::" >>/etc/shadow
+    # A folder that is there is not the account's to have.
+    if [ -e "$home" ]; then return; fi
     mkdir -p "$home/.ssh"
     cp /world/authorized_keys "$home/.ssh/authorized_keys"
     chown -R "$uid:$uid" "$home"
@@ -94,6 +106,13 @@ listening() {
 }
 tree() {
     find "$@" \( -type f -printf '%M %U %G %s %p\n' \) -o -printf '%M %U %G - %p %l\n' | LC_ALL=C sort -k5
+}
+start_server() {
+    if [ -z "$started" ]; then
+        started=yes
+        /usr/sbin/sshd -E /var/log/sshd.log
+        listening 22
+    fi
 }
 serve() {
     printf '%s\n' "$2" >/etc/ssh/sshd_config.$1
@@ -123,10 +142,7 @@ fi
 : >/var/log/sshd.log
 
 . /world/setup
-if ! [ -e /run/sshd.pid ]; then
-    /usr/sbin/sshd -E /var/log/sshd.log
-    listening 22
-fi
+start_server
 
 # What the user does, and what has come of it.
 seen=/world/$client-$server

@@ -284,6 +284,7 @@ impl SessionChannel {
             Plan::Message(text, status) => {
                 answer(cx, true);
                 if shared.must_change_password {
+                    self.pass_on_said(has_terminal, cx);
                     self.say(command::password_warning(has_terminal), cx);
                 }
                 self.say_and_end(text, *status, cx);
@@ -326,13 +327,14 @@ impl SessionChannel {
                         answer(cx, true);
                         self.tell_about_home(wanted, cx);
                         if shared.must_change_password {
+                            self.pass_on_said(has_terminal, cx);
                             self.say(command::password_warning(has_terminal), cx);
                         }
                         let last = self.record(process.pid());
                         if login {
                             self.greet(last.as_ref(), cx);
                         } else if *login_shell {
-                            self.pass_on_said(cx);
+                            self.pass_on_said(has_terminal, cx);
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
@@ -375,11 +377,13 @@ impl SessionChannel {
         }
     }
 
-    /// Sends what PAM's modules say (the message of the day) to a shell that has no terminal, as sshd does.
-    fn pass_on_said(&self, cx: &mut ChannelCx<'_>) {
+    /// Sends what PAM's modules say (the message of the day, why a password must change) to a session without a greeting of its
+    /// own, as sshd does.
+    fn pass_on_said(&self, has_terminal: bool, cx: &mut ChannelCx<'_>) {
         let shared = &self.shared;
         if let Some(text) = greeting::text(&shared.user, &shared.said, None, None) {
-            cx.send(text.replace("\r\n", "\n").as_bytes());
+            let text = if has_terminal { text } else { text.replace("\r\n", "\n") };
+            cx.send(text.as_bytes());
         }
     }
 
@@ -402,6 +406,7 @@ impl SessionChannel {
             set_env: &shared.settings.set_env.0,
             user_file: &shared.user_environment,
             credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
+            pam: crate::uses_pam(&shared.settings),
             modules: &shared.modules_environment,
             connection: shared.connection,
             agent: agent.as_deref(),

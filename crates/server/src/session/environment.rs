@@ -76,6 +76,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) user_file: &'a [(String, String)],
     /// Where Kerberos finds the user's credentials (`KRB5CCNAME`).
     pub(crate) credentials: Option<&'a str>,
+    /// PAM opened the session.
+    pub(crate) pam: bool,
     /// What PAM's modules have set.
     pub(crate) modules: &'a [(OsString, OsString)],
     /// `SetEnv` of the server.
@@ -118,7 +120,10 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     environment.set("LOGNAME", &user.name);
     environment.set("HOME", &user.home);
     environment.set("PATH", if user.uid == 0 { ROOT_PATH } else { USER_PATH });
-    environment.set("MAIL", format!("/var/mail/{}", user.name));
+    // As sshd: where there is PAM, its modules decide about that.
+    if !sources.pam {
+        environment.set("MAIL", format!("/var/mail/{}", user.name));
+    }
     environment.set("SHELL", &user.shell);
     if let Some(zone) = std::env::var_os("TZ") {
         environment.set("TZ", zone);
@@ -190,6 +195,7 @@ mod tests {
             set_env: &set_env,
             user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
             credentials: Some("FILE:/tmp/krb5cc_1000_x"),
+            pam: false,
             modules: &modules,
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
             display: Some("localhost:10.0"),
