@@ -12,6 +12,7 @@ mod data;
 pub mod dumps;
 mod flights;
 mod foreign;
+pub mod held_fs;
 pub mod kerberos;
 mod lab;
 pub mod lying;

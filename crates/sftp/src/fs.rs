@@ -12,7 +12,7 @@ use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
 /// A tree of files.
-pub trait FileSystem {
+pub trait FileSystem: Send {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
     /// Makes a file without a name in `folder` (empty: where relative paths start), for reading and writing. Nobody sees it
@@ -69,7 +69,7 @@ pub trait FileSystem {
 }
 
 /// An open file.
-pub trait File {
+pub trait File: Send {
     /// preadv(2): reads into `buffers` from `offset`; 0 at the end of the file. May return less than asked.
     fn read_at(&mut self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
     /// pwritev(2): may write less than asked.
@@ -125,7 +125,7 @@ pub fn copy_through_memory(
 }
 
 /// An open directory.
-pub trait Directory {
+pub trait Directory: Send {
     /// The next entry, `.` and `..` included; `None` after the last.
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>>;
     /// The next entry whose name `wanted` takes, having looked at up to `names` names; so many are subtracted. `None` after

@@ -433,7 +433,7 @@ fn the_log_tells_each_file_and_each_change() {
     peer.ok(&Request::Close { handle: &handle });
     peer.open(b"left", MAKE);
     peer.status(&Request::Remove { path: b"\xff\x1b[2J" });
-    peer.server.close();
+    drop(peer.server.close());
     let lines = peer.log.lines.lock().unwrap().join("\n");
     assert_eq!(
         lines,

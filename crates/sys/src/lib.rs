@@ -66,6 +66,7 @@ pub mod spawn;
 pub mod syslog;
 pub mod tcp_info;
 pub mod termios;
+pub mod threads;
 pub mod time;
 pub mod tun;
 pub mod tuning;

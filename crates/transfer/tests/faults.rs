@@ -314,11 +314,11 @@ fn a_tree_without_write_permission_is_filled_and_then_closed() {
 fn hooks_see_reads_in_order() {
     let temp = TempTree::new();
     let source = temp.file("from", 5_000_000);
-    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let log = std::rc::Rc::clone(&seen);
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = std::sync::Arc::clone(&seen);
     let faults = Faults::hook(move |what, _, offset| {
         if what == "read" {
-            log.borrow_mut().push(offset);
+            log.lock().unwrap().push(offset);
         }
         io::Result::Ok(())
     });
@@ -330,6 +330,6 @@ fn hooks_see_reads_in_order() {
         &mut setup,
     )
     .well();
-    let seen = seen.borrow();
+    let seen = seen.lock().unwrap();
     assert!(seen.len() >= 20 && seen.is_sorted(), "requests go out in order: {seen:?}");
 }

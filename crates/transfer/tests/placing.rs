@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
+use common::{Count, Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
 use lh_testkit::leftovers;
 use lh_transfer::{Direction, Options, Verify};
 use rustix::io::Errno;
@@ -47,8 +47,8 @@ fn the_old_file_is_whole_until_the_new_one_is() {
         let from = temp.file("from", 2_000_000);
         let to = temp.write("to", b"what was there");
         temp.mode("to", 0o604);
-        let (seen, watched) = (std::rc::Rc::new(std::cell::Cell::new(0)), to.clone());
-        let count = std::rc::Rc::clone(&seen);
+        let (seen, watched) = (Count::default(), to.clone());
+        let count = seen.clone();
         let mut setup = Setup {
             faults: Faults::hook(move |what, _, _| {
                 if matches!(what, "read" | "write") {
@@ -497,13 +497,13 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
                 if let Some(old) = old {
                     temp.write("to", old);
                 }
-                let written = std::rc::Rc::new(std::cell::Cell::new(0_u64));
-                let (count, refuse) = (std::rc::Rc::clone(&written), forbidding(forbidden));
+                let written = Count::default();
+                let (count, refuse) = (written.clone(), forbidding(forbidden));
                 let faults = Faults::hook(move |what, on, offset| {
                     if what == "write" {
                         count.set(count.get() + 1);
                     }
-                    (refuse.hook.as_ref().expect("a hook").borrow_mut())(what, on, offset)
+                    (refuse.hook.as_ref().expect("a hook").lock().unwrap())(what, on, offset)
                 });
                 let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
                 let mut setup = Setup { faults, ..setup };
@@ -515,7 +515,11 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
                     let told = ended.told.iter().filter(|text| text.contains("nobody rename")).count();
                     assert_eq!(told, 1, "{:?}", ended.told);
                     let once = 3_000_001_u64.div_ceil(32 * 1024);
-                    assert!(written.get() <= once, "{forbidden:?}: written {} times", written.get());
+                    assert!(
+                        u64::from(written.get()) <= once,
+                        "{forbidden:?}: written {} times",
+                        written.get()
+                    );
                 }
             }
         }

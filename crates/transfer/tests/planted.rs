@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-use common::{Faults, Setup, TempTree, copy_with, plan, same_tree, stock};
+use common::{Count, Faults, Setup, TempTree, copy_with, plan, same_tree, stock};
 use lh_testkit::leftovers;
 use lh_transfer::{Direction, Options, Verify};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -119,10 +119,8 @@ fn a_part_name_that_cannot_be_freed_is_not_used() {
 fn what_cannot_be_removed_is_told() {
     let temp = TempTree::new();
     let from = temp.file("from", SIZE);
-    let faults = Faults {
-        wrong_writes: std::rc::Rc::new(std::cell::Cell::new(u32::MAX)),
-        ..Faults::fail("remove", ".lhpart", Errno::ACCESS)
-    };
+    let faults =
+        Faults { wrong_writes: Count::of(u32::MAX), ..Faults::fail("remove", ".lhpart", Errno::ACCESS) };
     let options = Options { atomic: true, verify: Verify::Always, ..Options::default() };
     let plan = plan(Direction::Upload, &from, &temp.join("to"));
     let ended = copy_with(plan, options, temp.path(), &mut Setup { faults, ..stock(&[]) });

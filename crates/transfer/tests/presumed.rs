@@ -3,8 +3,8 @@
 
 mod common;
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Faults, Setup, TempTree, copy_with, plan, same_tree, whole_tree};
 use lh_transfer::Direction;
@@ -40,11 +40,11 @@ fn a_directory_that_cannot_be_made_is_told_of_and_not_what_is_below() {
 fn a_directory_that_somebody_else_makes_at_that_moment_gets_its_files() {
     let temp = TempTree::new();
     tree(&temp);
-    let (root, made) = (temp.join("to/a"), Rc::new(Cell::new(false)));
+    let (root, made) = (temp.join("to/a"), Arc::new(AtomicBool::new(false)));
     let faults = Faults::hook({
-        let made = Rc::clone(&made);
+        let made = Arc::clone(&made);
         move |what, path, _| {
-            if what == "mkdir" && path.ends_with(b"to/a") && !made.replace(true) {
+            if what == "mkdir" && path.ends_with(b"to/a") && !made.swap(true, Ordering::Relaxed) {
                 std::fs::create_dir(&root)?;
             }
             Ok(())
@@ -53,7 +53,7 @@ fn a_directory_that_somebody_else_makes_at_that_moment_gets_its_files() {
     let mut setup = Setup { faults, ..Setup::default() };
     let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
     copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
-    assert!(made.get());
+    assert!(made.load(Ordering::Relaxed));
     same_tree(&temp.join("from"), &temp.join("to"), true);
 }
 

@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
 use lh_transfer::{Direction, Options};
 
@@ -173,12 +176,12 @@ fn files_of_unknown_length_come_whole_in_a_batch_or_without() {
 fn a_server_with_few_handles_is_not_asked_for_more() {
     let temp = TempTree::new();
     tree(&temp, 300, 10, 50);
-    let open = std::rc::Rc::new(std::cell::Cell::new(0_usize));
+    let open = Arc::new(AtomicUsize::new(0));
     for direction in [Direction::Upload, Direction::Download] {
-        let counted = open.clone();
+        let counted = Arc::clone(&open);
         let faults = Faults::hook(move |what, _, _| {
             if what.starts_with("open-") {
-                counted.set(counted.get() + 1);
+                counted.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
         });
@@ -187,7 +190,7 @@ fn a_server_with_few_handles_is_not_asked_for_more() {
         copy_with(plan(direction, &temp.join("from"), &target), whole_tree(), temp.path(), &mut setup).well();
         same_tree(&temp.join("from"), &target, true);
     }
-    assert!(open.get() >= 600);
+    assert!(open.load(Ordering::Relaxed) >= 600);
 }
 
 #[test]

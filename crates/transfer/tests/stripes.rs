@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
@@ -167,16 +166,16 @@ fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
 fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
     let temp = TempTree::new();
     temp.file("from", 40 * MIB);
-    let opened = Rc::new(RefCell::new(0));
-    let offsets = Rc::new(RefCell::new(BTreeSet::new()));
+    let opened = Arc::new(Mutex::new(0));
+    let offsets = Arc::new(Mutex::new(BTreeSet::new()));
     let (count, seen) = (opened.clone(), offsets.clone());
     let faults = Faults::hook(move |what, _, offset| {
         if what == "open-write" {
-            *count.borrow_mut() += 1;
+            *count.lock().unwrap() += 1;
         }
         if what == "write" {
-            assert!(seen.borrow().last().is_none_or(|&last| offset >= last), "out of order");
-            seen.borrow_mut().insert(offset);
+            assert!(seen.lock().unwrap().last().is_none_or(|&last| offset >= last), "out of order");
+            seen.lock().unwrap().insert(offset);
         }
         Ok(())
     });
@@ -184,8 +183,8 @@ fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
     let options = Options { channels: Some(4), ..Options::default() };
     // What such a thing says to being cut to its length is another matter.
     copy_with(plan, options, temp.path(), &mut Setup { faults, ..far(3) });
-    assert_eq!(*opened.borrow(), 1);
-    assert!(offsets.borrow().len() > 100);
+    assert_eq!(*opened.lock().unwrap(), 1);
+    assert!(offsets.lock().unwrap().len() > 100);
 }
 
 #[test]
@@ -212,10 +211,10 @@ fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() 
             temp.file(format!("from/{n}"), 50 * MIB + n);
             temp.file(format!("from/small-{n}"), 1_000 * n);
         }
-        let counts = Rc::new(RefCell::new(0));
+        let counts = Arc::new(Mutex::new(0));
         let count = counts.clone();
         let faults = Faults::hook(move |what, _, _| {
-            *count.borrow_mut() += usize::from(what == "open-read");
+            *count.lock().unwrap() += usize::from(what == "open-read");
             Ok(())
         });
         let options = Options {
@@ -229,7 +228,7 @@ fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() 
         let mut setup = Setup { reverse, faults, ..far(channels - 1) };
         let ended = download(&temp, options, &mut setup).well();
         assert_eq!(ended.lanes, channels - 1);
-        assert!(*counts.borrow() > 4, "each channel opens a file of its own");
+        assert!(*counts.lock().unwrap() > 4, "each channel opens a file of its own");
         if atomic {
             // Small files may come whole in a batch; the large ones are summed up on each of their handles.
             assert!(ended.summary.verified >= 2, "{:?}", ended.summary);

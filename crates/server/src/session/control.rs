@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lh_auth::TICKET;
@@ -157,7 +158,7 @@ impl Serving {
         let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
         let answer = self.shared.monitor.borrow_mut().ask(&Question::Ticket { key }).ok()?;
         let given = answer[..] == [1];
-        self.shared.shares_files.set(given || self.shared.shares_files.get());
+        self.shared.shares_files.fetch_or(given, Ordering::Relaxed);
         given.then(Vec::new)
     }
 }

@@ -1,10 +1,12 @@
 //! What all channels of one session process share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use lh_config::pattern::{ListMatch, match_list};
 use lh_config::server_table::ServerSettings;
@@ -15,6 +17,7 @@ use super::auth_info::AuthInfo;
 use super::become_user::Start;
 use super::credentials::Credentials;
 use super::parts::Parts;
+use super::sftp::{Mounts, Workers};
 use crate::key_options::KeyOptions;
 use crate::log::Log;
 use crate::questions::Talk;
@@ -52,7 +55,11 @@ pub(super) struct Shared {
     /// Another connection has logged in to this session, which this one has joined.
     pub(super) joined: bool,
     /// Other connections may join this one: they may write the same files.
-    pub(super) shares_files: Cell<bool>,
+    pub(super) shares_files: Arc<AtomicBool>,
+    /// What is mounted, which decides who makes calls on files.
+    pub(super) mounts: Mounts,
+    /// Threads for calls on files that may block.
+    pub(super) file_workers: Workers,
     /// Where programs and SFTP start.
     pub(super) start: Start,
     /// Where programs find the forwarded agent, once a session has asked for it.

@@ -3,10 +3,11 @@
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_auth::FirstFlight;
@@ -26,6 +27,7 @@ use super::become_user::Start;
 use super::control::Serving;
 use super::credentials::Credentials;
 use super::holder::{Holder, Inherited};
+use super::sftp::{Mounts, Workers as FileWorkers};
 use super::shared::{self, Shared};
 use super::tally;
 use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user, environment};
@@ -146,6 +148,7 @@ fn begin(
     };
     // While this is still root, who may have more than everybody.
     super::tune(stream.read_fd(), &login.settings, &address.log);
+    let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
@@ -157,7 +160,7 @@ fn begin(
     }
     transport.set_unencrypted(unencrypted(&login.settings));
     let link = Link::new(transport, stream);
-    let shared = Rc::new(share(login, start, monitor, address, &link));
+    let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
     Ok((shared, link, common.session.host_keys))
 }
 
@@ -212,7 +215,14 @@ fn unencrypted(settings: &ServerSettings) -> Unencrypted {
     }
 }
 
-fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Link) -> Shared {
+fn share(
+    login: Login,
+    start: Start,
+    mounts: Mounts,
+    monitor: Talk,
+    address: &Address,
+    link: &Link,
+) -> Shared {
     let Login { user, settings, options, must_change_password, joined, proofs, .. } = login;
     let Login { said, credentials, inherited, .. } = login;
     let credentials = credentials.and_then(|given| {
@@ -265,7 +275,9 @@ fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Li
         start,
         parts: RefCell::default(),
         joined,
-        shares_files: Cell::new(false),
+        shares_files: Arc::default(),
+        mounts,
+        file_workers: FileWorkers::default(),
         agent: std::cell::RefCell::default(),
         accounts,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),

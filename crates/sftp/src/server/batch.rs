@@ -72,7 +72,7 @@ impl Server {
         if let Err(error) = &got {
             open.failed(status_of(error));
         }
-        self.log_close(Open::File(open), false);
+        self.log_close(&mut Open::File(open), false);
         let (attrs, whole, len) = got?;
         Ok(GotFile { attrs: attrs.told(self.wanted), whole, data: room.get(..len).unwrap_or_default() })
     }

@@ -213,8 +213,9 @@ impl Server {
 
     fn serve_close(&mut self, id: u32, handle: &[u8]) {
         match self.handles.remove(handle) {
-            Some(open) => {
-                self.log_close(open, false);
+            Some(mut open) => {
+                self.log_close(&mut open, false);
+                drop(open);
                 self.reply_status(id, StatusCode::OK);
             }
             None => self.reply_text(id, StatusCode::NO_SUCH_FILE, "Invalid handle"),

@@ -1,14 +1,15 @@
 //! The engine: framing, back-pressure, and the two requests that move file bytes.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_wire::Reader;
 
 use super::check::CheckJob;
 use super::copy::CopyJob;
-use super::handles::{Handles, Open};
-use super::log::{FileEvent, FileOutcome, Shown};
+use super::handles::Handles;
+use super::log::Shown;
 use super::long_name::NameCache;
 use super::requests::{RequestInfo, info_of, request_table};
 use super::{LogLevel, LogSink, Lookup, Output, ServerOptions};
@@ -35,7 +36,14 @@ pub struct Progress {
     /// There is work that waits for neither input nor output (a long copy, many requests): call again soon,
     /// after looking after others.
     pub more: bool,
+    /// A request took longer than [`SLOW`]. The call returned right after it, so that one slow file delays neither the
+    /// replies before it nor the owner any longer than one request does.
+    pub slow: bool,
 }
+
+/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other channels should
+/// not wait with it.
+pub const SLOW: Duration = Duration::from_millis(1);
 
 /// Why a server cannot go on: the client does not speak SFTP. Close the channel with exit status 11, as
 /// sftp-server does.
@@ -96,7 +104,7 @@ pub struct Server {
     /// Requests that this call of `poll` may still serve.
     turns: usize,
     initialised: bool,
-    closed: bool,
+    pub(super) closed: bool,
     failed: Option<ServerError>,
 }
 
@@ -158,22 +166,25 @@ impl Server {
         let mut more = false;
         let mut waiting_for_output = false;
         self.turns = REQUESTS_PER_POLL;
+        let mut clock = Instant::now();
+        let mut slow = false;
         loop {
             if self.at_work() {
                 self.continue_copy();
                 self.continue_check();
+                slow = is_slow(&mut clock);
                 more = self.at_work();
                 if more {
                     break;
                 }
             }
-            if self.turns == 0 {
+            if self.turns == 0 || slow {
                 more = true;
                 break;
             }
             self.turns -= 1;
             match self.serve_next(output) {
-                Ok(Served::Yes) => {}
+                Ok(Served::Yes) => slow = is_slow(&mut clock),
                 Ok(Served::NeedInput) => break,
                 Ok(Served::NeedOutput) => {
                     waiting_for_output = true;
@@ -182,7 +193,7 @@ impl Server {
                 Err(error) => {
                     self.failed = Some(error);
                     self.log_line(LogLevel::Error, format_args!("{error}"));
-                    self.close();
+                    drop(self.close());
                     return Err(error);
                 }
             }
@@ -194,7 +205,7 @@ impl Server {
         let used = (self.received - held).max(self.credited);
         let consumed = usize::try_from(used - self.credited).unwrap_or(usize::MAX);
         self.credited = used;
-        Ok(Progress { consumed, more })
+        Ok(Progress { consumed, more, slow })
     }
 
     /// A request is being served in steps.
@@ -205,24 +216,16 @@ impl Server {
     /// True when no reply waits to be sent and no request that has arrived completely waits to be served:
     /// after the client's EOF, the moment to close the channel.
     pub fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !self.wants_files()
+    }
+
+    /// True when the next [`Server::poll`] may call the file system: a request is being served, or one has arrived
+    /// completely.
+    pub fn wants_files(&self) -> bool {
         let mut length = [0; 4];
         let whole_message = self.input.peek(&mut length)
             && (self.input.len() - 4) as u64 >= u64::from(u32::from_be_bytes(length));
-        self.pending.is_empty() && !self.at_work() && (self.failed.is_some() || !whole_message)
-    }
-
-    /// Closes what is open, with an account of each file, and logs the end of the session. Dropping the
-    /// server does the same.
-    pub fn close(&mut self) {
-        if std::mem::replace(&mut self.closed, true) {
-            return;
-        }
-        self.copy = None;
-        self.check = None;
-        for open in self.handles.drain().collect::<Vec<_>>() {
-            self.log_close(open, true);
-        }
-        self.log_session("closed");
+        self.at_work() || (self.failed.is_none() && whole_message)
     }
 
     /// Sends what waits.
@@ -544,54 +547,12 @@ impl Server {
             self.log.line(level, line);
         }
     }
-
-    pub(super) fn log_close(&mut self, open: Open, forced: bool) {
-        let verb = if forced { "forced close" } else { "close" };
-        match open {
-            Open::File(mut file) => {
-                if forced {
-                    file.event.outcome = FileOutcome::Abandoned;
-                }
-                if file.event.start == u64::MAX {
-                    file.event.start = 0;
-                }
-                self.log_file_close(&file.event, verb);
-            }
-            Open::Dir(dir) => {
-                let verb = if forced { verb } else { "closedir" };
-                self.log_line(LogLevel::Info, format_args!("{verb} \"{}\"", Shown(&dir.path)));
-            }
-        }
-    }
-
-    pub(super) fn log_file_close(&mut self, event: &FileEvent, verb: &str) {
-        self.log_line(
-            LogLevel::Info,
-            format_args!(
-                "{verb} \"{}\" bytes read {} written {}",
-                Shown(&event.path),
-                event.bytes_read,
-                event.bytes_written
-            ),
-        );
-        self.log.file_closed(event);
-    }
-
-    fn log_session(&mut self, what: &str) {
-        if LogLevel::Info <= self.log.level() {
-            let line = format!(
-                "session {what} for local user {} from [{}]",
-                self.options.user, self.options.address
-            );
-            self.log.line(LogLevel::Info, format_args!("{line}"));
-        }
-    }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.close();
-    }
+/// Whether more than [`SLOW`] has passed since `clock`, which is set to now.
+fn is_slow(clock: &mut Instant) -> bool {
+    let now = Instant::now();
+    now.saturating_duration_since(std::mem::replace(clock, now)) > SLOW
 }
 
 impl std::fmt::Debug for Server {

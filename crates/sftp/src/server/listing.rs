@@ -81,7 +81,7 @@ impl Server {
         });
         match gathered {
             Ok(got) if got.ended => {
-                self.log_close(Open::Dir(dir), false);
+                self.log_close(&mut Open::Dir(dir), false);
                 self.reply().listing(id, b"", got.count, &got.entries);
             }
             Ok(got) => {
@@ -113,7 +113,7 @@ impl Server {
             }
         };
         if ended {
-            self.log_close(Open::Dir(open), false);
+            self.log_close(&mut Open::Dir(open), false);
             self.reply().short_listing(id, b"", &found);
         } else {
             let handle = self.handles.insert(Open::Dir(open));

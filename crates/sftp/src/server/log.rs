@@ -63,7 +63,7 @@ impl FileEvent {
 }
 
 /// Takes log lines and file accounts. Time stamps are the sink's business.
-pub trait LogSink {
+pub trait LogSink: Send {
     /// The least important level wanted; lines beyond it are not even formatted.
     fn level(&self) -> LogLevel;
     /// One line, without a line end. Bytes of paths that are not printable are escaped.

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Answers of the host. The engine caches names of ids for the session.
-pub trait Lookup {
+pub trait Lookup: Send {
     /// The name of a user id.
     fn user_name(&mut self, uid: u32) -> Option<String>;
     /// The name of a group id.

@@ -6,6 +6,7 @@
 
 mod batch;
 mod check;
+mod closing;
 mod copy;
 mod dispatch;
 mod engine;
@@ -21,7 +22,8 @@ mod put;
 mod requests;
 mod symlink;
 
-pub use engine::{Progress, Server, ServerError};
+pub use closing::OpenFiles;
+pub use engine::{Progress, SLOW, Server, ServerError};
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
 pub use lookup::{Lookup, SystemFiles};
 pub use options::ServerOptions;

@@ -63,6 +63,23 @@ impl Backlog {
         Self { bytes: Vec::new(), sent: 0, most }
     }
 
+    /// Holds up to `most` bytes from now on. What waits already stays, even where that is more.
+    pub const fn set_bound(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Takes what waits in `other`, behind what waits here; the bound does not count.
+    pub fn append(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+            std::mem::swap(&mut self.sent, &mut other.sent);
+        } else {
+            self.bytes.extend_from_slice(other.rest());
+        }
+        other.bytes.clear();
+        other.sent = 0;
+    }
+
     /// What waits.
     pub fn rest(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
@@ -120,5 +137,21 @@ mod tests {
         assert_eq!((sent, backlog.rest()), (0, &b"gh01234567"[..]));
         backlog.advance(10);
         assert!(backlog.is_empty() && backlog.budget() == 10);
+    }
+
+    #[test]
+    fn an_appended_backlog_keeps_order() {
+        let (mut first, mut second) = (Backlog::new(10), Backlog::new(10));
+        second.send(b"xab");
+        second.advance(1);
+        first.append(&mut second);
+        assert!(second.is_empty());
+        second.send(b"cd");
+        first.append(&mut second);
+        assert_eq!(first.budget(), 6);
+        assert_eq!(first.rest(), b"abcd");
+        first.set_bound(3);
+        assert_eq!(first.budget(), 0);
+        assert_eq!(first.rest(), b"abcd");
     }
 }

@@ -1,15 +1,33 @@
 //! A file system that does what the host's does, until it is told to fail.
 
-use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use lh_sftp::fs::{DirEntry, Directory, File, FileSystem};
 use lh_sftp::{Attrs, LocalFs, OpenFlags, StatVfs};
 
 /// What goes wrong, by operation.
-type Hook = Rc<RefCell<dyn FnMut(&str, &[u8], u64) -> io::Result<()>>>;
+type Hook = Arc<Mutex<dyn FnMut(&str, &[u8], u64) -> io::Result<()> + Send>>;
+
+/// A number that the test and the file system share.
+#[derive(Clone, Default)]
+pub struct Count(Arc<AtomicU32>);
+
+impl Count {
+    pub fn of(value: u32) -> Self {
+        Self(Arc::new(AtomicU32::new(value)))
+    }
+
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, value: u32) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
 
 /// See the module documentation.
 #[derive(Clone, Default)]
@@ -21,14 +39,14 @@ pub struct Faults {
     /// Names put into every listing.
     pub extra_entries: Vec<Vec<u8>>,
     /// So many WRITEs put a wrong byte on the disk, and say that all is well.
-    pub wrong_writes: Rc<std::cell::Cell<u32>>,
+    pub wrong_writes: Count,
     /// Which of the bytes of such a WRITE, or its first where it has not as many.
     pub wrong_at: usize,
 }
 
 impl Faults {
-    pub fn hook(hook: impl FnMut(&str, &[u8], u64) -> io::Result<()> + 'static) -> Self {
-        Self { hook: Some(Rc::new(RefCell::new(hook))), ..Self::default() }
+    pub fn hook(hook: impl FnMut(&str, &[u8], u64) -> io::Result<()> + Send + 'static) -> Self {
+        Self { hook: Some(Arc::new(Mutex::new(hook))), ..Self::default() }
     }
 
     /// `operation` fails with `errno` on paths that end with `path`.
@@ -40,7 +58,7 @@ impl Faults {
 
     fn ask(&self, what: &str, path: &[u8], offset: u64) -> io::Result<()> {
         match &self.hook {
-            Some(hook) => (hook.borrow_mut())(what, path, offset),
+            Some(hook) => (hook.lock().unwrap())(what, path, offset),
             None => Ok(()),
         }
     }

@@ -15,7 +15,7 @@ use lh_sftp::server::{NoLog, Output, Server, ServerOptions, SystemFiles};
 use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary};
 
 pub use files::{TempTree, bytes_of, same_tree};
-pub use fs::{FaultFs, Faults};
+pub use fs::{Count, FaultFs, Faults};
 
 /// What a test wants of the pipe.
 pub struct Setup {

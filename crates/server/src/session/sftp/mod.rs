@@ -1,0 +1,447 @@
+//! SFTP inside the session process: no second process, no pipe, file bytes straight into packets.
+//!
+//! Calls on files are made by the session's loop as long as that is safe and quick: every mounted file system is local, the
+//! channel is alone on its connection, and no request has lately taken longer than a millisecond. Otherwise the engine goes to
+//! a thread ([`workers`]) for as long as a few requests take, and the loop looks after the other channels, the keepalives and
+//! the windows. Where a file system is mounted that can hang, the engine is with a thread of its own ([`own_thread`]) from the
+//! beginning. There is one engine, so requests are served in their order either way. While it is away, what arrives for it is
+//! kept and no credit is given, so the client's window bounds the memory.
+
+mod mounts;
+mod own_thread;
+mod records;
+mod workers;
+
+use std::io::IoSliceMut;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Ready};
+use lh_sftp::server::{Backlog, Output, Progress, Server, ServerError};
+use lh_sftp_server::{Arguments, BAD_CLIENT};
+use lh_wire::Writer;
+
+pub(super) use mounts::Mounts;
+pub(super) use workers::Workers;
+
+use super::shared::Shared;
+use crate::log::{Log, error, info};
+use own_thread::OwnThread;
+use records::Reporter;
+use workers::Mailbox;
+
+/// Replies that a worker may make before it comes back.
+const REPLIES: usize = 512 * 1024;
+
+/// The engine goes to a worker again while at most this much of its last replies is unsent: it reads the next piece of a file
+/// while the loop seals this one.
+const UNSENT: usize = 256 * 1024;
+
+/// After a slow request, so many visits without one before the loop makes the calls itself again.
+const QUICK_RUNS: u32 = 64;
+
+/// How long the end of a connection waits for a call that has not returned, so that its files get into the log of transfers.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+
+/// The handler of a session channel that serves SFTP.
+pub(super) struct Sftp {
+    /// The engine, unless a thread has it.
+    server: Option<Box<Server>>,
+    /// The thread that has it for good.
+    thread: Option<OwnThread>,
+    /// A visit is awaited.
+    away: bool,
+    /// What has arrived meanwhile.
+    waiting: Vec<Bytes>,
+    /// Replies that a thread has made and the channel has not taken yet.
+    replies: Backlog,
+    /// Where threads tell what they have done; made when the first one is needed.
+    mailbox: Option<Mailbox<Visit>>,
+    pace: Pace,
+    reporter: Reporter,
+    shared: Rc<Shared>,
+    log: Log,
+    eof: bool,
+    ended: bool,
+    /// The exit status, while a thread still closes what is open.
+    status: Option<u32>,
+}
+
+/// Who is to make the calls on files.
+struct Pace {
+    /// Visits without a slow request that are still to be seen.
+    careful: u32,
+    /// The engine changes the umask, which belongs to the process unless a thread has one of its own.
+    own_umask: bool,
+    /// No thread can be used.
+    inline_only: bool,
+    /// A thread's engine had nothing to do when it was seen last.
+    idle: bool,
+    /// A thread's engine can go on.
+    more: bool,
+}
+
+/// What a thread has done for the channel.
+struct Visit {
+    /// The engine, where the thread does not keep it.
+    server: Option<Box<Server>>,
+    replies: Backlog,
+    idle: bool,
+    /// `None`: nothing was served.
+    result: Option<Result<Progress, ServerError>>,
+    /// The session is over and accounted for.
+    closed: bool,
+}
+
+/// The channel as the engine's output.
+struct Channel<'c, 'a>(&'c mut ChannelCx<'a>);
+
+impl Output for Channel<'_, '_> {
+    fn budget(&mut self) -> usize {
+        // 0 while the queue is long, the turn's share is used up or keys are exchanged; otherwise all that the
+        // peer's window takes, so that a whole reply goes in place.
+        if self.0.budget() == 0 {
+            return 0;
+        }
+        let id = self.0.id();
+        self.0.control().connection().send_budget(id)
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        self.0.send(data)
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        self.0.send_in_place(want, fill)
+    }
+}
+
+impl Sftp {
+    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
+        let (user, log) = (shared.user.clone(), shared.log.clone());
+        let address = shared.peer.ip().to_string();
+        let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
+        let directory = shared.start.directory.clone();
+        let start = arguments.start_in(&directory);
+        let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start);
+        let mut server = arguments.server(&user, address, directory, recorder);
+        server.set_client(client);
+        let own_umask = arguments.umask.is_some();
+        let mut sftp = Self {
+            server: None,
+            thread: None,
+            away: false,
+            waiting: Vec::new(),
+            replies: Backlog::new(REPLIES),
+            mailbox: None,
+            pace: Pace { careful: 0, own_umask, inline_only: false, idle: true, more: false },
+            reporter,
+            shared,
+            log,
+            eof: false,
+            ended: false,
+            status: None,
+        };
+        sftp.settle(Box::new(server));
+        sftp
+    }
+
+    /// Where a file system can hang the engine gets a thread for itself.
+    fn settle(&mut self, server: Box<Server>) {
+        if self.shared.mounts.all_local(Instant::now()) {
+            self.server = Some(server);
+            return;
+        }
+        let Ok(mailbox) = Mailbox::new() else {
+            self.server = Some(server);
+            return;
+        };
+        match OwnThread::start(server, mailbox.address(), self.pace.own_umask) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(server) => self.server = Some(server),
+        }
+        self.mailbox = Some(mailbox);
+    }
+
+    /// Serves what can be served now.
+    fn serve(&mut self, cx: &mut ChannelCx<'_>) {
+        if self.ended {
+            return;
+        }
+        if self.replies.rest().len() > UNSENT {
+            self.send_replies(cx);
+        }
+        let here = self.stays_here(cx);
+        if self.send_replies(cx)
+            && here
+            && let Some(server) = &mut self.server
+        {
+            let result = server.poll(&mut Channel(cx));
+            if self.account(result, cx) {
+                cx.want_writable();
+            }
+        }
+        self.finish(cx);
+    }
+
+    /// True when the loop may call the file system.
+    fn is_quick(&self, cx: &mut ChannelCx<'_>) -> bool {
+        self.pace.inline_only
+            || (self.pace.careful == 0
+                && cx.control().channels() == 1
+                && self.shared.mounts.all_local(cx.now()))
+    }
+
+    /// True when the engine can be polled here. Where its next requests may block a thread does it, now or when replies have left.
+    fn stays_here(&mut self, cx: &mut ChannelCx<'_>) -> bool {
+        let wanted = match (&self.server, &self.thread) {
+            (Some(server), _) => {
+                if !server.wants_files() || self.is_quick(cx) {
+                    return true;
+                }
+                true
+            }
+            (None, Some(_)) => !self.away && (self.pace.more || !self.waiting.is_empty()),
+            (None, None) => false,
+        };
+        let unsent = self.replies.rest().len();
+        if wanted && unsent <= UNSENT {
+            let replies = Backlog::new(cx.window().saturating_sub(unsent).min(REPLIES));
+            self.hand_over(replies, cx);
+        }
+        false
+    }
+
+    fn hand_over(&mut self, mut replies: Backlog, cx: &mut ChannelCx<'_>) {
+        if let Some(thread) = &self.thread {
+            thread.serve(std::mem::take(&mut self.waiting), replies);
+            self.away = true;
+            self.pace.more = false;
+            return;
+        }
+        if self.mailbox.is_none() {
+            self.mailbox = Mailbox::new().ok();
+        }
+        let (Some(mailbox), Some(mut server)) = (&self.mailbox, self.server.take()) else {
+            self.stay();
+            return cx.want_writable();
+        };
+        let (address, own_umask) = (mailbox.address(), self.pace.own_umask);
+        let job = Box::new(move || {
+            let fit = !own_umask || lh_sys::threads::own_umask().is_ok();
+            let result = fit.then(|| server.poll(&mut replies));
+            let idle = server.is_idle();
+            address.deliver(Visit { server: Some(server), replies, idle, result, closed: false });
+        });
+        self.away = true;
+        if let Err(job) = self.shared.file_workers.submit(job) {
+            // No thread to be had: then here, and from now on.
+            job();
+            self.stay();
+            self.take_back(cx);
+        }
+    }
+
+    /// From now on without workers.
+    fn stay(&mut self) {
+        if !std::mem::replace(&mut self.pace.inline_only, true) {
+            info!(self.log, "sftp: no thread can be used for files: a file that hangs stops the connection");
+        }
+    }
+
+    /// A thread has done what it could.
+    fn take_back(&mut self, cx: &mut ChannelCx<'_>) {
+        let Some(mut visit) = self.mailbox.as_ref().and_then(Mailbox::take) else { return };
+        self.away = false;
+        let arrived = !self.waiting.is_empty();
+        if let Some(mut server) = visit.server {
+            self.waiting.drain(..).for_each(|data| server.input(data));
+            self.server = Some(server);
+        }
+        self.replies.append(&mut visit.replies);
+        if visit.closed {
+            self.thread = None;
+        }
+        if self.ended {
+            self.close();
+            if let (false, Some(status)) = (self.away, self.status.take_if(|_| visit.closed)) {
+                self.say_status(status, cx);
+            }
+            return;
+        }
+        let more = match visit.result {
+            None => {
+                self.stay();
+                true
+            }
+            Some(result) => self.account(result, cx),
+        };
+        self.pace.idle = visit.idle;
+        // What waits for room is served when there is some, which asking for it brings about.
+        self.pace.more = more || (!visit.idle && cx.budget() > 0);
+        if self.pace.more || arrived {
+            self.serve(cx);
+        } else {
+            self.send_replies(cx);
+            self.finish(cx);
+        }
+    }
+
+    /// Gives credit for what the engine has used, or ends with its error. True when there is more to do.
+    fn account(&mut self, result: Result<Progress, ServerError>, cx: &mut ChannelCx<'_>) -> bool {
+        match result {
+            Ok(progress) => {
+                let quick = self.pace.careful.saturating_sub(1);
+                self.pace.careful = if progress.slow { QUICK_RUNS } else { quick };
+                cx.consumed(progress.consumed);
+                progress.more
+            }
+            Err(problem) => {
+                error!(self.log, "sftp: {problem}");
+                self.end(BAD_CLIENT.into(), cx);
+                false
+            }
+        }
+    }
+
+    /// Sends replies that workers have made; true when none is left.
+    fn send_replies(&mut self, cx: &mut ChannelCx<'_>) -> bool {
+        while !self.replies.is_empty() {
+            if cx.budget() == 0 {
+                return false;
+            }
+            let sent = cx.send(self.replies.rest());
+            if sent == 0 {
+                return false;
+            }
+            self.replies.advance(sent);
+        }
+        true
+    }
+
+    /// Ends the channel when the client has said that nothing comes any more, and everything is answered.
+    fn finish(&mut self, cx: &mut ChannelCx<'_>) {
+        self.reporter.report();
+        let idle = match &self.server {
+            Some(server) => server.is_idle(),
+            None => !self.away && self.pace.idle && self.waiting.is_empty(),
+        };
+        if self.eof && idle && self.replies.is_empty() && !self.ended {
+            self.end(0, cx);
+        }
+        self.send_lines(cx);
+    }
+
+    /// Sends the log's lines, as far as the client takes them.
+    fn send_lines(&self, cx: &mut ChannelCx<'_>) {
+        let mut stderr = self.reporter.stderr().borrow_mut();
+        if !stderr.is_empty() {
+            let sent = cx.send_ext(1, &stderr);
+            stderr.drain(..sent);
+        }
+    }
+
+    fn end(&mut self, status: u32, cx: &mut ChannelCx<'_>) {
+        self.ended = true;
+        self.close();
+        if self.away {
+            self.status = Some(status);
+        } else {
+            self.say_status(status, cx);
+        }
+    }
+
+    fn say_status(&self, status: u32, cx: &mut ChannelCx<'_>) {
+        self.send_lines(cx);
+        let mut fields = Vec::new();
+        fields.put_u32(status);
+        cx.request("exit-status", false, &fields);
+        cx.eof();
+        cx.close();
+    }
+
+    /// Gives an account of what is open, and has it closed. Closing may block as any call does.
+    fn close(&mut self) {
+        if let Some(server) = &mut self.server {
+            let files = server.close();
+            if self.pace.inline_only || self.shared.mounts.all_local(Instant::now()) {
+                drop(files);
+            } else if let Err(job) = self.shared.file_workers.submit(Box::new(move || drop(files))) {
+                job();
+            }
+        }
+        if let Some(thread) = &mut self.thread {
+            thread.close();
+            self.away = true;
+        }
+        self.reporter.report();
+    }
+}
+
+impl ChannelHandler for Sftp {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match event {
+            ChannelEvent::Data { ext: None, data } if !self.ended => match &mut self.server {
+                Some(server) => server.input(data),
+                None => self.waiting.push(data),
+            },
+            ChannelEvent::Data { data, .. } => cx.consumed(data.len()),
+            ChannelEvent::Eof => self.eof = true,
+            ChannelEvent::Closed => {
+                self.ended = true;
+                self.waiting.clear();
+                self.close();
+            }
+            ChannelEvent::Request { want_reply: true, .. } => cx.reply(false),
+            _ => {}
+        }
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.serve(cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        // What a thread's engine could not do for want of room.
+        self.pace.more |= !self.pace.idle;
+        self.serve(cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let (true, Some(mailbox)) = (self.away, &self.mailbox) {
+            out.add(0, mailbox.fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.take_back(cx);
+    }
+
+    fn finished(&self) -> bool {
+        !self.away
+    }
+}
+
+impl Drop for Sftp {
+    /// The connection is over. A call that does not return is left behind, and its files with it.
+    fn drop(&mut self) {
+        let deadline = Instant::now() + LAST_WAIT;
+        self.ended = true;
+        self.close();
+        while self.away
+            && let Some(mailbox) = &self.mailbox
+        {
+            let Some(visit) = mailbox.wait(deadline) else {
+                info!(self.log, "sftp: a call on a file has not returned; it is left behind");
+                break;
+            };
+            self.away = self.thread.is_some() && !visit.closed;
+            if visit.server.is_some() {
+                self.server = visit.server;
+                self.close();
+            }
+        }
+        self.reporter.report();
+    }
+}

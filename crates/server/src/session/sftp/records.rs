@@ -1,0 +1,241 @@
+//! Log lines and accounts of files, on their way from the SFTP engine to the log and the monitor.
+//!
+//! The engine may run in a thread of its own, while the log, the client's standard error and the monitor's socket belong to the
+//! session's loop. So what the engine tells is kept ([`Recorder`]) and passed on once the engine is back ([`Reporter`]).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink};
+use lh_sftp::{OpenFlags, StatusCode};
+use lh_sftp_server::Verbosity;
+
+use crate::figures::{Kind, Outcome, Transfer};
+use crate::log::{Level, Log};
+use crate::session::shared::Shared;
+
+/// Lines for the client that wait; with more than this waiting, further ones are lost.
+const STDERR: usize = 64 * 1024;
+
+/// What the engine has told.
+enum Record {
+    Line(LogLevel, String),
+    Closed {
+        event: FileEvent,
+        opened: Option<Instant>,
+        closed: Instant,
+    },
+    Refused {
+        path: Vec<u8>,
+        flags: OpenFlags,
+        code: StatusCode,
+    },
+    /// With the size of the file, where other connections may have written it too.
+    Renamed {
+        old: PathBuf,
+        new: PathBuf,
+        size: Option<u64>,
+    },
+    Removed(PathBuf),
+}
+
+type Records = Arc<Mutex<Vec<Record>>>;
+
+/// The engine's log: keeps records until they are reported.
+struct Recorder {
+    verbosity: Verbosity,
+    accounts: bool,
+    shares_files: Arc<AtomicBool>,
+    /// When the files that are open were opened, by their numbers.
+    open: HashMap<u64, Instant>,
+    /// What paths begin at that do not begin at the root.
+    start: PathBuf,
+    records: Records,
+}
+
+impl Recorder {
+    fn keep(&self, record: Record) {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    }
+
+    fn path(&self, path: &[u8]) -> PathBuf {
+        self.start.join(OsStr::from_bytes(path))
+    }
+}
+
+impl LogSink for Recorder {
+    fn level(&self) -> LogLevel {
+        self.verbosity.level()
+    }
+
+    fn line(&mut self, level: LogLevel, line: std::fmt::Arguments<'_>) {
+        if self.verbosity.wants(level) {
+            self.keep(Record::Line(level, line.to_string()));
+        }
+    }
+
+    fn file_opened(&mut self, number: u64) {
+        if self.accounts {
+            self.open.insert(number, Instant::now());
+        }
+    }
+
+    fn file_closed(&mut self, event: &FileEvent) {
+        if self.accounts {
+            let opened = self.open.remove(&event.number);
+            self.keep(Record::Closed { event: event.clone(), opened, closed: Instant::now() });
+        }
+    }
+
+    fn renamed(&mut self, old: &[u8], new: &[u8]) {
+        if self.accounts {
+            let [old, new] = [old, new].map(|path| self.path(path));
+            let shared = self.shares_files.load(Ordering::Relaxed);
+            let size = shared.then(|| new.metadata().map(|file| file.len()).ok()).flatten();
+            self.keep(Record::Renamed { old, new, size });
+        }
+    }
+
+    fn removed(&mut self, path: &[u8]) {
+        if self.accounts {
+            self.keep(Record::Removed(self.path(path)));
+        }
+    }
+
+    fn file_refused(&mut self, path: &[u8], flags: OpenFlags, code: StatusCode) {
+        if self.accounts {
+            self.keep(Record::Refused { path: path.to_vec(), flags, code });
+        }
+    }
+}
+
+/// Where lines go.
+enum Destination {
+    Log(Log),
+    Client,
+}
+
+/// Passes records on: accounts of files to the monitor, lines to the server's log, whose level they do not share: as with
+/// OpenSSH, only errors unless `-l` asks for more. With `-e` lines go to the client's standard error.
+pub(super) struct Reporter {
+    to: Destination,
+    shared: Rc<Shared>,
+    start: PathBuf,
+    records: Records,
+    stderr: RefCell<Vec<u8>>,
+}
+
+impl Reporter {
+    /// A reporter, and the log for the engine whose records it reports. `log`: where lines go; `None` is the client.
+    pub(super) fn new(
+        shared: Rc<Shared>,
+        verbosity: Verbosity,
+        log: Option<Log>,
+        start: PathBuf,
+    ) -> (Self, Box<dyn LogSink>) {
+        let records = Records::default();
+        let recorder = Recorder {
+            verbosity,
+            accounts: shared.accounts,
+            shares_files: Arc::clone(&shared.shares_files),
+            open: HashMap::new(),
+            start: start.clone(),
+            records: Arc::clone(&records),
+        };
+        let to = log.map_or(Destination::Client, Destination::Log);
+        (Self { to, shared, start, records, stderr: RefCell::default() }, Box::new(recorder))
+    }
+
+    /// Reports what has been recorded.
+    pub(super) fn report(&self) {
+        let records = std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
+        for record in records {
+            self.report_one(record);
+        }
+    }
+
+    /// Lines for the client. Whoever sends them removes them.
+    pub(super) const fn stderr(&self) -> &RefCell<Vec<u8>> {
+        &self.stderr
+    }
+
+    fn report_one(&self, record: Record) {
+        let shared = &self.shared;
+        let transfer = match record {
+            Record::Line(level, line) => return self.line(level, &line),
+            Record::Closed { event, opened, closed } => {
+                let transfer = self.closed(event, opened, closed);
+                shared.parts.borrow_mut().closed(transfer, opened.unwrap_or(closed), closed)
+            }
+            Record::Renamed { old, new, size } => shared.parts.borrow_mut().renamed(&old, &new, size),
+            Record::Removed(path) => shared.parts.borrow_mut().removed(&path),
+            Record::Refused { path, flags, code } => {
+                let outcome = Outcome::Failed(code.text().to_owned());
+                Some(self.transfer(&path, flags.modifies(), outcome))
+            }
+        };
+        if let Some(transfer) = transfer {
+            shared.transferred(transfer);
+        }
+    }
+
+    fn line(&self, level: LogLevel, line: &str) {
+        match &self.to {
+            Destination::Log(log) => log.line(level_of(level), format_args!("{line}")),
+            Destination::Client => {
+                let mut stderr = self.stderr.borrow_mut();
+                if stderr.len() + line.len() + 2 <= STDERR {
+                    stderr.extend_from_slice(line.as_bytes());
+                    stderr.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+    }
+
+    fn closed(&self, event: FileEvent, opened: Option<Instant>, closed: Instant) -> Transfer {
+        let outcome = match event.outcome {
+            FileOutcome::Complete => Outcome::Complete,
+            FileOutcome::Failed(code) => Outcome::Failed(code.text().to_owned()),
+            FileOutcome::Abandoned => Outcome::Abandoned,
+        };
+        // A file that was opened for both is judged by what was done.
+        let upload = event.bytes_written > 0 || (event.bytes_read == 0 && event.flags.modifies());
+        let time = opened.map(|opened| closed.saturating_duration_since(opened)).unwrap_or_default();
+        Transfer {
+            bytes_in: event.bytes_written,
+            bytes_out: event.bytes_read,
+            start: event.start,
+            micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
+            ..self.transfer(&event.path, upload, outcome)
+        }
+    }
+
+    fn transfer(&self, path: &[u8], upload: bool, outcome: Outcome) -> Transfer {
+        Transfer {
+            kind: Kind::Sftp,
+            path: self.start.join(OsStr::from_bytes(path)).into_os_string().into_vec(),
+            upload,
+            bytes_in: 0,
+            bytes_out: 0,
+            start: 0,
+            micros: 0,
+            outcome,
+        }
+    }
+}
+
+const fn level_of(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Error => Level::Error,
+        LogLevel::Info => Level::Info,
+        LogLevel::Verbose => Level::Verbose,
+        LogLevel::Debug => Level::Debug1,
+    }
+}

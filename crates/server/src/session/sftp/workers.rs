@@ -1,0 +1,240 @@
+//! Threads that make calls on files, so that a call that blocks holds up one SFTP channel and not the connection.
+//!
+//! They start with the first job and end when there has been nothing to do for a while. Nobody waits for them: a thread
+//! whose call never returns stays where it is until the process exits.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Threads of one session process: so many channels may hang before a further one waits behind them.
+const MOST: usize = 4;
+
+/// How long a thread without work stays.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Work for a thread.
+pub(super) type Job = Box<dyn FnOnce() + Send>;
+
+/// See the module documentation.
+#[derive(Clone, Default)]
+pub(in crate::session) struct Workers(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+impl Workers {
+    /// Has `job` done. Where no thread can be started it comes back.
+    pub(super) fn submit(&self, job: Job) -> Result<(), Job> {
+        let mut state = self.0.lock();
+        state.queue.push_back(job);
+        if state.idle >= state.queue.len() {
+            self.0.work.notify_one();
+            return Ok(());
+        }
+        if state.threads == MOST {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.0);
+        let started = std::thread::Builder::new().name("files".to_owned()).spawn(move || shared.serve());
+        if started.is_ok() {
+            state.threads += 1;
+        } else if state.threads == 0
+            && let Some(job) = state.queue.pop_back()
+        {
+            return Err(job);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                // Half of a job cannot be undone: like a panic of the loop itself, one here ends the process.
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
+                    std::process::abort();
+                }
+                state = self.lock();
+                continue;
+            }
+            state.idle += 1;
+            let waited = self.work.wait_timeout_while(state, IDLE, |state| state.queue.is_empty());
+            let (back, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = back;
+            state.idle -= 1;
+            if result.timed_out() && state.queue.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+/// Where results arrive, and a descriptor that becomes readable then.
+pub(super) struct Mailbox<T> {
+    inbox: Arc<Inbox<T>>,
+    wake: Arc<OwnedFd>,
+}
+
+struct Inbox<T> {
+    result: Mutex<Option<T>>,
+    arrived: Condvar,
+}
+
+/// Delivers to a [`Mailbox`].
+pub(super) struct Address<T> {
+    inbox: Weak<Inbox<T>>,
+    wake: Arc<OwnedFd>,
+}
+
+impl<T> Inbox<T> {
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let inbox = Inbox { result: Mutex::new(None), arrived: Condvar::new() };
+        Ok(Self { inbox: Arc::new(inbox), wake: Arc::new(wake) })
+    }
+
+    pub(super) fn address(&self) -> Address<T> {
+        Address { inbox: Arc::downgrade(&self.inbox), wake: Arc::clone(&self.wake) }
+    }
+
+    /// The result, if it is there.
+    pub(super) fn take(&self) -> Option<T> {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        self.inbox.lock().take()
+    }
+
+    /// The result, waited for until `deadline`.
+    pub(super) fn wait(&self, deadline: Instant) -> Option<T> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited =
+            self.inbox.arrived.wait_timeout_while(self.inbox.lock(), left, |result| result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
+    /// Readable when the result is there.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl<T> Address<T> {
+    /// Delivers. Where nobody has the mailbox any more, `result` is dropped here, in the worker's thread.
+    pub(super) fn deliver(&self, result: T) {
+        if let Some(inbox) = self.inbox.upgrade() {
+            *inbox.lock() = Some(result);
+            inbox.arrived.notify_one();
+            // Fails only when the counter is full, and then it is readable.
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// For a thread that has a table of descriptors of its own: the address with this descriptor of the thread's.
+    pub(super) fn with_descriptor(self, wake: OwnedFd) -> Self {
+        Self { wake: Arc::new(wake), ..self }
+    }
+
+    /// The descriptor that is written to.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_hangs_does_not_stop_others() {
+        let workers = Workers::default();
+        let (release, hang) = channel::<()>();
+        let (done, results) = channel();
+        let last = done.clone();
+        assert!(workers.submit(Box::new(move || last.send(hang.recv().is_ok()).unwrap())).is_ok());
+        for _ in 0..20 {
+            let done = done.clone();
+            assert!(workers.submit(Box::new(move || done.send(false).unwrap())).is_ok());
+        }
+        assert!((0..20).all(|_| !results.recv().unwrap()));
+        assert!(workers.0.lock().threads <= MOST);
+        release.send(()).unwrap();
+        assert!(results.recv().unwrap());
+    }
+
+    #[test]
+    fn jobs_wait_when_all_threads_hang() {
+        let workers = Workers::default();
+        let (done, results) = channel();
+        let releases: Vec<_> = (0..=MOST)
+            .map(|n| {
+                let (release, hang) = channel::<()>();
+                let done = done.clone();
+                let job = move || {
+                    let _ = hang.recv();
+                    // The test may be over.
+                    let _ = done.send(n);
+                };
+                assert!(workers.submit(Box::new(job)).is_ok());
+                release
+            })
+            .collect();
+        assert_eq!(workers.0.lock().threads, MOST);
+        releases[0].send(()).unwrap();
+        assert_eq!(results.recv().unwrap(), 0);
+        releases[MOST].send(()).unwrap();
+        assert_eq!(results.recv().unwrap(), MOST);
+    }
+
+    #[test]
+    fn a_result_without_a_mailbox_is_dropped_by_the_worker() {
+        struct Told(std::sync::mpsc::Sender<std::thread::ThreadId>);
+        impl Drop for Told {
+            fn drop(&mut self) {
+                self.0.send(std::thread::current().id()).unwrap();
+            }
+        }
+        let (told, dropped) = channel();
+        let address = Mailbox::new().unwrap().address();
+        assert!(Workers::default().submit(Box::new(move || address.deliver(Told(told)))).is_ok());
+        assert_ne!(dropped.recv().unwrap(), std::thread::current().id());
+    }
+
+    #[test]
+    fn a_result_wakes_and_is_taken_once() {
+        let mailbox = Mailbox::new().unwrap();
+        assert!(mailbox.take().is_none());
+        mailbox.address().deliver(7);
+        assert_eq!(mailbox.wait(Instant::now()), Some(7));
+        mailbox.address().deliver(8);
+        assert_eq!((mailbox.take(), mailbox.take()), (Some(8), None));
+    }
+}

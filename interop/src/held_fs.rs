@@ -1,0 +1,234 @@
+//! A file system (FUSE) that can be told to stop answering, and to answer again.
+//!
+//! It has one file, `file`, which can be read and written. While it is held, no request is answered, of whatever kind: programs
+//! that touch it wait in the kernel, so the test itself must not.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+/// Longest request: a WRITE of 128 KiB and its header.
+const LONGEST: usize = (128 << 10) + 4096;
+
+const ROOT: u64 = 1;
+const FILE: u64 = 2;
+
+/// Requests of the kernel (`linux/fuse.h`).
+mod opcode {
+    pub(super) const LOOKUP: u32 = 1;
+    pub(super) const FORGET: u32 = 2;
+    pub(super) const GETATTR: u32 = 3;
+    pub(super) const SETATTR: u32 = 4;
+    pub(super) const OPEN: u32 = 14;
+    pub(super) const READ: u32 = 15;
+    pub(super) const WRITE: u32 = 16;
+    pub(super) const STATFS: u32 = 17;
+    pub(super) const RELEASE: u32 = 18;
+    pub(super) const FSYNC: u32 = 20;
+    pub(super) const FLUSH: u32 = 25;
+    pub(super) const INIT: u32 = 26;
+    pub(super) const OPENDIR: u32 = 27;
+    pub(super) const RELEASEDIR: u32 = 29;
+    pub(super) const INTERRUPT: u32 = 36;
+    pub(super) const BATCH_FORGET: u32 = 42;
+}
+
+/// The file system; unmounted when dropped, and then every call on it fails.
+pub struct HeldFs {
+    point: PathBuf,
+    state: Arc<Mutex<State>>,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct State {
+    device: File,
+    content: Vec<u8>,
+    held: bool,
+    waiting: Vec<Vec<u8>>,
+}
+
+impl HeldFs {
+    /// Mounts it on the directory `point`, with `content` in its file. The reason why not, where the system has no FUSE or does
+    /// not let us.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn mount(point: &Path, content: &[u8]) -> std::io::Result<Self> {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
+        std::fs::create_dir(point)?;
+        let options = format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+        let options = CString::new(options)?;
+        mount("held", point, "fuse", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let (requests, told) = (device.try_clone()?, stop.try_clone()?);
+        let state = State { device, content: content.to_vec(), held: false, waiting: Vec::new() };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
+        let thread = std::thread::spawn(move || serve(&requests, &told, &shared));
+        Ok(Self { point: point.to_owned(), state, stop, thread: Some(thread) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its file.
+    pub fn file(&self) -> PathBuf {
+        self.point.join("file")
+    }
+
+    /// Stops answering.
+    pub fn hold(&self) {
+        self.lock().held = true;
+    }
+
+    /// Answers again, what has been asked meanwhile first.
+    pub fn release(&self) {
+        let mut state = self.lock();
+        state.held = false;
+        for request in std::mem::take(&mut state.waiting) {
+            state.answer(&request);
+        }
+    }
+
+    /// Requests that wait for an answer.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
+    /// What the file holds.
+    pub fn content(&self) -> Vec<u8> {
+        self.lock().content.clone()
+    }
+}
+
+impl Drop for HeldFs {
+    fn drop(&mut self) {
+        let _ = unmount(&self.point, UnmountFlags::DETACH);
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // The last descriptors of the device go with `state`: what still waits fails.
+    }
+}
+
+fn serve(requests: &File, stop: &OwnedFd, state: &Mutex<State>) {
+    let mut buffer = vec![0; LONGEST];
+    loop {
+        let mut fds = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        if poll(&mut fds, None).is_err() || !fds[1].revents().is_empty() {
+            return;
+        }
+        let Ok(length) = (&*requests).read(&mut buffer) else { return };
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = &buffer[..length];
+        if state.held && !is_silent(number(request, 4)) {
+            state.waiting.push(request.to_vec());
+        } else {
+            state.answer(request);
+        }
+    }
+}
+
+/// Requests that are never answered.
+fn is_silent(opcode: u32) -> bool {
+    matches!(opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT)
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+impl State {
+    fn answer(&mut self, request: &[u8]) {
+        let (opcode, id, node) = (number(request, 4), long(request, 8), long(request, 16));
+        if is_silent(opcode) {
+            return;
+        }
+        let result = self.result(opcode, node, &request[40..]);
+        let (error, body) = match result {
+            Ok(body) => (0, body),
+            Err(errno) => (-errno.raw_os_error(), Vec::new()),
+        };
+        let mut reply = u32::try_from(16 + body.len()).unwrap().to_ne_bytes().to_vec();
+        reply.extend(error.to_ne_bytes());
+        reply.extend(id.to_ne_bytes());
+        reply.extend(body);
+        // Fails when nobody waits for the answer any more.
+        let _ = rustix::io::write(&self.device, &reply);
+    }
+
+    fn result(&mut self, opcode: u32, node: u64, fields: &[u8]) -> Result<Vec<u8>, rustix::io::Errno> {
+        use rustix::io::Errno;
+        Ok(match opcode {
+            opcode::INIT => {
+                // Version 7.31, no read-ahead, big writes, longest write of 128 KiB.
+                let words = [7, 31, 0, 1 << 5, 0, 128 << 10, 1, 0];
+                let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+                body.resize(64, 0);
+                body
+            }
+            opcode::LOOKUP if node == ROOT && fields == b"file\0" => {
+                let mut body = FILE.to_ne_bytes().to_vec();
+                // Generation, how long the entry and the attributes may be cached: not at all.
+                body.resize(40, 0);
+                body.extend(self.attributes(FILE));
+                body
+            }
+            opcode::LOOKUP => return Err(Errno::NOENT),
+            opcode::GETATTR | opcode::SETATTR => {
+                const SIZE: u32 = 1 << 3;
+                if opcode == opcode::SETATTR && node == FILE && number(fields, 0) & SIZE != 0 {
+                    self.content.resize(usize::try_from(long(fields, 16)).unwrap(), 0);
+                }
+                let mut body = vec![0; 16];
+                body.extend(self.attributes(node));
+                body
+            }
+            opcode::OPEN | opcode::OPENDIR => {
+                // Nothing of it is cached (FOPEN_DIRECT_IO).
+                let mut body = vec![0; 16];
+                body[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+                body
+            }
+            opcode::READ if node == FILE => {
+                let at = usize::try_from(long(fields, 8)).unwrap();
+                let rest = self.content.get(at..).unwrap_or_default();
+                rest[..rest.len().min(number(fields, 16) as usize)].to_vec()
+            }
+            opcode::WRITE if node == FILE => {
+                let (at, length) = (usize::try_from(long(fields, 8)).unwrap(), number(fields, 16));
+                let data = &fields[40..40 + length as usize];
+                self.content.resize(self.content.len().max(at + data.len()), 0);
+                self.content[at..at + data.len()].copy_from_slice(data);
+                [length, 0].iter().flat_map(|word| word.to_ne_bytes()).collect()
+            }
+            opcode::STATFS => vec![0; 80],
+            opcode::RELEASE | opcode::RELEASEDIR | opcode::FLUSH | opcode::FSYNC => Vec::new(),
+            _ => return Err(Errno::NOSYS),
+        })
+    }
+
+    fn attributes(&self, node: u64) -> Vec<u8> {
+        let (size, mode) = if node == FILE { (self.content.len() as u64, 0o100_644) } else { (0, 0o040_755) };
+        // Inode, size, blocks, three times; then their nanoseconds, mode, links, owner, group, device, block size, flags.
+        let mut all: Vec<u8> =
+            [node, size, size.div_ceil(512), 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let words: [u32; 10] = [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0];
+        all.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        all
+    }
+}
