@@ -15,7 +15,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("crates/cli", 14),
     ("crates/client", 20),
     ("crates/config", 5),
-    ("crates/connection", 2),
     ("crates/crypto", 21),
     ("crates/driver", 7),
     ("crates/server", 43),
