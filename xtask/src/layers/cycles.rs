@@ -22,7 +22,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("crates/sftp-shell", 7),
     ("crates/ssh-transfer", 3),
     ("crates/transfer", 31),
-    ("crates/transport", 7),
     ("interop", 4),
 ];
 
