@@ -12,7 +12,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),
     ("campaign", 2),
-    ("crates/cli", 14),
     ("crates/client", 20),
     ("crates/config", 5),
     ("crates/crypto", 21),
