@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use crate::find;
+use crate::programs::{find, our};
 
 /// Time limit of one command, in seconds. A bound against hanging, not an expectation.
 const LIMIT_S: u32 = 120;
@@ -88,7 +88,7 @@ impl Lab {
         // sshd's StrictModes checks the directories above authorized_keys.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let lab = Self { dir, _watch: watch() };
-        let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
+        let keygen = find("ssh-keygen").unwrap_or_else(|| our("lhssh-keygen"));
         for (file, kind, bits) in [
             ("host_ed25519", "ed25519", "256"),
             ("host_ecdsa", "ecdsa", "256"),

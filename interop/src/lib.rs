@@ -20,6 +20,7 @@ mod names;
 mod pam;
 pub mod path;
 pub mod process;
+mod programs;
 mod pty;
 pub mod recipe;
 mod scene;
@@ -34,45 +35,13 @@ pub use flights::Flights;
 pub use foreign::{ForeignServer, fetched_peers, peer_script};
 pub use lab::{Lab, Ran, TestUser};
 pub use pam::PamService;
+pub use programs::{bin_dir, find, our};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
 pub use x11::XServer;
 
-use std::path::{Path, PathBuf};
-
-/// Directory of Longhaul's own binaries: `LH_BIN_DIR`, or cargo's directory for this test's profile.
-pub fn bin_dir() -> PathBuf {
-    if let Some(dir) = std::env::var_os("LH_BIN_DIR") {
-        return PathBuf::from(dir);
-    }
-    // target/<profile>/deps/<test> → target/<profile>
-    let exe = std::env::current_exe().unwrap_or_default();
-    exe.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
-}
-
-/// Returns the path of one of Longhaul's own programs.
-///
-/// # Panics
-/// If the program is not built; the message names the command that builds it.
-pub fn our(name: &str) -> PathBuf {
-    let path = bin_dir().join(name);
-    assert!(
-        path.is_file(),
-        "{} is not built: run `cargo xtask test`, or `cargo build --bins` first",
-        path.display()
-    );
-    path
-}
-
-/// Finds a peer's program on PATH or in the sbin directories.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|dir| dir.join(program))
-        .find(|candidate| candidate.is_file())
-}
+use std::path::PathBuf;
 
 /// Finds several peers' programs. If one is missing, reports the skipped test and returns `None`.
 pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf; N]> {

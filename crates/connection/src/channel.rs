@@ -106,3 +106,16 @@ impl Channel {
         self.phase == Phase::Open && self.local < Half::Closed
     }
 }
+
+/// State of the promise for the first channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    /// There is no promise.
+    Ordinary,
+    /// Server: number 0 is reserved for the channel, with this window in bytes.
+    Kept(u32),
+    /// Server: the channel has its number; its window is at least this many bytes.
+    Given(u32),
+    /// Client: the channel can be used at once, with this many bytes of data.
+    Promised(u32),
+}

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use lh_wire::msg::{self, Rest};
 use lh_wire::{Message, PacketSink};
 
-use crate::channel::{Channel, Half, Phase};
-use crate::first::First;
+use crate::channel::{Channel, First, Half, Phase};
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 

@@ -8,21 +8,8 @@ use bytes::Bytes;
 use lh_wire::peer::STOCK_CHANNEL_PACKET;
 use lh_wire::{Message as _, msg};
 
-use crate::channel::{Channel, Phase, SendWindow};
+use crate::channel::{Channel, First, Phase, SendWindow};
 use crate::{ChannelId, Connection, ConnectionError};
-
-/// State of the promise for the first channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
-    /// There is no promise.
-    Ordinary,
-    /// Server: number 0 is reserved for the channel, with this window in bytes.
-    Kept(u32),
-    /// Server: the channel has its number; its window is at least this many bytes.
-    Given(u32),
-    /// Client: the channel can be used at once, with this many bytes of data.
-    Promised(u32),
-}
 
 impl Connection {
     /// Server: reserves number 0 for the first channel that the peer opens; if that is refused, the number

@@ -7,15 +7,8 @@
 
 use lh_wire::PacketSink;
 
+use crate::state::{CONNECTION, Early};
 use crate::{Role, Transport};
-
-/// Channel messages kept until the user is authenticated.
-#[derive(Debug, Default)]
-pub(crate) struct Early {
-    payloads: Vec<Vec<u8>>,
-    /// Number of payloads that were sent behind the last request.
-    sent: usize,
-}
 
 impl Transport {
     /// Client: keeps messages of the connection protocol from now on, until
@@ -51,8 +44,7 @@ impl Transport {
 
     /// Keeps the message and returns true when it must wait for authentication.
     pub(crate) fn kept_early(&mut self, number: u8, payload: &[u8]) -> bool {
-        let Some(early) = self.early.as_mut().filter(|_| crate::transport::CONNECTION.contains(&number))
-        else {
+        let Some(early) = self.early.as_mut().filter(|_| CONNECTION.contains(&number)) else {
             return false;
         };
         early.payloads.push(payload.to_vec());

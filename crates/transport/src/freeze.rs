@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::{Position, RawKeys};
 use crate::ident::printable;
-use crate::machine::{KexState, Phase};
+use crate::state::{KexState, Phase};
 use crate::{Config, FreezeError, Negotiated, Role, Transport};
 
 /// First bytes of a frozen state. Changes with every change of the format.

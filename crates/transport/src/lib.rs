@@ -41,6 +41,7 @@ mod negotiate;
 mod recv;
 mod seal;
 mod send;
+mod state;
 mod transport;
 
 #[cfg(test)]

@@ -12,40 +12,12 @@ use crate::epoch::{RawKeys, Way};
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
-use crate::transport::{CONNECTION, Held};
+use crate::state::{CONNECTION, Held, KexState, Phase};
 use crate::{Event, Role, Transport, TransportError, Unencrypted, ext_info};
 
 /// Limit of received bytes that may accumulate while our own side owes an answer, bytes. An honest peer then
 /// sends only its NEWKEYS and EXT_INFO.
 const MAX_UNREAD: usize = 1024 * 1024;
-
-/// Phase of a connection.
-pub(crate) enum Phase {
-    /// The peer's identification has not arrived.
-    Identification,
-    /// Binary packets.
-    Packets,
-    /// One side sent DISCONNECT.
-    Ended,
-    /// The connection ended with an error.
-    Failed(TransportError),
-}
-
-/// State of the key exchange.
-pub(crate) enum KexState {
-    /// No exchange is in progress.
-    Idle,
-    /// Our KEXINIT is sent. Packets that the peer sent before it saw our KEXINIT are still accepted.
-    InitSent {
-        ours: Vec<u8>,
-        /// The unencrypted ciphers that our KEXINIT offers.
-        unencrypted: Unencrypted,
-    },
-    /// Both KEXINITs are exchanged; our NEWKEYS is not sent.
-    Running { state: Box<kex::State>, agreement: Box<Agreement>, skip_guess: bool },
-    /// Our NEWKEYS is sent; the peer's has not arrived.
-    ExpectNewKeys { keys: Box<RawKeys>, agreement: Box<Agreement> },
-}
 
 impl Transport {
     /// Returns true unless the connection has ended or failed.
@@ -387,7 +359,7 @@ impl Transport {
 
     fn progress(
         &mut self,
-        progress: Progress,
+        progress: Progress<kex::State>,
         agreement: Box<Agreement>,
         skip_guess: bool,
     ) -> Result<(), TransportError> {

@@ -10,14 +10,13 @@ use lh_wire::peer::Peer;
 use lh_wire::{Message, PacketSink};
 
 use crate::compress::{Deflater, Inflater};
-use crate::early::Early;
 use crate::epoch::RawKeys;
 use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
-use crate::machine::{KexState, Phase};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
+use crate::state::{CONNECTION, Early, Held, KexState, Phase};
 use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
 
 /// Limit of unwritten answers to a peer's PINGs (and of UNIMPLEMENTED), bytes. It stops a peer that makes us
@@ -31,16 +30,6 @@ const MAX_HELD: usize = 64 << 20;
 
 /// Limit of held messages before authentication, when few are legitimate, bytes.
 const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
-
-/// Message numbers of the connection protocol (RFC 4250 section 4.1.2).
-pub(crate) const CONNECTION: std::ops::RangeInclusive<u8> = 80..=127;
-
-/// A payload that waits for the end of a key exchange.
-pub(crate) struct Held {
-    pub(crate) payload: Vec<u8>,
-    /// True when queued after authentication, which matters for delayed compression.
-    pub(crate) authenticated: bool,
-}
 
 /// One SSH connection, below the layer of services. The crate's documentation has the order of calls.
 pub struct Transport {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::Lie;
+use super::lie::Lie;
 use super::wire::Attrs;
 
 /// Error reply to a request: a status code and its text.

@@ -1,7 +1,7 @@
 //! The flags of `lhssh-add`, which are those of ssh-add(1).
 
-use super::Support::Works;
-use super::{Flag, Program};
+use super::program::Support::Works;
+use super::program::{Flag, Program};
 
 /// `lhssh-add`.
 pub static ADD: Program = Program {

@@ -1,7 +1,7 @@
 //! The flags of `lhssh-agent`, which are those of ssh-agent(1).
 
-use super::Support::Works;
-use super::{Flag, Program};
+use super::program::Support::Works;
+use super::program::{Flag, Program};
 
 /// `lhssh-agent`.
 pub static AGENT: Program = Program {

@@ -1,7 +1,7 @@
 //! The flags of `lhssh-keygen`, which are those of ssh-keygen(1).
 
-use super::Support::{Accepted, NotYet, Works};
-use super::{Flag, Program};
+use super::program::Support::{Accepted, NotYet, Works};
+use super::program::{Flag, Program};
 
 /// `lhssh-keygen`.
 pub static KEYGEN: Program = Program {

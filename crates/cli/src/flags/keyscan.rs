@@ -1,7 +1,7 @@
 //! The flags of `lhssh-keyscan`, which are those of ssh-keyscan(1).
 
-use super::Support::Works;
-use super::{Flag, Program};
+use super::program::Support::Works;
+use super::program::{Flag, Program};
 
 /// `lhssh-keyscan`.
 pub static KEYSCAN: Program = Program {

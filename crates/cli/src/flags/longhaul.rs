@@ -1,7 +1,7 @@
 //! The flags of `longhaul`.
 
-use super::Support::Works;
-use super::{Flag, Program};
+use super::program::Support::Works;
+use super::program::{Flag, Program};
 
 /// `longhaul`. The first operand is the subcommand.
 pub static LONGHAUL: Program = Program {

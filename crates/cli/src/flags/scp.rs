@@ -1,7 +1,7 @@
 //! The flags of `lhscp`, which are those of scp(1).
 
-use super::Support::{Accepted, Works};
-use super::{Flag, Program};
+use super::program::Support::{Accepted, Works};
+use super::program::{Flag, Program};
 
 /// `lhscp`.
 pub static SCP: Program = Program {

@@ -1,7 +1,7 @@
 //! The flags of `lhsftp`, which are those of sftp(1).
 
-use super::Support::{Accepted, Works};
-use super::{Flag, Program};
+use super::program::Support::{Accepted, Works};
+use super::program::{Flag, Program};
 
 /// `lhsftp`.
 pub static SFTP: Program = Program {

@@ -1,7 +1,7 @@
 //! The flags of `lhsftp-server` and `internal-sftp`, which are those of sftp-server(8).
 
-use super::Support::Works;
-use super::{Flag, Program};
+use super::program::Support::Works;
+use super::program::{Flag, Program};
 
 /// `lhsftp-server`.
 pub static SFTP_SERVER: Program = Program {

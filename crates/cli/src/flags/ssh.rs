@@ -1,7 +1,7 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::Support::{Accepted, Never, Works};
-use super::{Flag, Program};
+use super::program::Support::{Accepted, Never, Works};
+use super::program::{Flag, Program};
 
 /// `lhssh`.
 pub static SSH: Program = Program {

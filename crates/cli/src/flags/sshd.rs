@@ -1,7 +1,7 @@
 //! The flags of `lhsshd`, which are those of sshd(8).
 
-use super::Support::{Accepted, Works};
-use super::{Flag, Program};
+use super::program::Support::{Accepted, Works};
+use super::program::{Flag, Program};
 
 /// `lhsshd`.
 pub static SSHD: Program = Program {

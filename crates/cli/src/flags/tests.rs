@@ -1,3 +1,5 @@
+use std::ffi::{OsStr, OsString};
+
 use super::*;
 
 fn parse(program: &Program, arguments: &[&str]) -> Result<Parsed, Stop> {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use zeroize::Zeroizing;
 
-use super::{Kind, MAX_ANSWER, PromptError};
+use super::answer::{Kind, MAX_ANSWER, PromptError, text};
 
 /// Runs the program with the prompt as its argument; its first line of output is the answer.
 pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing<String>, PromptError> {
@@ -48,11 +48,6 @@ pub(super) fn notify(program: &OsStr, text: &str) -> Option<Notice> {
     let mut command = Command::new(program);
     command.arg(text).env("SSH_ASKPASS_PROMPT", "none").stdin(Stdio::null()).stdout(Stdio::null());
     command.spawn().ok().map(Notice)
-}
-
-/// Decodes the answer as UTF-8.
-pub(super) fn text(bytes: &[u8]) -> Result<Zeroizing<String>, PromptError> {
-    std::str::from_utf8(bytes).map(|text| Zeroizing::new(text.to_owned())).map_err(|_| PromptError::NoAnswer)
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 //! is a display but no terminal, or according to `SSH_ASKPASS_REQUIRE` (`never`, `prefer`, `force`), by
 //! ssh(1)'s rules.
 
+mod answer;
 mod askpass;
 mod terminal;
 
+pub use answer::{Kind, MAX_ANSWER, PromptError};
 pub use askpass::Notice;
 
 use std::ffi::OsString;
@@ -15,22 +17,8 @@ use std::os::fd::AsFd as _;
 
 use zeroize::Zeroizing;
 
-/// Upper limit of an answer, bytes, without its newline. The rest of a longer line is dropped, as in OpenSSH.
-pub const MAX_ANSWER: usize = 1023;
-
 /// Askpass program when `SSH_ASKPASS` names none.
 const DEFAULT_ASKPASS: &str = "/usr/bin/ssh-askpass";
-
-/// Kind of answer; decides about echo and the request to an askpass program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A password or passphrase, not shown while typed.
-    Secret,
-    /// An answer that may be visible, such as a user name or yes/no/fingerprint.
-    Visible,
-    /// Yes or no. An askpass program gets `SSH_ASKPASS_PROMPT=confirm` and answers by its exit status.
-    Confirm,
-}
 
 /// Settings for prompts.
 #[derive(Debug, Clone, Default)]
@@ -59,17 +47,6 @@ pub enum Require {
     Prefer,
     /// Always use it, with or without a display.
     Force,
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PromptError {
-    /// There is no terminal and no askpass program, or prompts are forbidden.
-    #[error("nobody to ask")]
-    Nobody,
-    /// End of file, an interrupted prompt, an answer that is not text, or an askpass program that failed.
-    #[error("no answer")]
-    NoAnswer,
 }
 
 /// Where to prompt.

@@ -9,8 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::askpass::text;
-use super::{MAX_ANSWER, PromptError};
+use super::answer::{MAX_ANSWER, PromptError, text};
 
 /// Signals before which echo must be restored. SIGTTIN and SIGTTOU, which stop a background process that uses
 /// the terminal, are not among them: they arrive before any change, and blocked they would turn into errors.

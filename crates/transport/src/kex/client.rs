@@ -8,13 +8,33 @@ use lh_wire::msg::{
 use lh_wire::{Message, Mpint};
 
 use super::hash::{Group, exchange_hash};
-use super::{Exchange, Finished, Next, Progress, State, Step, kex_error, malformed};
+use super::step::{Exchange, Finished, Next, Progress, Step, kex_error, malformed};
 use crate::{Event, TransportError};
 
 /// Limits of the groups that a client accepts, bits: RFC 8270 section 3 sets the lower one, OpenSSH the upper
 /// one.
 const GROUP_MIN: u32 = 2048;
 const GROUP_MAX: u32 = 8192;
+
+/// State of a client between the two KEXINITs and its NEWKEYS.
+pub(crate) enum State {
+    Reply(ExpectReply),
+    GexGroup(ExpectGexGroup),
+    GexReply(ExpectGexReply),
+    Verdict(ExpectVerdict),
+}
+
+impl State {
+    pub(super) fn message(self, payload: &[u8]) -> Step<Self> {
+        match self {
+            Self::Reply(state) => state.message(payload),
+            Self::GexGroup(state) => state.message(payload),
+            Self::GexReply(state) => state.message(payload),
+            // The transport delivers no messages while a state waits for an answer from our own side.
+            Self::Verdict(_) => Err(TransportError::KeyExchange("message while an answer is awaited")),
+        }
+    }
+}
 
 /// Inputs of an exchange that do not depend on its messages.
 struct Common {
@@ -23,23 +43,21 @@ struct Common {
     accepted: Option<Vec<u8>>,
 }
 
-pub(super) fn start(exchange: Exchange, accepted: Option<Vec<u8>>) -> Step {
+pub(super) fn start(exchange: Exchange, accepted: Option<Vec<u8>>) -> Step<State> {
     let common = Common { exchange, accepted };
     if common.exchange.kex.family() == KexFamily::DhGex {
         let (min, max) = (GROUP_MIN, GROUP_MAX);
         let n = common.exchange.group_bits.clamp(min, max);
         let request = KexDhGexRequest::new(min, n, max).to_payload();
         let group = Group { min, n, max, p: Vec::new(), g: Vec::new() };
-        return Ok(
-            Progress::to(State::ClientGexGroup(ExpectGexGroup { common, group })).with_message(request)
-        );
+        return Ok(Progress::to(State::GexGroup(ExpectGexGroup { common, group })).with_message(request));
     }
     let ephemeral = EphemeralKey::generate(common.exchange.kex).map_err(kex_error)?;
     let init = match common.exchange.kex.family() {
         KexFamily::DhGroup => KexDhInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload(),
         _ => KexEcdhInit::new(ephemeral.public()).to_payload(),
     };
-    Ok(Progress::to(State::ClientReply(ExpectReply { common, ephemeral })).with_message(init))
+    Ok(Progress::to(State::Reply(ExpectReply { common, ephemeral })).with_message(init))
 }
 
 /// Our public value is sent.
@@ -49,7 +67,7 @@ pub(crate) struct ExpectReply {
 }
 
 impl ExpectReply {
-    pub(super) fn message(self, payload: &[u8]) -> Step {
+    fn message(self, payload: &[u8]) -> Step<State> {
         let (host_key, server_public, signature) = match self.common.exchange.kex.family() {
             KexFamily::DhGroup => {
                 let reply = KexDhReply::decode(payload).map_err(malformed("KEXDH_REPLY"))?;
@@ -71,7 +89,7 @@ pub(crate) struct ExpectGexGroup {
 }
 
 impl ExpectGexGroup {
-    pub(super) fn message(mut self, payload: &[u8]) -> Step {
+    fn message(mut self, payload: &[u8]) -> Step<State> {
         let message = KexDhGexGroup::decode(payload).map_err(malformed("KEX_DH_GEX_GROUP"))?;
         let bits = u32::try_from(message.p.bits()).unwrap_or(u32::MAX);
         if bits < self.group.min || bits > self.group.max {
@@ -85,7 +103,7 @@ impl ExpectGexGroup {
         let asked = (self.group.min, self.group.n, self.group.max);
         let chosen = Event::GroupChosen { asked, bits, public_ones };
         let next = ExpectGexReply { common: self.common, group: self.group, ephemeral };
-        Ok(Progress::to(State::ClientGexReply(next)).with_message(init).with_event(chosen))
+        Ok(Progress::to(State::GexReply(next)).with_message(init).with_event(chosen))
     }
 }
 
@@ -97,7 +115,7 @@ pub(crate) struct ExpectGexReply {
 }
 
 impl ExpectGexReply {
-    pub(super) fn message(self, payload: &[u8]) -> Step {
+    fn message(self, payload: &[u8]) -> Step<State> {
         let reply = KexDhGexReply::decode(payload).map_err(malformed("KEX_DH_GEX_REPLY"))?;
         self.common.replied(
             self.ephemeral,
@@ -118,7 +136,7 @@ impl Common {
         host_key: &[u8],
         server_public: &[u8],
         signature: &[u8],
-    ) -> Step {
+    ) -> Step<State> {
         let key = PublicKey::from_blob(host_key).map_err(|_| TransportError::HostKey("malformed"))?;
         let algorithm = &self.exchange.host_key;
         if !key.signature_algorithms().contains(&algorithm.as_str()) {
@@ -144,7 +162,7 @@ impl Common {
         if known {
             return Ok(verdict.accepted());
         }
-        Ok(Progress::to(State::ClientVerdict(verdict)).with_event(event))
+        Ok(Progress::to(State::Verdict(verdict)).with_event(event))
     }
 }
 
@@ -161,7 +179,7 @@ impl ExpectVerdict {
         self.host_key == blob
     }
 
-    pub(super) fn accepted(self) -> Progress {
+    pub(super) fn accepted(self) -> Progress<State> {
         let Self { secret, exchange_hash, host_key, signature } = self;
         Progress {
             next: Next::Finished(Finished { secret, exchange_hash, host_key, signature }),

@@ -3,7 +3,7 @@
 use lh_crypto::{KexFamily, SharedSecret};
 use lh_wire::Writer;
 
-use super::Exchange;
+use super::step::Exchange;
 
 /// Additional inputs of group exchange: the client's request and the server's group.
 pub(super) struct Group {

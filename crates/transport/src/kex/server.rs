@@ -8,13 +8,33 @@ use lh_wire::msg::{
 use lh_wire::{Message, Mpint};
 
 use super::hash::{Group, exchange_hash};
-use super::{Exchange, Finished, Next, Progress, State, Step, kex_error, malformed};
+use super::step::{Exchange, Finished, Next, Progress, Step, kex_error, malformed};
 use crate::negotiate::host_key_index;
 use crate::{Config, Event, TransportError};
 
 /// Limits of the groups that a server offers, bits, whatever the client requests: OpenSSH's.
 const GROUP_MIN: u32 = 2048;
 const GROUP_MAX: u32 = 8192;
+
+/// State of a server between the two KEXINITs and its NEWKEYS.
+pub(crate) enum State {
+    Init(ExpectInit),
+    GexRequest(ExpectGexRequest),
+    GexInit(ExpectGexInit),
+    Signature(ExpectSignature),
+}
+
+impl State {
+    pub(super) fn message(self, payload: &[u8], config: &Config, random: &mut dyn Random) -> Step<Self> {
+        match self {
+            Self::Init(state) => state.message(payload),
+            Self::GexRequest(state) => state.message(payload, config, random),
+            Self::GexInit(state) => state.message(payload),
+            // The transport delivers no messages while a state waits for an answer from our own side.
+            Self::Signature(_) => Err(TransportError::KeyExchange("message while an answer is awaited")),
+        }
+    }
+}
 
 /// Inputs of an exchange that do not depend on its messages.
 struct Common {
@@ -23,16 +43,16 @@ struct Common {
     host_key: Vec<u8>,
 }
 
-pub(super) fn start(exchange: Exchange, config: &Config) -> Step {
+pub(super) fn start(exchange: Exchange, config: &Config) -> Step<State> {
     let key_index = host_key_index(config, &exchange.host_key)
         .ok_or(TransportError::Caller("no host key for the negotiated algorithm"))?;
     let host_key = config.host_keys.get(key_index).map(|key| key.blob.clone()).unwrap_or_default();
     let gex = exchange.kex.family() == KexFamily::DhGex;
     let common = Common { exchange, key_index, host_key };
     Ok(Progress::to(if gex {
-        State::ServerGexRequest(ExpectGexRequest { common })
+        State::GexRequest(ExpectGexRequest { common })
     } else {
-        State::ServerInit(ExpectInit { common })
+        State::Init(ExpectInit { common })
     }))
 }
 
@@ -42,7 +62,7 @@ pub(crate) struct ExpectInit {
 }
 
 impl ExpectInit {
-    pub(super) fn message(self, payload: &[u8]) -> Step {
+    fn message(self, payload: &[u8]) -> Step<State> {
         let kex = self.common.exchange.kex;
         let client_public = match kex.family() {
             KexFamily::DhGroup => KexDhInit::decode(payload).map_err(malformed("KEXDH_INIT"))?.e.magnitude(),
@@ -59,7 +79,7 @@ pub(crate) struct ExpectGexRequest {
 }
 
 impl ExpectGexRequest {
-    pub(super) fn message(self, payload: &[u8], config: &Config, random: &mut dyn Random) -> Step {
+    fn message(self, payload: &[u8], config: &Config, random: &mut dyn Random) -> Step<State> {
         let request = KexDhGexRequest::decode(payload).map_err(malformed("KEX_DH_GEX_REQUEST"))?;
         let KexDhGexRequest { min, n, max, .. } = request;
         if max < min || n < min || max < n {
@@ -82,7 +102,7 @@ impl ExpectGexRequest {
         // The hash covers the client's request, not our clamped values.
         let group = Group { min, n, max, p, g };
         let next = ExpectGexInit { common: self.common, group, ephemeral };
-        Ok(Progress::to(State::ServerGexInit(next)).with_message(message))
+        Ok(Progress::to(State::GexInit(next)).with_message(message))
     }
 }
 
@@ -94,7 +114,7 @@ pub(crate) struct ExpectGexInit {
 }
 
 impl ExpectGexInit {
-    pub(super) fn message(self, payload: &[u8]) -> Step {
+    fn message(self, payload: &[u8]) -> Step<State> {
         let init = KexDhGexInit::decode(payload).map_err(malformed("KEX_DH_GEX_INIT"))?;
         let client_public = init.e.magnitude();
         let server_public = self.ephemeral.public().to_vec();
@@ -111,7 +131,7 @@ impl Common {
         client_public: &[u8],
         server_public: Vec<u8>,
         secret: SharedSecret,
-    ) -> Progress {
+    ) -> Progress<State> {
         let exchange_hash =
             exchange_hash(&self.exchange, &self.host_key, group, client_public, &server_public, &secret);
         let event = Event::SignExchangeHash {
@@ -126,7 +146,7 @@ impl Common {
             secret,
             exchange_hash,
         };
-        Progress::to(State::ServerSignature(next)).with_event(event)
+        Progress::to(State::Signature(next)).with_event(event)
     }
 }
 
@@ -140,7 +160,7 @@ pub(crate) struct ExpectSignature {
 }
 
 impl ExpectSignature {
-    pub(super) fn signed(self, signature: &[u8]) -> Progress {
+    pub(super) fn signed(self, signature: &[u8]) -> Progress<State> {
         let Self { family, host_key, server_public, secret, exchange_hash } = self;
         let f = Mpint::from_magnitude(&server_public);
         let reply = match family {

@@ -3,8 +3,8 @@
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 
 use super::*;
-use crate::machine::{KexState, Phase};
 use crate::negotiate;
+use crate::state::{KexState, Phase};
 
 #[test]
 fn events_come_in_order() {

@@ -1,0 +1,447 @@
+//! The form of a program's flag table, and the parser that reads it.
+//!
+//! Scripts pass flags in every form that getopt(3) allows, so its rules are kept exactly. Flags cluster
+//! (`-tt`, `-vvv`), a value may follow its flag directly (`-p22`) or as the next argument, and `--` ends
+//! flags. The first operand ends them too, except that `ssh` accepts flags once more after the host. Long
+//! options are ours: `--help`, `--version`, and those for which OpenSSH has no letter. Their value follows as
+//! the next argument or after `=`.
+//!
+//! A flag that a program knows but does not implement yet is an error with a message: ignoring it would let a
+//! script rely on a forward or a restriction that does not exist.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// State of a flag's implementation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// Implemented.
+    Works,
+    /// Accepted without effect, for the given reason.
+    Accepted(&'static str),
+    /// Known and refused with a message, because it is not implemented yet.
+    NotYet,
+    /// Known and refused permanently, for the given reason.
+    Never(&'static str),
+}
+
+/// One row of a flag table.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// The letter; NUL for a flag that has only a long name.
+    pub short: char,
+    /// The long name, without its dashes.
+    pub long: Option<&'static str>,
+    /// The placeholder of its value, if it takes one.
+    pub value: Option<&'static str>,
+    /// State of its implementation.
+    pub support: Support,
+    /// Description for help and manual page.
+    pub help: &'static str,
+}
+
+impl Flag {
+    /// A flag without a value.
+    pub const fn plain(short: char, support: Support, help: &'static str) -> Self {
+        Self { short, long: None, value: None, support, help }
+    }
+
+    /// A flag with a value.
+    pub const fn with(short: char, value: &'static str, support: Support, help: &'static str) -> Self {
+        Self { short, long: None, value: Some(value), support, help }
+    }
+
+    /// A flag with only a long name, and without a value.
+    pub const fn long(name: &'static str, support: Support, help: &'static str) -> Self {
+        Self { short: '\0', long: Some(name), value: None, support, help }
+    }
+
+    /// A flag with only a long name, and a value.
+    pub const fn long_with(
+        name: &'static str,
+        value: &'static str,
+        support: Support,
+        help: &'static str,
+    ) -> Self {
+        Self { short: '\0', long: Some(name), value: Some(value), support, help }
+    }
+
+    /// True when the flag has a letter.
+    pub const fn has_letter(&self) -> bool {
+        self.short != '\0'
+    }
+
+    /// The flag as it is typed: `-p`, `--verify`.
+    pub fn spelled(&self) -> String {
+        match self.long {
+            Some(name) if !self.has_letter() => format!("--{name}"),
+            _ => format!("-{}", self.short),
+        }
+    }
+}
+
+/// A program's command line.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// Purpose of the program, in one line.
+    pub about: &'static str,
+    /// The operands, for the usage text.
+    pub operands: &'static str,
+    /// Flags may also follow the first operand once (`ssh host -v command`).
+    pub flags_after_first_operand: bool,
+    /// Exit status for usage errors.
+    pub usage_status: u8,
+    /// Its flags, in the order of the manual page.
+    pub flags: &'static [Flag],
+}
+
+/// A parsed command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// Flags in the order given, with their values.
+    pub flags: Vec<(char, Option<OsString>)>,
+    /// Long flags in the order given, with their values.
+    pub long: Vec<(&'static str, Option<OsString>)>,
+    /// Operands in the order given.
+    pub operands: Vec<OsString>,
+    /// Number of flags before the first operand.
+    pub flags_before_operands: usize,
+}
+
+/// The program must stop here: help was asked for, or the command line is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Text for standard output.
+    pub out: String,
+    /// Text for standard error.
+    pub err: String,
+    /// Exit status.
+    pub status: u8,
+}
+
+impl Stop {
+    /// Prints both texts and returns the exit status.
+    pub fn print(&self) -> u8 {
+        use std::io::Write as _;
+        // If this fails, there is no output left to report it on.
+        let _ = std::io::stdout().write_all(self.out.as_bytes());
+        let _ = std::io::stderr().write_all(self.err.as_bytes());
+        self.status
+    }
+}
+
+impl Parsed {
+    /// True when a flag was given.
+    pub fn has(&self, short: char) -> bool {
+        self.count(short) > 0
+    }
+
+    /// Number of times that a flag was given.
+    pub fn count(&self, short: char) -> usize {
+        self.flags.iter().filter(|(flag, _)| *flag == short).count()
+    }
+
+    /// Value of the last occurrence of a flag.
+    pub fn value(&self, short: char) -> Option<&OsStr> {
+        self.flags.iter().rev().find(|(flag, _)| *flag == short).and_then(|(_, value)| value.as_deref())
+    }
+
+    /// Like [`value`](Self::value), as text; bytes that are not UTF-8 become replacement characters.
+    pub fn text(&self, short: char) -> Option<String> {
+        self.value(short).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// True when a long flag was given.
+    pub fn has_long(&self, name: &str) -> bool {
+        self.long.iter().any(|(flag, _)| *flag == name)
+    }
+
+    /// Value of the last occurrence of a long flag, as text.
+    pub fn long_text(&self, name: &str) -> Option<String> {
+        let value =
+            self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref());
+        value.map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// Values of all occurrences of a flag, in order.
+    pub fn values(&self, short: char) -> impl Iterator<Item = &OsStr> {
+        self.flags.iter().filter(move |(flag, _)| *flag == short).filter_map(|(_, value)| value.as_deref())
+    }
+}
+
+impl Program {
+    /// Table row of a flag.
+    pub fn flag(&self, short: char) -> Option<&'static Flag> {
+        self.flags.iter().find(|flag| flag.short == short)
+    }
+
+    /// Program name for messages: OpenSSH's where the program was called by that name, for example through a
+    /// link, because scripts look for `scp: …` in the messages of `scp`.
+    pub fn called(&self) -> &'static str {
+        let called = std::env::args_os().next().unwrap_or_default();
+        self.name_when_called(&called)
+    }
+
+    /// The text of `-V`. Under OpenSSH's name it begins with the version whose flags and keywords these are:
+    /// test suites and remote development tools look for `OpenSSH_` and a number, and disable features where
+    /// it is missing.
+    pub fn version(&self) -> String {
+        self.version_when_called(self.called())
+    }
+
+    pub(super) fn version_when_called(&self, called: &str) -> String {
+        let theirs = if called == self.name { "" } else { "OpenSSH_10.5p1 " };
+        format!("{theirs}Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"))
+    }
+
+    pub(super) fn name_when_called(&self, called: &OsStr) -> &'static str {
+        let called = std::path::Path::new(called).file_name().unwrap_or_default();
+        match self.name.strip_prefix("lh") {
+            Some(theirs) if called == theirs => theirs,
+            _ => self.name,
+        }
+    }
+
+    /// Parses the arguments (without the program's name).
+    ///
+    /// # Errors
+    /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported yet.
+    pub fn parse(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
+        self.parse_among(arguments, usize::from(self.flags_after_first_operand))
+    }
+
+    /// Like [`parse`](Self::parse), with flags anywhere among the operands.
+    ///
+    /// # Errors
+    /// Those of `parse`.
+    pub fn parse_anywhere(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
+        self.parse_among(arguments, usize::MAX - 1)
+    }
+
+    /// Accepts flags after the first `operands` operands too.
+    fn parse_among(
+        &self,
+        arguments: impl IntoIterator<Item = OsString>,
+        operands: usize,
+    ) -> Result<Parsed, Stop> {
+        let mut parsed = Parsed::default();
+        let mut rest = arguments.into_iter().peekable();
+        let mut rounds = operands + 1;
+        loop {
+            let ended = self.parse_flags(&mut rest, &mut parsed)?;
+            if parsed.operands.is_empty() {
+                parsed.flags_before_operands = parsed.flags.len();
+            }
+            rounds -= 1;
+            if rounds == 0 || ended {
+                break;
+            }
+            match rest.next() {
+                Some(operand) => parsed.operands.push(operand),
+                None => break,
+            }
+        }
+        parsed.operands.extend(rest);
+        Ok(parsed)
+    }
+
+    /// Parses flags up to the first operand; true when `--` ended them.
+    fn parse_flags(
+        &self,
+        rest: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
+        parsed: &mut Parsed,
+    ) -> Result<bool, Stop> {
+        while let Some(argument) = rest.next_if(|argument| is_flag(argument)) {
+            match argument.as_bytes() {
+                b"--" => return Ok(true),
+                b"--help" => return Err(Stop { out: self.help(), err: String::new(), status: 0 }),
+                b"--version" => {
+                    let out = format!("{} {}\n", self.called(), env!("CARGO_PKG_VERSION"));
+                    return Err(Stop { out, err: String::new(), status: 0 });
+                }
+                long => {
+                    if let Some(name) = long.strip_prefix(b"--") {
+                        let flag = self.long_flag(name).ok_or_else(|| self.unknown_long(name))?;
+                        self.take_long(flag, name, rest, parsed)?;
+                        continue;
+                    }
+                }
+            }
+            let mut cluster = argument.as_bytes().get(1..).unwrap_or_default();
+            while let Some((letter, after)) = cluster.split_first() {
+                cluster = after;
+                let short = char::from(*letter);
+                let flag = self.flag(short).filter(|_| short.is_ascii_alphanumeric()).ok_or_else(|| {
+                    self.usage_error(&format!("unknown option -- {}", short.escape_default()))
+                })?;
+                let value = if flag.value.is_none() {
+                    None
+                } else if !cluster.is_empty() {
+                    Some(OsString::from_vec(std::mem::take(&mut cluster).to_vec()))
+                } else {
+                    let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
+                    Some(rest.next().ok_or_else(missing)?)
+                };
+                self.usable(flag)?;
+                parsed.flags.push((short, value));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Error for an unknown long option, in two lines: the usage text would hide the option's name.
+    fn unknown_long(&self, word: &[u8]) -> Stop {
+        let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
+        let mut stop = self.error(&format!("unknown option --{}", lh_wire::printable(name)));
+        let _ = writeln!(stop.err, "Try '{} --help'.", self.called());
+        stop
+    }
+
+    /// Table row of a long option, given without its dashes and optionally with `=` and a value.
+    fn long_flag(&self, word: &[u8]) -> Option<&'static Flag> {
+        let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
+        self.flags.iter().find(|flag| flag.long.is_some_and(|long| long.as_bytes() == name))
+    }
+
+    fn take_long(
+        &self,
+        flag: &'static Flag,
+        word: &[u8],
+        rest: &mut impl Iterator<Item = OsString>,
+        parsed: &mut Parsed,
+    ) -> Result<(), Stop> {
+        let name = flag.long.unwrap_or_default();
+        let attached = word.get(name.len() + 1..).filter(|_| word.len() > name.len());
+        let value = match (flag.value, attached) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(self.usage_error(&format!("option --{name} takes no argument"))),
+            (Some(_), Some(value)) => Some(OsString::from_vec(value.to_vec())),
+            (Some(_), None) => {
+                let missing = || self.usage_error(&format!("option requires an argument -- {name}"));
+                Some(rest.next().ok_or_else(missing)?)
+            }
+        };
+        self.usable(flag)?;
+        parsed.long.push((name, value));
+        Ok(())
+    }
+
+    /// An error for a flag that is known and not implemented.
+    fn usable(&self, flag: &Flag) -> Result<(), Stop> {
+        let spelled = flag.spelled();
+        match flag.support {
+            Support::NotYet => Err(self.error(&format!("option {spelled} is not supported yet"))),
+            Support::Never(why) => Err(self.error(&format!("option {spelled}: {why}"))),
+            Support::Works | Support::Accepted(_) => Ok(()),
+        }
+    }
+
+    /// A stop with one line on standard error.
+    pub fn error(&self, message: &str) -> Stop {
+        Stop { out: String::new(), err: format!("{}: {message}\n", self.called()), status: self.usage_status }
+    }
+
+    /// A stop with a line and the usage text on standard error.
+    pub fn usage_error(&self, message: &str) -> Stop {
+        let mut stop = self.error(message);
+        stop.err.push_str(&self.usage());
+        stop
+    }
+
+    /// The usage text: flags without values in one cluster, each of the others with its value.
+    pub fn usage(&self) -> String {
+        let mut plain: Vec<char> =
+            self.letters().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
+        plain.sort_by_key(|c| (!c.is_ascii_digit(), c.to_ascii_lowercase(), c.is_ascii_lowercase()));
+        let mut words = Vec::new();
+        if !plain.is_empty() {
+            words.push(format!("[-{}]", plain.into_iter().collect::<String>()));
+        }
+        let mut valued: Vec<&Flag> = self.letters().filter(|flag| flag.value.is_some()).collect();
+        valued.sort_by_key(|flag| (flag.short.to_ascii_lowercase(), flag.short.is_ascii_lowercase()));
+        words.extend(
+            valued.iter().map(|flag| format!("[-{} {}]", flag.short, flag.value.unwrap_or_default())),
+        );
+        words.extend(self.shown().filter(|flag| !flag.has_letter()).map(|flag| match flag.value {
+            None => format!("[{}]", flag.spelled()),
+            Some(value) => format!("[{} {value}]", flag.spelled()),
+        }));
+        words.extend(self.operands.split_inclusive(']').flat_map(|part| {
+            // Keep "[command [argument ...]]" together when lines are broken.
+            if part.contains('[') {
+                vec![part.trim().to_string()]
+            } else {
+                part.split_whitespace().map(str::to_string).collect()
+            }
+        }));
+        let first = format!("usage: {}", self.called());
+        wrap(&first, &words, 80)
+    }
+
+    /// The text of `--help`.
+    pub fn help(&self) -> String {
+        let mut out = format!("{}: {}\n\n{}\n", self.called(), self.about, self.usage());
+        let width = self
+            .shown()
+            .map(|flag| flag.spelled().len() - 2 + flag.value.map_or(0, |value| value.chars().count() + 1))
+            .max()
+            .unwrap_or(0)
+            .min(24);
+        for flag in self.shown() {
+            let value = flag.value.map_or(String::new(), |value| format!(" {value}"));
+            let note = match flag.support {
+                Support::Works => String::new(),
+                Support::Accepted(why) => format!(" (accepted; {why})"),
+                Support::NotYet => " (not supported yet)".to_string(),
+                Support::Never(why) => format!(" ({why})"),
+            };
+            let head = format!("  {:<width$}", flag.spelled() + &value, width = width + 2);
+            let words: Vec<String> =
+                format!("{}{note}", flag.help).split_whitespace().map(str::to_string).collect();
+            out.push_str(&wrap(&head, &words, 96));
+        }
+        let _ = writeln!(out, "  {:<width$}  Show this text.", "--help", width = width + 2);
+        let _ = writeln!(out, "  {:<width$}  Show the version.", "--version", width = width + 2);
+        out
+    }
+
+    /// Shown flags that have a letter.
+    fn letters(&self) -> impl Iterator<Item = &'static Flag> {
+        self.shown().filter(|flag| flag.has_letter())
+    }
+
+    /// Flags in help and manual page. Those without a help text are for use between programs.
+    pub fn shown(&self) -> impl Iterator<Item = &'static Flag> {
+        self.flags.iter().filter(|flag| !flag.help.is_empty())
+    }
+}
+
+/// True when getopt treats this argument as flags; a lone `-` is an operand.
+fn is_flag(argument: &OsStr) -> bool {
+    let bytes = argument.as_bytes();
+    bytes.len() > 1 && bytes[0] == b'-'
+}
+
+/// Wraps words after `first` into lines of at most `width` columns, with further lines indented to the first
+/// word.
+fn wrap(first: &str, words: &[String], width: usize) -> String {
+    let indent = first.chars().count();
+    let mut out = first.to_string();
+    let mut column = indent;
+    for (index, word) in words.iter().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        }
+        out.push(' ');
+        out.push_str(word);
+        column += 1 + length;
+    }
+    out.push('\n');
+    out
+}

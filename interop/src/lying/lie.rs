@@ -1,0 +1,91 @@
+//! The faults of the server, by name.
+
+/// A fault of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lie {
+    /// The third open file and each later one get the handle of the third.
+    ReusedHandles,
+    /// All open files get the same handle.
+    OneHandle,
+    /// WRITEs of more than 1000 bytes store half of the data and report success.
+    ShortWrites,
+    /// Replies that are ready together are sent in reverse order.
+    OutOfOrder,
+    /// Of requests that arrive together, those beyond 1024 get no reply.
+    DropsRequests,
+    /// Of requests that arrive together, those beyond 12 get no reply.
+    DropsMany,
+    /// OPEN truncates if and only if it is for writing only; SETSTAT ignores sizes.
+    CutsWriteOnly,
+    /// STAT of a path always returns the size of the first STAT.
+    StaleSizes,
+    /// Names are converted to lower case.
+    FoldsCase,
+    /// Times are in milliseconds.
+    OddTimes,
+    /// The server announces requests of up to 256 KiB and serves 16 KiB.
+    LimitsNotKept,
+    /// READs return 1000 bytes at most.
+    ShortReads,
+    /// READs return end of file at two thirds of the file.
+    EarlyEof,
+    /// Data written to one of two open files goes to the other.
+    Swapped,
+    /// Some bytes of each file are stored as zeros.
+    Zeroed,
+    /// As [`Zeroed`](Self::Zeroed), but READs through the handle that wrote the bytes return the original
+    /// data.
+    ZeroedUnseen,
+    /// CLOSE cuts off the last byte.
+    Truncated,
+    /// Renames and new files use a different name than requested.
+    WrongNames,
+    /// FSETSTAT is refused.
+    NoFsetstat,
+    /// SETSTAT and FSETSTAT are refused.
+    NoSetstat,
+    /// REMOVE is refused.
+    NoRemove,
+    /// RENAME is refused.
+    NoRename,
+    /// READs through the first handle of a path return the data of the newest handle.
+    MixedReads,
+}
+
+impl Lie {
+    /// Every fault.
+    pub const ALL: [Self; 23] = [
+        Self::ReusedHandles,
+        Self::OneHandle,
+        Self::ShortWrites,
+        Self::OutOfOrder,
+        Self::DropsRequests,
+        Self::DropsMany,
+        Self::CutsWriteOnly,
+        Self::StaleSizes,
+        Self::FoldsCase,
+        Self::OddTimes,
+        Self::LimitsNotKept,
+        Self::ShortReads,
+        Self::EarlyEof,
+        Self::Swapped,
+        Self::Zeroed,
+        Self::ZeroedUnseen,
+        Self::Truncated,
+        Self::WrongNames,
+        Self::NoFsetstat,
+        Self::NoSetstat,
+        Self::NoRemove,
+        Self::NoRename,
+        Self::MixedReads,
+    ];
+
+    /// The fault's name on a command line.
+    pub fn word(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(super) fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lie| lie.word() == word)
+    }
+}
