@@ -46,11 +46,6 @@ pub(crate) fn short_explore() -> Outcome {
     explore(&[])
 }
 
-/// Step of the test command: each fault once, and some kills.
-pub(crate) fn short_faults() -> Outcome {
-    faults(&[])
-}
-
 /// Step of the test command: the short load campaign.
 pub(crate) fn short_load() -> Outcome {
     load(&["--short".to_owned()])
