@@ -285,7 +285,7 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
     log_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
-    // Addresses that did not answer must not count against this one's round-trip time.
+    // Addresses that did not answer must not use up the time limit of the one that did (`ConnectTimeout`).
     let started = if reached.address.is_some() { Instant::now() } else { started };
     let fallen_back;
     let options = match reached.fallen_back {

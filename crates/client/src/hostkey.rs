@@ -1,6 +1,6 @@
 //! Host key verification: what is known about a host, the question on first use, the refusals.
 //!
-//! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and talks to the user, so
+//! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and asks the user. So
 //! every path through it is tested without a file or a connection.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! `Metrics`: TCP and channel metrics of both ends, written to files during the connection.
+//! `Metrics`: TCP and SSH metrics of both ends, written to files during the connection.
 //!
 //! [`Metered`] sits between the loop and the program's own control, so every program has metrics without code
 //! for them. An error is logged once and ends the metrics, never the session.

@@ -90,8 +90,8 @@ pub(crate) fn switch(
     let mut later = Vec::new();
     let names = loop {
         match link.next_event(None).map_err(|error| refused(&error, wanted, peer))? {
-            // The end of a key exchange that was already in progress.
             Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
+            // The end of a key exchange that was already in progress: only the next one switches.
             Event::KexDone { .. } => link.transport().request_rekey(),
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
             Event::Disconnected { reason, description } => {
