@@ -166,7 +166,7 @@ mod tests {
     use lh_agent::SignFlags;
 
     #[test]
-    fn a_signature_request_carries_the_rsa_hash_and_refusals_are_recognised() {
+    fn rsa_hash_is_requested_and_refusal_is_an_error() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("agent");
         let peer = scripted(&path, vec![Reply::Signature(b"signature".to_vec()), Reply::Failure]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_something_else_is_refused() {
+    fn reply_of_another_type_is_refused() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("agent");
         let peer = scripted(&path, vec![Reply::Success, Reply::Identities(Vec::new())]);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_to_the_binding_is_not_the_peer_s() {
+    fn session_bind_reply_is_not_passed_to_the_peer() {
         let stream = [0, 0, 0, 1, 6, 0, 0, 0, 2, 12, 99];
         for size in 1..=stream.len() {
             let mut skip = SkipAnswer::default();

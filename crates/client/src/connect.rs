@@ -20,7 +20,7 @@ use crate::algorithms;
 use crate::dial::{Dial, Family, Shortfall, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::{GOODBYE, shake_hands};
+use crate::handshake::{DISCONNECT_TIMEOUT, shake_hands};
 use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
 use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
@@ -102,7 +102,7 @@ pub fn arrive(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, C
 
 impl Client {
     /// A connection that another process has opened and authenticated (a mux master's).
-    pub(crate) fn of_another(driver: Driver, options: &Options) -> Self {
+    pub(crate) fn from_master(driver: Driver, options: &Options) -> Self {
         Self {
             driver,
             host: options.config.host.clone(),
@@ -246,7 +246,7 @@ impl Client {
         if let Some(metrics) = &mut self.metrics {
             metrics.finish(&mut self.driver);
         }
-        self.driver.disconnect("disconnected by user", GOODBYE);
+        self.driver.disconnect("disconnected by user", DISCONNECT_TIMEOUT);
     }
 }
 
@@ -282,10 +282,10 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
     }
-    say_notes(options, log);
+    log_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
-    // Addresses that did not answer must not count against this one's round-trip time.
+    // Addresses that did not answer must not use up the time limit of the one that did (`ConnectTimeout`).
     let started = if reached.address.is_some() { Instant::now() } else { started };
     let fallen_back;
     let options = match reached.fallen_back {
@@ -373,7 +373,7 @@ pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
 }
 
 /// Logs the parts of the configuration that have no effect.
-fn say_notes(options: &Options, log: &mut Log<'_>) {
+fn log_notes(options: &Options, log: &mut Log<'_>) {
     for note in &options.config.notes {
         log.say(if note.loud { LogLevel::Info } else { LogLevel::Debug1 }, &note.text);
     }

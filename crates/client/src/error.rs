@@ -1,7 +1,7 @@
 //! Errors of a failed connection.
 
-/// A failed [`connect`](crate::connect()). `Display` is the whole line (or lines) OpenSSH would print, without the
-/// final newline; every variant means exit status 255.
+/// Error of a failed [`connect`](crate::connect()). `Display` is the line (or lines) that OpenSSH would
+/// print, without the final newline. Every variant means exit status 255.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The host could not be reached, or its name has no address.

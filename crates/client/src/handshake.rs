@@ -71,7 +71,7 @@ pub(crate) fn shake_hands(
                     link.disconnect(
                         disconnect::HOST_KEY_NOT_VERIFIABLE,
                         "Host key verification failed.",
-                        GOODBYE,
+                        DISCONNECT_TIMEOUT,
                     );
                     return Err(error);
                 }
@@ -89,7 +89,7 @@ pub(crate) fn shake_hands(
 }
 
 /// Time limit for sending the final DISCONNECT.
-pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
+pub(crate) const DISCONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Function that asks DNS about a host and its key.
 type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
@@ -273,7 +273,7 @@ impl Packets for LinkPackets<'_> {
         transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
     }
 
-    fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError> {
+    fn handles_several_requests(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError> {
         if !self.link.transport_ref().peer().limits().takes_several_auth_requests {
             return Ok(false);
         }
@@ -339,7 +339,7 @@ mod tests {
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         let mut known = KnownFiles::read(&policy, &mut log).expect("read");
         let result = verify(key().blob(), &policy, &mut known, secure_match, &mut log);
-        (result, ui.said)
+        (result, ui.messages)
     }
 
     #[test]

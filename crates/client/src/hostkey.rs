@@ -1,6 +1,6 @@
 //! Host key verification: what is known about a host, the question on first use, the refusals.
 //!
-//! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and talks to the user, so
+//! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and asks the user. So
 //! every path through it is tested without a file or a connection.
 
 use std::net::IpAddr;
@@ -474,13 +474,13 @@ mod tests {
         assert_eq!(result, Err(FAILED.to_owned()));
         assert!(ui.asked.is_empty());
         assert_eq!(
-            ui.said,
+            ui.messages,
             ["No ED25519 host key is known for [h.example]:2222 and you have requested strict checking."]
         );
         for strict in [Strict::AcceptNew, Strict::Off] {
             let (result, ui) = run(&new_host(), strict, &[]);
             assert_eq!(result, Ok(Accepted { add: true, untrusted: false }));
-            assert!(ui.said.is_empty());
+            assert!(ui.messages.is_empty());
         }
     }
 
@@ -489,7 +489,7 @@ mod tests {
         for strict in [Strict::Yes, Strict::Ask, Strict::AcceptNew] {
             let (result, ui) = run(&Verdict::Changed(place()), strict, &["yes"]);
             assert_eq!(result, Err(FAILED.to_owned()));
-            let said = ui.said.join("\n");
+            let said = ui.messages.join("\n");
             assert!(said.contains("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!"));
             assert!(said.contains("Offending ED25519 key in /home/u/.ssh/known_hosts:3"));
             assert!(said.ends_with(
@@ -505,7 +505,7 @@ mod tests {
         for strict in [Strict::AcceptNew, Strict::Off] {
             let (result, ui) = run(&Verdict::Revoked(place()), strict, &["yes"]);
             assert_eq!(result, Err(FAILED.to_owned()));
-            assert!(ui.said[0].contains("REVOKED HOST KEY"));
+            assert!(ui.messages[0].contains("REVOKED HOST KEY"));
         }
     }
 

@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ReadFailure> {
     Ok(bytes)
 }
 
-/// Reads up to [`MAX_KEY_FILE`] bytes, from a descriptor or standard input.
+/// Reads up to 1 MiB (OpenSSH's limit for key files) from a descriptor or standard input.
 ///
 /// # Errors
 /// I/O errors.

@@ -319,7 +319,7 @@ mod tests {
             assert!(matches!(after.look_up(&policy, &key(2)), Verdict::Changed(_)));
             assert_eq!(after.types(&policy), ["ssh-ed25519"]);
             assert_eq!(
-                ui.said,
+                ui.messages,
                 ["Warning: Permanently added '[h.example]:2222' (ED25519) to the list of known hosts."]
             );
         }
@@ -368,7 +368,7 @@ mod tests {
         assert!(check_not_revoked(&policy, &key(1), &mut log).is_err());
         std::fs::write(&file, b"SSHKRL\n\0").expect("file");
         assert!(check_not_revoked(&policy, &key(2), &mut log).is_err());
-        assert!(ui.said[1].contains(" revoked by file "), "{:?}", ui.said);
+        assert!(ui.messages[1].contains(" revoked by file "), "{:?}", ui.messages);
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(result.is_err(), revoked_line.is_some(), "{text}");
             if let Some(number) = revoked_line {
                 let place = format!("in revoked keys file {}: line {number}: ", file.display());
-                assert!(ui.said[0].contains(&place), "{:?}", ui.said);
+                assert!(ui.messages[0].contains(&place), "{:?}", ui.messages);
             }
         }
     }

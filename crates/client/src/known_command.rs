@@ -139,7 +139,7 @@ mod tests {
         let mut ui = FakeUi::default();
         let result = command.run(reason, "name", key, &mut Log::new(&mut ui, LogLevel::Info, false));
         let hosts = |known: KnownHosts| known.entries().map(|entry| entry.hosts.clone()).collect();
-        (result.map(hosts).map_err(|error| error.to_string()), ui.said)
+        (result.map(hosts).map_err(|error| error.to_string()), ui.messages)
     }
 
     /// Covers: ssh_config KnownHostsCommand; token %f; token %H; token %I; token %K; token %t

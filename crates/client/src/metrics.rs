@@ -1,4 +1,4 @@
-//! `Metrics`: TCP and channel metrics of both ends, written to files during the connection.
+//! `Metrics`: TCP and SSH metrics of both ends, written to files during the connection.
 //!
 //! [`Metered`] sits between the loop and the program's own control, so every program has metrics without code
 //! for them. An error is logged once and ends the metrics, never the session.
@@ -20,13 +20,13 @@ const DEFAULT_PATH: &str = "./ssh_stack_metrics";
 /// HPN-SSH's words.
 const LOCAL_ONLY: &str = "Remote does not support stack metric polling. Local data only.";
 /// Time limit for the peer's last sample.
-const LAST_WORD: Duration = Duration::from_millis(500);
+const FINAL_SAMPLE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Shortest interval between samples if `MetricsInterval` is unset: a sample costs about 50 microseconds and
 /// 1 KB.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// The interval is at least the run time so far divided by this: about 10 samples in a copy of a second, and
-/// not 36,000 in one of an hour.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Divisor: the adaptive interval is the run time so far divided by this, within its limits. So a copy of a
+/// second has about 10 samples, and one of an hour not 36,000.
 const SHARE_OF_RUN: u32 = 20;
 
 /// Intervals between samples.
@@ -43,7 +43,7 @@ impl Schedule {
     fn interval(self, elapsed: Duration) -> Duration {
         match self {
             Self::Fixed(interval) => interval,
-            Self::Adaptive(longest) => (elapsed / SHARE_OF_RUN).clamp(LEAST_INTERVAL.min(longest), longest),
+            Self::Adaptive(longest) => (elapsed / SHARE_OF_RUN).clamp(MIN_INTERVAL.min(longest), longest),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Metrics {
             return;
         }
         self.sample(&mut driver.control());
-        let end = Instant::now() + LAST_WORD;
+        let end = Instant::now() + FINAL_SAMPLE_TIMEOUT;
         while self.asked {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || driver.run_once(&mut Listening(self), Some(left)).is_err() {
@@ -239,8 +239,8 @@ mod tests {
     fn sample_interval_grows_with_the_run() {
         let seconds = Duration::from_secs;
         let adaptive = Schedule::Adaptive(seconds(5));
-        assert_eq!(adaptive.interval(Duration::ZERO), LEAST_INTERVAL);
-        assert_eq!(adaptive.interval(seconds(1)), LEAST_INTERVAL);
+        assert_eq!(adaptive.interval(Duration::ZERO), MIN_INTERVAL);
+        assert_eq!(adaptive.interval(seconds(1)), MIN_INTERVAL);
         assert_eq!(adaptive.interval(seconds(40)), seconds(2));
         assert_eq!(adaptive.interval(seconds(3600)), seconds(5));
         assert_eq!(Schedule::Fixed(seconds(1)).interval(seconds(3600)), seconds(1));

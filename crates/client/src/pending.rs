@@ -9,7 +9,7 @@ use lh_driver::{Link, LinkError};
 use crate::connect::{login_config, session_proof};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::{GOODBYE, LinkPackets};
+use crate::handshake::{DISCONNECT_TIMEOUT, LinkPackets};
 use crate::log::Log;
 use crate::login::log_in;
 use crate::options::Options;
@@ -49,7 +49,7 @@ impl Pending {
         if let Err(error) = result {
             if matches!(error, ClientError::Denied(_)) {
                 let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
-                link.disconnect(reason, "No more authentication methods available", GOODBYE);
+                link.disconnect(reason, "No more authentication methods available", DISCONNECT_TIMEOUT);
             }
             return Err(error);
         }

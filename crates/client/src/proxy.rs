@@ -112,7 +112,7 @@ fn serve_hop(
         return 255;
     }
     let code = driver.run(&mut HopControl).unwrap_or(255);
-    driver.disconnect("", crate::handshake::GOODBYE);
+    driver.disconnect("", crate::handshake::DISCONNECT_TIMEOUT);
     code
 }
 

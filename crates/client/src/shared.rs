@@ -30,7 +30,7 @@ impl Client {
         let transport = Transport::relayed(Box::new(SystemRandom), Instant::now());
         let link = Link::new(transport, Stream::socket(socket.into())?);
         let config = ConnectionConfig { growth_budget: GROWTH, ..channels(&options.config.settings) };
-        Ok(Self::of_another(Driver::new(link, config), options))
+        Ok(Self::from_master(Driver::new(link, config), options))
     }
 }
 

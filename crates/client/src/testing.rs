@@ -8,7 +8,7 @@ use crate::ui::{LogLevel, Secret, UserInterface};
 #[derive(Debug, Default)]
 pub(crate) struct FakeUi {
     answers: VecDeque<String>,
-    pub(crate) said: Vec<String>,
+    pub(crate) messages: Vec<String>,
     pub(crate) asked: Vec<String>,
     pub(crate) banners: Vec<String>,
 }
@@ -21,7 +21,7 @@ impl FakeUi {
 
 impl UserInterface for FakeUi {
     fn message(&mut self, _level: LogLevel, text: &str) {
-        self.said.push(text.to_owned());
+        self.messages.push(text.to_owned());
     }
 
     fn banner(&mut self, text: &str) {

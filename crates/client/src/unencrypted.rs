@@ -43,7 +43,7 @@ pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<
         return None;
     }
     if settings.none_switch.origin != Origin::CommandLine
-        && let Some(what) = beyond_a_command(settings, purpose)
+        && let Some(what) = other_use(settings, purpose)
     {
         log.warn(&format!(
             "NONE cipher switch disabled with {what}; -o NoneSwitch=yes on the command line would allow it."
@@ -54,7 +54,7 @@ pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<
 }
 
 /// What the connection carries, or may carry later, besides one command, subsystem or copy.
-fn beyond_a_command(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
+fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
     let forwards = !settings.local_forward.0.is_empty()
         || !settings.remote_forward.0.is_empty()
         || !settings.dynamic_forward.0.is_empty();
@@ -90,8 +90,8 @@ pub(crate) fn switch(
     let mut later = Vec::new();
     let names = loop {
         match link.next_event(None).map_err(|error| refused(&error, wanted, peer))? {
-            // The end of a key exchange that was already in progress.
             Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
+            // The end of a key exchange that was already in progress: only the next one switches.
             Event::KexDone { .. } => link.transport().request_rekey(),
             Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
             Event::Disconnected { reason, description } => {
@@ -124,16 +124,16 @@ fn warn(names: &Negotiated, log: &mut Log<'_>) {
 }
 
 fn refused(error: &LinkError, wanted: Unencrypted, peer: &PeerName) -> ClientError {
-    let told = link_failed(error, peer);
+    let reason = link_failed(error, peer);
     match error {
         LinkError::Transport(TransportError::NoMatch { what: "MAC", .. })
             if wanted == (Unencrypted::Wanted { without_mac: true }) =>
         {
             ClientError::Lost(format!(
-                "{told}\nThe server does not allow the NONE MAC; NoneMacEnabled has to be set there too."
+                "{reason}\nThe server does not allow the NONE MAC; NoneMacEnabled has to be set there too."
             ))
         }
-        _ => explained(&told),
+        _ => explained(&reason),
     }
 }
 

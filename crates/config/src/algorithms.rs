@@ -49,7 +49,7 @@ impl AlgorithmList {
     }
 
     /// The effective list as a plain list, for dumps.
-    pub(crate) fn in_force(&self, default: &[String]) -> Self {
+    pub(crate) fn effective(&self, default: &[String]) -> Self {
         let list = self.apply(default);
         Self((!list.is_empty()).then(|| list.join(",")))
     }

@@ -13,7 +13,8 @@ keyword_table! {
 
     /// The client's configuration: every keyword with its value and where it came from.
     ///
-    /// Made by [`load`](crate::client::load). Fields are named after the keywords; each dereferences to its value.
+    /// Made by [`load`](crate::client::load). Each field has its keyword's name and dereferences to its
+    /// value.
     pub struct ClientSettings;
 
     /// The rows of `ssh_config`.
@@ -473,7 +474,7 @@ keyword_table! {
     tcp_pacing: BitRate = "", "TcpPacing", Match, Works;
 }
 
-/// Keywords that are parsed and ignored: their name, and whether OpenSSH reports that at its default log level.
+/// Keywords that are parsed and ignored: name, and whether OpenSSH reports that at its default log level.
 pub(crate) static CLIENT_IGNORED: &[(&str, bool)] = &[
     ("Protocol", false),
     ("Cipher", false),

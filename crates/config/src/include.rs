@@ -125,7 +125,7 @@ fn in_class(c: u8, class: &[u8]) -> bool {
 
 /// Time limit for each read from a pipe or terminal in place of a file. OpenSSH waits without limit: a pipe
 /// that matches `Include conf.d/*` would hang the program without a message.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a configuration file as text; bytes that are not UTF-8 become replacement characters. Also accepts a
 /// pipe (`-F <(…)`) that is written within the time limit.
@@ -133,10 +133,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// I/O errors, `FileTooLarge` past [`MAX_FILE`], and `TimedOut` for a pipe without data for ten seconds.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
-    read_patiently(path, PATIENCE)
+    read_with_timeout(path, READ_TIMEOUT)
 }
 
-fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
+fn read_with_timeout(path: &Path, timeout: Duration) -> std::io::Result<String> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
     let mut bytes = Vec::new();
     // Without the flag, the open itself would wait for the pipe's writer.
@@ -150,7 +150,7 @@ fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
     if kind.is_file() {
         file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     } else if kind.is_fifo() || kind.is_char_device() {
-        read_stream(&file, patience, &mut bytes)?;
+        read_stream(&file, timeout, &mut bytes)?;
     } else {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
@@ -163,12 +163,12 @@ fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
     })
 }
 
-/// Reads a stream to its end; each wait is at most `patience`.
-fn read_stream(mut file: &std::fs::File, patience: Duration, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+/// Reads a stream to its end; each wait is at most `timeout`.
+fn read_stream(mut file: &std::fs::File, timeout: Duration, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let mut buffer = [0; 16 << 10];
-    let patience = Timespec::try_from(patience).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+    let timeout = Timespec::try_from(timeout).map_err(|_| std::io::ErrorKind::InvalidInput)?;
     while bytes.len() as u64 <= MAX_FILE {
-        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&patience)) {
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(std::io::ErrorKind::TimedOut.into()),
             Ok(_) => {}
             Err(Errno::INTR) => continue,
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn silent_pipe_and_endless_file_are_errors() {
         let directory = tempfile::tempdir().expect("a directory");
-        let error = read_patiently(&pipe(&directory), Duration::from_millis(20)).expect_err("a time-out");
+        let error = read_with_timeout(&pipe(&directory), Duration::from_millis(20)).expect_err("a time-out");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let error = read_text(Path::new("/dev/zero")).expect_err("too long");
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);

@@ -282,7 +282,7 @@ pub struct Interval(pub Duration);
 
 impl Interval {
     /// Shortest interval: a shorter one would occupy the connection.
-    const LEAST: Duration = Duration::from_millis(10);
+    const MIN: Duration = Duration::from_millis(10);
 }
 
 impl Value for Interval {
@@ -290,7 +290,7 @@ impl Value for Interval {
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let word = args.required()?;
         parse_fractional_time(&word)
-            .filter(|time| *time >= Self::LEAST)
+            .filter(|time| *time >= Self::MIN)
             .map(Self)
             .ok_or_else(|| "invalid time value.".to_string())
     }

@@ -71,10 +71,11 @@ struct State {
     next: u64,
     /// Descriptions of the open channels, for `~#`.
     names: HashMap<HandlerId, channels::Name>,
-    /// Number of configured forwards whose result is still open, and how many local ones failed or worked.
+    /// Number of configured forwards whose result is still open.
     pending: usize,
     /// Remote forwards are not waited for.
     relayed: bool,
+    /// Number of local forwards that failed, and that work.
     local_failed: usize,
     local_works: usize,
     fatal: Option<String>,

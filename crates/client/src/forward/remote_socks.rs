@@ -17,7 +17,7 @@ use crate::log::sanitise;
 use crate::ui::LogLevel;
 
 /// Time limit for the client's SOCKS request; after it the channel is closed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The handler of one channel: first the handshake, then a pump.
 pub(super) struct RemoteSocks {
@@ -141,7 +141,7 @@ impl ChannelHandler for RemoteSocks {
             return pump.on_event(event, cx);
         }
         match event {
-            ChannelEvent::Opened { .. } => self.until = Some(cx.now() + PATIENCE),
+            ChannelEvent::Opened { .. } => self.until = Some(cx.now() + HANDSHAKE_TIMEOUT),
             ChannelEvent::Data { ext: None, data } if !matches!(self.state, State::Over) => {
                 self.data(&data, cx)
             }

@@ -12,7 +12,7 @@ use super::Forwards;
 use super::socks::{Handshake, Outcome, Step, answer};
 
 /// Time limit for the client's SOCKS request; after it the connection is closed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A SOCKS handshake in progress.
 struct Negotiation {
@@ -40,7 +40,7 @@ impl Forwards {
             from,
             listening: listening.to_owned(),
             handshake: Handshake::default(),
-            until: cx.now() + PATIENCE,
+            until: cx.now() + HANDSHAKE_TIMEOUT,
         };
         cx.add_source(Box::new(negotiation));
     }

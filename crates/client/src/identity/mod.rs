@@ -155,16 +155,16 @@ impl Identities {
             return Some(index);
         }
         let wanted = identity.public.as_ref()?.plain();
-        let has_it = |other: &Identity| other.public.as_ref() == Some(wanted);
+        let is_plain_key = |other: &Identity| other.public.as_ref() == Some(wanted);
         // A key whose `.pub` file is another certificate of that key.
-        let under_another = |other: &Identity| {
+        let other_certificate = |other: &Identity| {
             matches!(other.from, Source::Loaded(..) | Source::File(..))
                 && other.public.as_ref().is_some_and(|public| public.plain() == wanted)
         };
         // An encrypted key in an old format hides its public half: then the names must match.
-        let named_so = |other: &Identity| other.public.is_none() && other.name == identity.name;
+        let equal_name = |other: &Identity| other.public.is_none() && other.name == identity.name;
         let at = |is: &dyn Fn(&Identity) -> bool| self.list.iter().position(is);
-        at(&has_it).or_else(|| at(&under_another)).or_else(|| at(&named_so))
+        at(&is_plain_key).or_else(|| at(&other_certificate)).or_else(|| at(&equal_name))
     }
 
     /// True if signing needs no user: the private key is in memory, unencrypted.

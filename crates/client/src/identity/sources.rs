@@ -166,12 +166,13 @@ fn private_identity(
 ) -> Option<Identity> {
     match FileKey::parse(&bytes, None) {
         Ok((key, comment)) => {
-            let public = certificate_in_its_place(&path, key.public()).or_else(|| Some(key.public().clone()));
+            let public =
+                certificate_from_pub_file(&path, key.public()).or_else(|| Some(key.public().clone()));
             Some(Identity { name, public, explicit, from: Source::Loaded(key, comment) })
         }
         Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
             let public = match PrivateKey::parse_public(&bytes) {
-                Ok(key) => certificate_in_its_place(&path, &key).or(Some(key)),
+                Ok(key) => certificate_from_pub_file(&path, &key).or(Some(key)),
                 Err(_) => public_file(&path),
             };
             Some(Identity { name, public, explicit, from: Source::File(path, bytes) })
@@ -184,7 +185,7 @@ fn private_identity(
 }
 
 /// The certificate in the `.pub` file of a private key: the key is then presented only with it.
-fn certificate_in_its_place(path: &Path, key: &PublicKey) -> Option<PublicKey> {
+fn certificate_from_pub_file(path: &Path, key: &PublicKey) -> Option<PublicKey> {
     let usable = |public: &PublicKey| {
         public.certificate().is_some_and(|certificate| certificate.kind() == CertificateKind::User)
             && public.plain() == key

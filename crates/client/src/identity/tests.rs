@@ -174,7 +174,7 @@ fn identities_only_limits_the_agent_to_named_keys() {
     config.only = true;
     let (identities, ui) = gather(config);
     assert_eq!(shown(&identities), words(&[("sk", "agent"), ("named.pub", "agent")]));
-    assert!(ui.said.is_empty(), "{:?}", ui.said);
+    assert!(ui.messages.is_empty(), "{:?}", ui.messages);
     drop(identities);
     peer.join().expect("agent");
 }

@@ -40,7 +40,7 @@ pub(crate) trait Packets {
     fn bound_host_key(&self) -> Option<Vec<u8>>;
     /// True if the server is known to handle requests in sequence however many arrive at once, and has sent
     /// its extension information.
-    fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError>;
+    fn handles_several_requests(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError>;
     /// True if the server has announced that users in general may log in with keys.
     fn wants_keys(&self) -> bool {
         false
@@ -145,9 +145,9 @@ const HOSTBASED: &str = "hostbased";
 impl Login<'_> {
     fn run(mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
         self.machine.start(self.packets.sink());
-        let ahead = self.packets.takes_several(log)?;
+        let ahead = self.packets.handles_several_requests(log)?;
         if ahead {
-            self.go_ahead(log);
+            self.send_first_requests(log);
         }
         loop {
             match self.event(log)? {
@@ -167,7 +167,7 @@ impl Login<'_> {
                 // `event` shows banners itself.
                 Event::Banner(_) => {}
                 Event::Success => {
-                    self.key_was_good(log);
+                    self.on_key_accepted(log);
                     let (peer, method) = (&self.config.peer, self.method);
                     log.verbose(&format!(
                         "Authenticated to {} ({peer}) using \"{method}\".",
@@ -178,7 +178,7 @@ impl Login<'_> {
                 Event::ChooseMethod { methods, partial_success } => {
                     self.packets.early_dropped();
                     if partial_success {
-                        self.key_was_good(log);
+                        self.on_key_accepted(log);
                         log.verbose(&format!(
                             "Authenticated using \"{}\" with partial success.",
                             self.method
@@ -215,7 +215,7 @@ impl Login<'_> {
     /// login over a long path. Content and order stay unchanged. The key is sent only if the user has
     /// configured it for this host, or the server has announced that it wants keys: other servers count it as
     /// one of the allowed failures.
-    fn go_ahead(&mut self, log: &mut Log<'_>) {
+    fn send_first_requests(&mut self, log: &mut Log<'_>) {
         self.machine.ahead(self.packets.sink());
         let config = self.config;
         if config.methods.first().is_none_or(|first| first != PUBLICKEY) {
@@ -239,7 +239,7 @@ impl Login<'_> {
     }
 
     /// After the last request was accepted: a key from a file may be added to the agent.
-    fn key_was_good(&self, log: &mut Log<'_>) {
+    fn on_key_accepted(&self, log: &mut Log<'_>) {
         if let (PUBLICKEY, Some(index), Some(identities)) = (self.method, self.used_key, &self.identities) {
             identities.add_to_agent(index, log);
         }

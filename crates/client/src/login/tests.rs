@@ -54,7 +54,7 @@ impl Packets for Script {
         self.early.push("dropped");
     }
 
-    fn takes_several(&mut self, _log: &mut Log<'_>) -> Result<bool, ClientError> {
+    fn handles_several_requests(&mut self, _log: &mut Log<'_>) -> Result<bool, ClientError> {
         Ok(self.several)
     }
 
@@ -161,7 +161,7 @@ fn password_is_asked_for_three_times() {
     let (result, ui) = run(&mut script, &config(), &["a", "b", "c", "d"]);
     assert_eq!(result, Err("me@h.example: Permission denied (password).".to_owned()));
     assert_eq!(ui.asked, ["me@h.example's password: "; 3]);
-    assert_eq!(ui.said, ["Permission denied, please try again."; 2]);
+    assert_eq!(ui.messages, ["Permission denied, please try again."; 2]);
     assert_eq!(script.methods(), ["none", "password", "password", "password"]);
 }
 
@@ -183,7 +183,7 @@ fn questions_are_prefixed_with_user_and_host() {
     ]);
     let (result, ui) = run(&mut script, &config(), &["123456", "0000"]);
     assert_eq!(result, Ok(()));
-    assert_eq!(ui.said, ["Token"]);
+    assert_eq!(ui.messages, ["Token"]);
     assert_eq!(ui.asked, ["(me@h.example) Code: ", "(me@h.example) PIN: "]);
     assert_eq!(script.methods(), ["none", "keyboard-interactive", "message 61", "message 61"]);
 }

@@ -13,7 +13,7 @@ use lh_driver::{Target, error_words};
 use super::wire::{self, Kind, NewSession, Reply, Request, Said};
 
 /// Time limit for the master's greeting; one that exceeds it is stopped or stuck.
-const PATIENCE: Duration = Duration::from_secs(30);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a master's request failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ impl MuxClient {
     /// The master closes the connection (it belongs to another user), does not reply, or speaks another
     /// version.
     pub fn greet(&mut self) -> Result<(), MuxError> {
-        self.socket.set_read_timeout(Some(PATIENCE))?;
+        self.socket.set_read_timeout(Some(GREETING_TIMEOUT))?;
         // Both are sent at once: a wait for the first reply would be most of the time that a short command
         // takes over a master. A master of another version closes at the first message.
         let id = self.next_id();

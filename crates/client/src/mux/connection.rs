@@ -124,7 +124,7 @@ impl Connection {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                         Err(error) => return Err(error),
                     }
-                    if got.len() == needed(request) {
+                    if got.len() == descriptor_count(request) {
                         self.complete(cx);
                     }
                 }
@@ -159,7 +159,7 @@ impl Connection {
         };
         self.master.0.voice.debug(|| format!("mux request {id}"));
         self.state = State::Descriptors { id, request, got: Vec::new() };
-        if matches!(&self.state, State::Descriptors { request, .. } if needed(request) == 0) {
+        if matches!(&self.state, State::Descriptors { request, .. } if descriptor_count(request) == 0) {
             self.complete(cx);
         }
         Ok(())
@@ -303,7 +303,7 @@ impl Connection {
 }
 
 /// Number of descriptors that follow a request.
-const fn needed(request: &Request) -> usize {
+const fn descriptor_count(request: &Request) -> usize {
     match request {
         Request::NewSession(_) => 3,
         Request::StdioForward(_) => 2,

@@ -26,7 +26,7 @@ impl PassengerEscapes {
         let e = self.filter.shown();
         match action {
             Action::Disconnect => {
-                tell(&self.stderr, &format!("{e}.\r\n"));
+                write_notice(&self.stderr, &format!("{e}.\r\n"));
                 cx.close();
             }
             Action::ListChannels => {
@@ -35,11 +35,11 @@ impl PassengerEscapes {
                 for (id, name) in self.forwards.describe() {
                     text.push_str(&format!("  #{id} {name}\r\n"));
                 }
-                tell(&self.stderr, &text);
+                write_notice(&self.stderr, &text);
             }
-            Action::Help => tell(&self.stderr, &self.filter.help()),
+            Action::Help => write_notice(&self.stderr, &self.filter.help()),
             Action::Break => {
-                tell(&self.stderr, &format!("{e}B\r\n"));
+                write_notice(&self.stderr, &format!("{e}B\r\n"));
                 // RFC 4335: the server's default length.
                 let mut fields = Vec::new();
                 fields.put_u32(1000);
@@ -52,14 +52,14 @@ impl PassengerEscapes {
             | Action::ConnectionInformation
             | Action::LessVerbose
             | Action::MoreVerbose => {
-                tell(&self.stderr, &format!("{e}: not available to multiplexed sessions\r\n"));
+                write_notice(&self.stderr, &format!("{e}: not available to multiplexed sessions\r\n"));
             }
         }
     }
 }
 
 /// Writes a short text for the user. It is dropped if it does not fit at once.
-pub(super) fn tell(fd: &OwnedFd, text: &str) {
+pub(super) fn write_notice(fd: &OwnedFd, text: &str) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(fd, PollFlags::OUT)];
     if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {

@@ -12,20 +12,20 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 /// Longest message, bytes: the limit of OpenSSH's transport.
-const LONGEST: usize = 256 << 10;
+const MESSAGE_MAX: usize = 256 << 10;
 /// Most bytes that may wait for a client; more than any window, so the client has stopped reading.
-const MOST: usize = 1 << 30;
+const QUEUE_MAX: usize = 1 << 30;
 /// Bytes before a message.
-const HEAD: usize = 5;
+const HEADER: usize = 5;
 /// Slices per write call.
-const PIECES: usize = 64;
+const SLICES_MAX: usize = 64;
 
 /// The first message in `input` and its framed length; `None` if it is incomplete.
 pub(super) fn next(input: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
-    let Some((head, rest)) = input.split_first_chunk::<HEAD>() else { return Ok(None) };
+    let Some((head, rest)) = input.split_first_chunk::<HEADER>() else { return Ok(None) };
     let [length @ .., padding] = head;
     let length = u32::from_be_bytes(*length) as usize;
-    if *padding != 0 || !(2..=LONGEST).contains(&length) {
+    if *padding != 0 || !(2..=MESSAGE_MAX).contains(&length) {
         return Err("something that is no message");
     }
     Ok(rest.get(..length - 1).map(|message| (message, length + 4)))
@@ -62,13 +62,13 @@ pub(super) fn listener(name: &[u8], fields: &[u8]) -> lh_wire::Result<Option<(Fo
         b"cancel-streamlocal-forward@openssh.com" => (true, false),
         _ => return Ok(None),
     };
-    let place = String::from_utf8_lossy(reader.string()?).into_owned();
+    let address = String::from_utf8_lossy(reader.string()?).into_owned();
     let listen = if tcp {
         let port = u16::try_from(reader.u32()?).map_err(|_| WireError::Invalid { what: "port" })?;
         // `*` is sent as an empty address.
-        Endpoint::Tcp { host: Some(if place.is_empty() { "*".to_owned() } else { place }), port }
+        Endpoint::Tcp { host: Some(if address.is_empty() { "*".to_owned() } else { address }), port }
     } else {
-        Endpoint::Unix(place)
+        Endpoint::Unix(address)
     };
     reader.finish()?;
     Ok(Some((Forward { listen, connect: None }, cancel)))
@@ -122,7 +122,7 @@ impl Queue {
     /// Writes what fits; true if something is left.
     pub(super) fn flush(&mut self, socket: &UnixStream) -> Result<bool, Errno> {
         while !self.pieces.is_empty() {
-            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let mut count = 0;
             for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
                 *slice = IoSlice::new(piece);
@@ -132,7 +132,7 @@ impl Queue {
             match sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
                 Ok(sent) => self.advance(sent),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if self.bytes <= MOST => {
+                Err(Errno::AGAIN) if self.bytes <= QUEUE_MAX => {
                     self.stuck = true;
                     return Ok(true);
                 }
@@ -158,7 +158,7 @@ impl Queue {
 
 /// Length and padding.
 fn head(message: usize) -> Vec<u8> {
-    let mut head = Vec::with_capacity(2 * HEAD);
+    let mut head = Vec::with_capacity(2 * HEADER);
     head.extend(u32::try_from(message + 1).unwrap_or(u32::MAX).to_be_bytes());
     head.push(0);
     head

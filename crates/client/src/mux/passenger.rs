@@ -10,7 +10,7 @@ use lh_wire::Writer;
 
 use super::Master;
 use super::connection::{Line, hang_up};
-use super::escapes::{PassengerEscapes, tell};
+use super::escapes::{PassengerEscapes, write_notice};
 use super::wire::{NewSession, Reply, Said};
 use crate::X11Forward;
 use crate::log::sanitise;
@@ -77,13 +77,13 @@ impl Passenger {
             }
             SessionNote::X11Refused => {
                 if let Some(stderr) = &self.stderr {
-                    tell(stderr, &format!("X11 forwarding request failed on channel {session}\r\n"));
+                    write_notice(stderr, &format!("X11 forwarding request failed on channel {session}\r\n"));
                 }
             }
             SessionNote::PtyRefused => say(Said::NoTerminal(session)),
             SessionNote::StartRefused { request } => {
                 if let Some(stderr) = &self.stderr {
-                    tell(stderr, &format!("{request} request failed on channel {session}\r\n"));
+                    write_notice(stderr, &format!("{request} request failed on channel {session}\r\n"));
                 }
                 if let Some(mut channel) = cx.channel(self.channel) {
                     channel.close();

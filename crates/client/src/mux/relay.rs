@@ -29,11 +29,11 @@ use super::master::Master;
 use crate::ui::LogLevel;
 
 /// Most channels of one client.
-const MOST_CHANNELS: usize = 4096;
+const MAX_CHANNELS: usize = 4096;
 /// Most bytes read from one client per turn of the loop.
-const SHARE: usize = 512 << 10;
+const READ_PER_TURN: usize = 512 << 10;
 /// Most bytes per read call.
-const READ: usize = 128 << 10;
+const READ_SIZE: usize = 128 << 10;
 
 /// State of a channel.
 struct Channel {
@@ -77,10 +77,10 @@ struct State {
 }
 
 /// A violation by the client; ends it.
-type Wrong = &'static str;
+type Violation = &'static str;
 
 /// The packet size to announce to one end for the other.
-fn crossing(announced: u32) -> u32 {
+fn packet_size_for_peer(announced: u32) -> u32 {
     announced.min(STOCK_CHANNEL_PACKET)
 }
 
@@ -101,7 +101,7 @@ impl Relay {
 
     // ---- from the client
 
-    fn on_client(&self, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn on_client(&self, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let malformed = |_| "a malformed message";
         match message.first().copied().unwrap_or(0) {
             msg::GlobalRequest::NUMBER => {
@@ -131,9 +131,9 @@ impl Relay {
         }
     }
 
-    fn open(&self, open: &msg::ChannelOpen<'_>, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn open(&self, open: &msg::ChannelOpen<'_>, cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let mut state = self.0.state.borrow_mut();
-        let id = if state.channels.len() < MOST_CHANNELS { cx.relay() } else { None };
+        let id = if state.channels.len() < MAX_CHANNELS { cx.relay() } else { None };
         let Some(id) = id else {
             let text = b"too many channels";
             let reason = open_failure::RESOURCE_SHORTAGE;
@@ -144,7 +144,8 @@ impl Relay {
         };
         state.channels.insert(id, Channel::new(Some(open.sender), None));
         self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
-        let (window, max_packet, fields) = (open.window, crossing(open.max_packet), Rest(open.fields.0));
+        let (window, max_packet, fields) =
+            (open.window, packet_size_for_peer(open.max_packet), Rest(open.fields.0));
         let passed = msg::ChannelOpen::new(open.kind, id.number(), window, max_packet, fields);
         cx.send_message(&passed.to_payload());
         Ok(())
@@ -155,21 +156,21 @@ impl Relay {
         &self,
         accepted: &msg::ChannelOpenConfirmation<'_>,
         cx: &mut ControlCx<'_>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Violation> {
         let server = accepted.recipient;
         let id = self.by_server(server, |channel| channel.client.is_none())?;
         if let Some(channel) = self.0.state.borrow_mut().channels.get_mut(&id) {
             channel.client = Some(accepted.sender);
         }
         let (window, max_packet, fields) =
-            (accepted.window, crossing(accepted.max_packet), Rest(accepted.fields.0));
+            (accepted.window, packet_size_for_peer(accepted.max_packet), Rest(accepted.fields.0));
         let passed = msg::ChannelOpenConfirmation::new(server, id.number(), window, max_packet, fields);
         cx.send_message(&passed.to_payload());
         Ok(())
     }
 
     /// Handles a message about an open channel. Its recipient already is the server's number.
-    fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
         if !cx.transport().can_send_message(message.len()) {
             return Err("a message that is too long for the server");
@@ -201,14 +202,14 @@ impl Relay {
     }
 
     /// The client's channel with this number at the server.
-    fn by_server(&self, server: u32, is_it: impl Fn(&Channel) -> bool) -> Result<ChannelId, Wrong> {
+    fn by_server(&self, server: u32, is_it: impl Fn(&Channel) -> bool) -> Result<ChannelId, Violation> {
         let state = self.0.state.borrow();
         let id = state.theirs.get(&server).copied().ok_or("a message for a channel that it has not")?;
         state.channels.get(&id).filter(|channel| is_it(channel)).ok_or("a message out of turn")?;
         Ok(id)
     }
 
-    fn global(&self, request: &msg::GlobalRequest<'_>, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn global(&self, request: &msg::GlobalRequest<'_>, cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let slot = request.want_reply.then(|| {
             let mut state = self.0.state.borrow_mut();
             state.answers.push_back(None);
@@ -275,12 +276,12 @@ impl Relay {
 
     /// Offers the client a connection to its listener at the server.
     fn offer(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
-        if self.0.over.get() || self.0.state.borrow().channels.len() >= MOST_CHANNELS {
+        if self.0.over.get() || self.0.state.borrow().channels.len() >= MAX_CHANNELS {
             return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
         }
         let Some(asked) = cx.hand_over(id) else { return };
         let mut channel = Channel::new(None, Some(asked.remote_id));
-        (channel.window, channel.max_packet) = (asked.window.into(), crossing(asked.max_packet));
+        (channel.window, channel.max_packet) = (asked.window.into(), packet_size_for_peer(asked.max_packet));
         {
             let mut state = self.0.state.borrow_mut();
             state.channels.insert(id, channel);
@@ -288,7 +289,8 @@ impl Relay {
         }
         self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
         // The client replies to the server's own number.
-        let (server, window, max_packet) = (asked.remote_id, asked.window, crossing(asked.max_packet));
+        let (server, window, max_packet) =
+            (asked.remote_id, asked.window, packet_size_for_peer(asked.max_packet));
         let open = msg::ChannelOpen::new(kind.as_bytes(), server, window, max_packet, Rest(fields));
         self.to_client(open.to_payload().into());
     }
@@ -304,7 +306,7 @@ impl Relay {
                 let Ok(accepted) = msg::ChannelOpenConfirmation::decode(message) else { return };
                 channel.server = Some(accepted.sender);
                 channel.window = accepted.window.into();
-                channel.max_packet = crossing(accepted.max_packet);
+                channel.max_packet = packet_size_for_peer(accepted.max_packet);
                 theirs.insert(accepted.sender, id);
                 if channel.max_packet != accepted.max_packet {
                     let (max_packet, fields) = (channel.max_packet, accepted.fields);
@@ -447,7 +449,7 @@ struct FromClient {
 }
 
 impl FromClient {
-    fn take(&mut self, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn take(&mut self, cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let mut read = 0;
         loop {
             let mut at = 0;
@@ -463,11 +465,11 @@ impl FromClient {
             };
             self.input.drain(..at);
             self.waits = !result;
-            if self.waits || read >= SHARE {
+            if self.waits || read >= READ_PER_TURN {
                 return Ok(());
             }
             let have = self.input.len();
-            self.input.resize(have + READ, 0);
+            self.input.resize(have + READ_SIZE, 0);
             let got = recv(self.relay.0.line.socket(), &mut self.input[have..], RecvFlags::DONTWAIT);
             self.input.truncate(have + got.map_or(0, |(got, _)| got));
             match got {

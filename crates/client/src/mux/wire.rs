@@ -443,7 +443,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn there_and_back(request: &Request) {
+    fn check_encode_and_decode(request: &Request) {
         let bytes = request.encode(7);
         assert_eq!(Request::decode(&bytes).unwrap(), (7, Some(request.clone())));
         for end in 8..bytes.len() {
@@ -463,22 +463,25 @@ mod tests {
             environment: vec![b"LANG=C".to_vec(), b"A=".to_vec()],
             ..NewSession::default()
         };
-        there_and_back(&Request::NewSession(Box::new(session)));
-        there_and_back(&Request::NewSession(Box::default()));
+        check_encode_and_decode(&Request::NewSession(Box::new(session)));
+        check_encode_and_decode(&Request::NewSession(Box::default()));
         let information = Request::Information("channels".into());
         for request in
             [Request::Alive, Request::Terminate, Request::StopListening, Request::Proxy, information]
         {
-            there_and_back(&request);
+            check_encode_and_decode(&request);
         }
         let local = |spec: &str| Forward::parse(spec, false).unwrap();
         for forward in ["8080:h:80", "*:8080:[::1]:80", "/a:/b", "1:/b", "/a:h:2"] {
-            there_and_back(&Request::OpenForward(Kind::Local, local(forward)));
+            check_encode_and_decode(&Request::OpenForward(Kind::Local, local(forward)));
         }
-        there_and_back(&Request::CloseForward(Kind::Remote, Forward::parse("0", true).unwrap()));
-        there_and_back(&Request::OpenForward(Kind::Dynamic, Forward::parse_dynamic("h:1080").unwrap()));
-        there_and_back(&Request::StdioForward(Target::Tcp { host: "h".into(), port: 22 }));
-        there_and_back(&Request::StdioForward(Target::Unix("/run/s".into())));
+        check_encode_and_decode(&Request::CloseForward(Kind::Remote, Forward::parse("0", true).unwrap()));
+        check_encode_and_decode(&Request::OpenForward(
+            Kind::Dynamic,
+            Forward::parse_dynamic("h:1080").unwrap(),
+        ));
+        check_encode_and_decode(&Request::StdioForward(Target::Tcp { host: "h".into(), port: 22 }));
+        check_encode_and_decode(&Request::StdioForward(Target::Unix("/run/s".into())));
         assert_eq!(Request::decode(&[0x1f, 0, 0, 0, 0, 0, 0, 9]).unwrap(), (9, None));
     }
 

@@ -118,7 +118,7 @@ fn user_may_refuse_the_update() {
         update.change(&plan, &mut Log::new(&mut ui, LogLevel::Info, false), &mut |_| answers.next());
         let after = std::fs::read_to_string(&policy.user_files[0]).expect("readable");
         assert_eq!(after != text, changes);
-        assert_eq!(ui.said[0], "The server has updated its host keys.");
-        assert!(ui.said[2].starts_with("Learned new hostkey: ED25519 SHA256:"), "{:?}", ui.said);
+        assert_eq!(ui.messages[0], "The server has updated its host keys.");
+        assert!(ui.messages[2].starts_with("Learned new hostkey: ED25519 SHA256:"), "{:?}", ui.messages);
     }
 }

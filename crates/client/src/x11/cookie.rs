@@ -17,9 +17,9 @@ use crate::ui::LogLevel;
 /// The only protocol for which xauth generates cookies.
 const MIT: &str = "MIT-MAGIC-COOKIE-1";
 /// The X server drops a generated cookie this much later than we stop using it.
-const SLACK: Duration = Duration::from_secs(60);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(60);
 /// Longest accepted cookie, bytes; XDM's and MIT's have 16.
-const MOST: usize = 512;
+const COOKIE_MAX: usize = 512;
 
 /// Name and data of an X11 authentication protocol.
 pub(super) struct Cookie {
@@ -93,7 +93,7 @@ impl Drop for PrivateDirectory {
 /// Makes the X server generate a cookie for untrusted programs.
 fn generate(xauth: &Path, file: &Path, display: &str, timeout: Duration) -> Option<Cookie> {
     // 0 means no limit, for xauth as in our configuration.
-    let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(SLACK).as_secs() };
+    let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(TIMEOUT_MARGIN).as_secs() };
     let done = Command::new(xauth)
         .arg("-f")
         .arg(file)
@@ -125,7 +125,7 @@ fn parse(printed: &str) -> Option<Cookie> {
 }
 
 fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    if text.is_empty() || !text.len().is_multiple_of(2) || text.len() > 2 * MOST {
+    if text.is_empty() || !text.len().is_multiple_of(2) || text.len() > 2 * COOKIE_MAX {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());

@@ -80,7 +80,7 @@ impl Display {
             Place::Number(number) => {
                 let path = format!("{SOCKET_DIRECTORY}/X{number}");
                 // On Linux, X servers also listen on an abstract socket with this name.
-                if let Ok(socket) = nameless(path.as_bytes()) {
+                if let Ok(socket) = connect_abstract(path.as_bytes()) {
                     return done(Ok(socket), cx);
                 }
                 Target::Unix(PathBuf::from(path))
@@ -103,7 +103,7 @@ fn socket(text: &str) -> Option<(PathBuf, u32)> {
     is_socket(path).then(|| Some((path.into(), screen.parse().ok()?))).flatten()
 }
 
-fn nameless(name: &[u8]) -> io::Result<OwnedFd> {
+fn connect_abstract(name: &[u8]) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;

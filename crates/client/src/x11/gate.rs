@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::cookie::Cookie;
 
 /// Bytes before the name.
-const HEAD: usize = 12;
+const HEADER: usize = 12;
 
 /// Checks the first message of a program at the server.
 pub(super) struct Gate {
@@ -51,7 +51,7 @@ impl Gate {
     /// Checks the next bytes.
     pub(super) fn feed(&mut self, data: &[u8]) -> Step {
         self.seen.extend_from_slice(data);
-        let Some(head) = self.seen.first_chunk::<HEAD>() else { return Step::More };
+        let Some(head) = self.seen.first_chunk::<HEADER>() else { return Step::More };
         let number = |at: usize| {
             let bytes = [head[at], head[at + 1]];
             usize::from(if head[0] == b'B' { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
@@ -67,11 +67,11 @@ impl Gate {
         if data_len != self.fake.len() {
             return Step::Wrong("X11 auth data does not match fake data.");
         }
-        let data_at = HEAD + name_len.next_multiple_of(4);
+        let data_at = HEADER + name_len.next_multiple_of(4);
         if self.seen.len() < data_at + data_len.next_multiple_of(4) {
             return Step::More;
         }
-        if self.seen.get(HEAD..HEAD + name_len) != Some(&self.protocol[..]) {
+        if self.seen.get(HEADER..HEADER + name_len) != Some(&self.protocol[..]) {
             return Step::Wrong("X11 connection uses different authentication protocol.");
         }
         let Some(shown) = self.seen.get_mut(data_at..data_at + data_len) else { return Step::More };

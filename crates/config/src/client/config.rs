@@ -268,7 +268,7 @@ impl ClientConfig {
             ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
             ("CASignatureAlgorithms", &mut s.ca_signature_algorithms),
         ] {
-            list.value = list.value.in_force(&defaults(name));
+            list.value = list.value.effective(&defaults(name));
         }
         let mut out = format!("host {}\n", self.original_host);
         for line in settings.dump_lines(true) {

@@ -41,7 +41,7 @@ pub enum UserFile {
     Text(PathBuf, String),
 }
 
-/// The inputs of [`load`].
+/// The inputs of [`load()`].
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The destination as typed, without user and port.

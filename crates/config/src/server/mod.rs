@@ -93,7 +93,7 @@ impl ServerConfig {
             ("HostKeyAlgorithms", &mut s.host_key_algorithms),
             ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
         ] {
-            list.value = list.value.in_force(&defaults(name));
+            list.value = list.value.effective(&defaults(name));
         }
         s.listen_address.value.0 = self
             .listen_endpoints()
