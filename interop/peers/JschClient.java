@@ -7,7 +7,7 @@ import java.io.File;
 import java.nio.file.Files;
 import java.util.Arrays;
 
-/** What JSch does. Arguments: port, user, folder of the lab. */
+/** What JSch does. Arguments: port, user, directory of the lab. */
 public class JschClient {
     static void check(boolean ok, String what) {
         if (!ok) {

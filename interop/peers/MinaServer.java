@@ -9,7 +9,7 @@ import org.apache.sshd.server.SshServer;
 import org.apache.sshd.server.config.keys.AuthorizedKeysAuthenticator;
 import org.apache.sshd.sftp.server.SftpSubsystemFactory;
 
-/** SFTP by Apache MINA for holders of the lab's keys. Argument: folder of the lab. Prints its port, ends with stdin. */
+/** SFTP by Apache MINA for holders of the lab's keys. Argument: directory of the lab. Prints its port, ends with stdin. */
 public class MinaServer {
     public static void main(String[] args) throws Exception {
         Path lab = Paths.get(args[0]);

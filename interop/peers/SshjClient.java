@@ -12,7 +12,7 @@ import net.schmizz.sshj.sftp.RemoteFile;
 import net.schmizz.sshj.sftp.SFTPClient;
 import net.schmizz.sshj.transport.verification.PromiscuousVerifier;
 
-/** What sshj does. Arguments: port, user, folder of the lab. */
+/** What sshj does. Arguments: port, user, directory of the lab. */
 public class SshjClient {
     static void check(boolean ok, String what) {
         if (!ok) {

@@ -1,4 +1,4 @@
-"""Symbolic links and many files with asyncssh's SFTP client. Arguments: port, user, folder of the lab."""
+"""Symbolic links and many files with asyncssh's SFTP client. Arguments: port, user, directory of the lab."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Serves commands and SFTP to whoever holds a key of the lab. Arguments: folder of the lab; `none`
+"""Serves commands and SFTP to holders of a key of the lab. Arguments: directory of the lab; `none`
 or `none-mac` for an end that allows these as HPN-SSH does, `claims-none` for one that has nothing else before the login.
 Prints its port, ends with stdin."""
 

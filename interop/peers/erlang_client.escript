@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% What Erlang/OTP's SFTP client does. Arguments: port, user, folder of the lab.
+%% What Erlang/OTP's SFTP client does. Arguments: port, user, directory of the lab.
 
 main([Port, User, Lab]) ->
     {ok, _} = application:ensure_all_started(ssh),

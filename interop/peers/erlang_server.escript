@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% SFTP by Erlang/OTP's ssh for holders of the lab's keys. Argument: folder of the lab. Prints its port, ends with stdin.
+%% SFTP by Erlang/OTP's ssh for holders of the lab's keys. Argument: directory of the lab. Prints its port, ends with stdin.
 
 main([Lab]) ->
     {ok, _} = application:ensure_all_started(ssh),

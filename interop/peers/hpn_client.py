@@ -1,5 +1,5 @@
 """Switches to the NONE cipher as HPN-SSH's client does, and copies `blob` both ways over a pipe and over SFTP.
-Arguments: port, user, folder of the lab, MAC or - for the usual ones. With a fifth argument the switch comes before the login."""
+Arguments: port, user, directory of the lab, MAC or - for the usual ones. With a fifth argument the switch comes before the login."""
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
 """HPN-SSH's side of stack-metrics@hpnssh.org, written from its description: asks a server and prints what it answers.
 
-Arguments: port, user, folder with the key. Prints "name value" lines; the object is taken apart byte by byte here, so that nothing
+Arguments: port, user, directory with the key. Prints "name value" lines; the object is taken apart byte by byte here, so that nothing
 of ours is trusted.
 """
 import socket

@@ -1,6 +1,6 @@
 """A server that calls itself HPN-SSH and answers stack-metrics@hpnssh.org, written from its description.
 
-It serves one connection on standard input. Arguments: folder with the host key, and what to answer: "good", "broken" (bytes
+It serves one connection on standard input. Arguments: directory with the host key, and what to answer: "good", "broken" (bytes
 that are no object) or "refuse". Every command sleeps for a second and succeeds.
 """
 import socket
@@ -27,7 +27,7 @@ def long_size(value):
 def answer():
     values = {"kernel_version": 0x060100, "tcpi_rtt": 12345, "tcpi_snd_cwnd": 10 + asked, "tcpi_bytes_acked": 1 << 33}
     body = b"".join(bytes([len(n)]) + n.encode() + number(v) for n, v in values.items())
-    # Sizes in their long form, which is allowed whatever they are.
+    # Sizes in their long form, which is allowed for all values.
     return b"\xe2" + long_size(9 + len(body)) + long_size(len(values)) + body
 
 

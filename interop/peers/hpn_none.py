@@ -1,5 +1,6 @@
-"""Teaches asyncssh the cipher `none` and the MAC `none` as HPN-SSH has them on the wire: names in a KEXINIT after authentication, and
-then packets in clear with the MAC that was agreed on. An implementation that shares no code with ours."""
+"""Adds the cipher `none` and the MAC `none` to asyncssh as HPN-SSH has them on the wire: names in a KEXINIT
+after authentication, then packets in clear with the negotiated MAC. The implementation shares no code with
+ours."""
 
 from asyncssh import encryption, mac
 from asyncssh.crypto import cipher

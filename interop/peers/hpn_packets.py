@@ -1,15 +1,16 @@
-"""A peer with HPN-SSH's identification, cipher name and limits, in both roles. It fails loudly where the other end sends or announces
-more than HPN-SSH is right with:
+"""A peer with HPN-SSH's identification, cipher name and limits, in both roles. It fails if the other end
+sends or announces more than HPN-SSH handles:
 
 - a packet longer than the 32,896 bytes that its key stream covers, or than 33 KiB, its limit after the login;
 - more than 32 KiB of data in a channel packet;
 - an announced packet of more than 32 KiB: HPN-SSH would send that much and corrupt it.
 
-What it sends beyond 32,896 bytes is corrupted as HPN-SSH's would be, with a tag that is right. New keys are made after each MiB.
+What it sends beyond 32,896 bytes is corrupted as HPN-SSH's would be, with a valid tag. It rekeys after each MiB.
 
-Arguments: `server` LAB, or `client` LAB PORT USER; HPN_VERSION in the environment is another identification. The server prints its port and ends with its standard input; the client moves data
-through each kind of channel in both directions. A failure is written to LAB/hpn.failed; LAB/hpn.largest has the most data
-that came in one channel packet."""
+Arguments: `server` LAB, or `client` LAB PORT USER; HPN_VERSION in the environment replaces the
+identification. The server prints its port and ends with its standard input; the client moves data through
+each kind of channel in both directions. A failure is written to LAB/hpn.failed; LAB/hpn.largest has the
+largest data of one channel packet."""
 
 import asyncio
 import os
@@ -82,7 +83,7 @@ def patch():
         return accept(self, data, *more)
 
     def encrypt_packet(self, seq, head, packet):
-        # Past the key stream HPN-SSH combines the text with whatever lies behind it.
+        # Past the key stream HPN-SSH combines the text with the bytes after it.
         garbled = bytes(byte ^ 0x5A for byte in packet[KEY_STREAM:])
         return encrypt(self, seq, head, packet[:KEY_STREAM] + garbled)
 

@@ -1,4 +1,4 @@
-/* What libssh does as a client. Arguments: port, user, folder of the lab. */
+/* What libssh does as a client. Arguments: port, user, directory of the lab. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <libssh/libssh.h>

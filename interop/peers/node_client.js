@@ -1,4 +1,4 @@
-// What Node's ssh2 does as a client. Arguments: port, user, folder of the lab, folder of the npm packages.
+// What Node's ssh2 does as a client. Arguments: port, user, directory of the lab, directory of the npm packages.
 'use strict';
 const assert = require('assert');
 const fs = require('fs');

@@ -1,4 +1,4 @@
-// SFTP by Node's ssh2 for any key, paths as they are. Arguments: folder of the lab, folder of the npm packages, and perhaps
+// SFTP by Node's ssh2 for any key, paths as they are. Arguments: directory of the lab, directory of the npm packages, and perhaps
 // `unordered`: requests do not wait for each other, and writing takes longest. Prints its port, ends with stdin.
 'use strict';
 const fs = require('fs');

@@ -1,4 +1,4 @@
-"""Runs a command and copies `blob` both ways over a pipe and over SFTP. Arguments: port, user, folder of the lab."""
+"""Runs a command and copies `blob` both ways over a pipe and over SFTP. Arguments: port, user, directory of the lab."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Symbolic links and many files with paramiko's SFTP client. Arguments: port, user, folder of the lab."""
+"""Symbolic links and many files with paramiko's SFTP client. Arguments: port, user, directory of the lab."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Everything paramiko's client does, against one server. Arguments: port, user, folder of the lab, a user with a password and the
+"""Exercises all of paramiko's client against one server. Arguments: port, user, directory of the lab, a user with a password and the
 password (or `-` and `-`). Prints each part's name when it begins, so that a failure tells where."""
 
 import hashlib
@@ -168,7 +168,7 @@ def commands():
     fails(socket.timeout, channel.recv, 1)
     channel.close()
     transport.close()
-    # Many at once, and one too many.
+    # Many sessions at once, and one too many.
     transport = login()
     channels = [transport.open_session() for _ in range(10)]
     refused = fails(paramiko.ChannelException, transport.open_session)
@@ -272,7 +272,7 @@ def files():
     sftp.get(path("put"), path("got"))
     assert open(path("got"), "rb").read() == data
     assert sftp.putfo(io.BytesIO(b""), path("empty")).st_size == 0
-    # Where one is.
+    # The current directory.
     assert sftp.getcwd() is None and sftp.normalize(room + "/../room/./put") == os.path.realpath(path("put"))
     sftp.chdir(room)
     assert sftp.getcwd() == os.path.realpath(room) and sftp.stat("put").st_size == len(data)
@@ -326,7 +326,7 @@ def files():
     assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
     sftp.utime("fresh", None)
     assert abs(sftp.stat("fresh").st_mtime - time.time()) < 100
-    # Links, folders, names.
+    # Links, directories, names.
     sftp.symlink("fresh", "link")
     assert sftp.readlink("link") == "fresh" and stat.S_ISLNK(sftp.lstat("link").st_mode) and sftp.stat("link").st_size == 77
     sftp.mkdir("folder", 0o711)
@@ -346,7 +346,7 @@ def files():
         sftp.remove("folder/" + name)
     sftp.rmdir("folder")
     sftp.unlink("link")
-    # What is not there says so.
+    # Missing files are reported.
     assert isinstance(fails(OSError, sftp.stat, "missing"), FileNotFoundError)
     assert isinstance(fails(OSError, sftp.open, "missing/deep", "w"), FileNotFoundError)
     fails(OSError, sftp.readlink, "modes")

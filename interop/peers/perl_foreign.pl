@@ -1,4 +1,4 @@
-# What Perl's Net::SFTP::Foreign does, over a client that it starts. Arguments: folder of the lab, then the command of the client.
+# What Perl's Net::SFTP::Foreign does, over a client that it starts. Arguments: directory of the lab, then the command of the client.
 use strict;
 use warnings;
 use Net::SFTP::Foreign;

@@ -1,4 +1,4 @@
-# What Perl's Net::SSH2 (libssh2) does. Arguments: port, user, folder of the lab.
+# What Perl's Net::SSH2 (libssh2) does. Arguments: port, user, directory of the lab.
 use strict;
 use warnings;
 use Fcntl qw(O_WRONLY O_CREAT O_TRUNC);

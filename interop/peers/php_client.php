@@ -1,5 +1,5 @@
 <?php
-// What phpseclib does. Arguments: port, user, folder of the lab, 2 or 3 for the major version.
+// What phpseclib does. Arguments: port, user, directory of the lab, 2 or 3 for the major version.
 [, $port, $user, $lab, $major] = $argv;
 error_reporting(E_ALL & ~E_DEPRECATED);
 require $major == 3 ? 'phpseclib3/autoload.php' : 'phpseclib/autoload.php';

@@ -1,4 +1,4 @@
-# What Ruby's net-sftp does. Arguments: port, user, folder of the lab.
+# What Ruby's net-sftp does. Arguments: port, user, directory of the lab.
 require 'net/sftp'
 
 port, user, lab = ARGV

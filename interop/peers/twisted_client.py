@@ -1,4 +1,4 @@
-"""What Twisted Conch's SFTP client does. Arguments: port, user, folder of the lab."""
+"""What Twisted Conch's SFTP client does. Arguments: port, user, directory of the lab."""
 
 import os
 import sys

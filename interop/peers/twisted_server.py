@@ -1,4 +1,4 @@
-"""SFTP by Twisted Conch for holders of the lab's keys. Argument: folder of the lab. Prints its port, ends with stdin."""
+"""SFTP by Twisted Conch for holders of the lab's keys. Argument: directory of the lab. Prints its port, ends with stdin."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ lab = sys.argv[1]
 
 
 class User(avatar.ConchUser):
-    """The user who runs this: nothing is switched."""
+    """The user who runs this: no switch of user."""
 
     def __init__(self, name):
         avatar.ConchUser.__init__(self)

@@ -1,4 +1,4 @@
-"""Prints the window that a server grants to a session when it begins. Arguments: port, user, folder of the lab."""
+"""Prints the window that a server grants to a session when it begins. Arguments: port, user, directory of the lab."""
 
 import asyncio
 import os

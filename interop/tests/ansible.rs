@@ -105,7 +105,7 @@ fn stop(here: &Controller) {
 ///
 /// Covers: ssh_config NumberOfPasswordPrompts; ssh_config StrictHostKeyChecking; ssh_config PreferredAuthentications
 #[test]
-fn unreachable_hosts_are_told_from_failed_tasks() {
+fn ansible_tells_unreachable_hosts_from_failed_tasks() {
     let Some(here) = Controller::new("unreachable_hosts", "ansible") else { return };
     let server = Lhsshd::start(&here.lab, "PasswordAuthentication yes\n");
     let ad_hoc = |user: &str, port: u16, more: &[&str]| {

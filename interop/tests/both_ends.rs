@@ -71,7 +71,7 @@ fn files_trees_and_pipes_arrive_whole() {
 
 /// Covers: wire eow@openssh.com
 #[test]
-fn an_early_end_of_the_reader_ends_the_command() {
+fn closing_the_reader_ends_the_command() {
     let scene = Scene::new("");
     let shell = scene.lab.shell_command(&our("lhssh"), scene.server.port);
     let ran = scene.lab.sh(&format!("set +o pipefail; {shell} {}@127.0.0.1 yes | head -n 1", me()));

@@ -69,7 +69,7 @@ fn the_version_may_have_an_addendum() {
 
 /// Covers: ssh_config WarnWeakCrypto
 #[test]
-fn a_key_exchange_that_will_be_broken_is_warned_of() {
+fn weak_key_exchange_is_warned_of() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
@@ -109,7 +109,7 @@ fn the_connection_comes_from_the_chosen_interface() {
 
 /// Covers: ssh_config LocalCommand; ssh_config PermitLocalCommand; token %T
 #[test]
-fn a_local_command_runs_after_connecting_and_only_where_permitted() {
+fn local_command_runs_only_where_permitted() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
@@ -209,7 +209,7 @@ fn variables_are_sent_by_pattern_and_set_by_name() {
 
 /// Covers: ssh_config ChannelTimeout
 #[test]
-fn a_session_without_traffic_is_closed_where_that_is_configured() {
+fn channel_timeout_closes_an_idle_session() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
@@ -307,7 +307,7 @@ fn networks_of_this_machine_can_be_matched() {
 }
 
 #[test]
-fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
+fn unsafe_config_files_and_host_names_are_refused() {
     let lab = Lab::new();
     let config = lab.path("home/.ssh/config");
     std::fs::write(&config, "Port 7\n").unwrap();
@@ -425,8 +425,8 @@ fn a_proxy_may_pass_the_connection() {
 
 /// Covers: ssh_config ObscureKeystrokeTiming; wire ping@openssh.com
 #[test]
-fn keys_are_followed_by_chaff() {
-    if peers("keys_are_followed_by_chaff", ["script"]).is_none() {
+fn keystrokes_are_followed_by_chaff() {
+    if peers("keystrokes_are_followed_by_chaff", ["script"]).is_none() {
         return;
     }
     let lab = Lab::new();
@@ -528,7 +528,7 @@ fn the_socket_is_marked_and_probed_as_configured() {
 ///
 /// Covers: scp -i; sftp -i; ssh -v
 #[test]
-fn programs_say_what_openssh_s_say() {
+fn programs_print_openssh_messages() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let warning = "Warning: Identity file /nonexistent not accessible: No such file or directory.";

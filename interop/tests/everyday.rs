@@ -97,7 +97,7 @@ fn log_verbose_works_without_verbose_flags() {
 
 /// Locks, renames over existing files, links and modes, as a program does them that knows nothing of SFTP.
 #[test]
-fn git_works_on_a_mounted_folder() {
+fn git_works_on_a_mounted_directory() {
     let Some([sshfs, fusermount, git]) = peers("git_on_sshfs", ["sshfs", "fusermount3", "git"]) else {
         return;
     };
@@ -135,7 +135,7 @@ fn git_works_on_a_mounted_folder() {
 ///
 /// Covers: sshd_config UsePAM; sshd_config PasswordAuthentication; sshd -i
 #[test]
-fn a_server_of_an_ordinary_user_takes_his_password_by_pam() {
+fn an_unprivileged_server_checks_its_user_by_pam() {
     let test = "pam_of_an_ordinary_user";
     if !is_root() {
         return skip(test, "only root can add the user whose password is known");

@@ -125,7 +125,7 @@ fn exercise_socks(port: u16, server: u16) {
 
 /// Covers: ssh -D; ssh_config DynamicForward
 #[test]
-fn a_dynamic_forward_speaks_each_kind_of_socks() {
+fn a_dynamic_forward_supports_every_socks_version() {
     each_pair("dynamic_forward", "", |pair| {
         let server = sum_server();
         let port = free_port();
@@ -157,7 +157,7 @@ fn one_page() -> u16 {
 
 /// Covers: ssh -R; ssh_config PermitRemoteOpen
 #[test]
-fn a_remote_dynamic_forward_reaches_what_it_may() {
+fn permit_remote_open_limits_remote_dynamic_forwards() {
     each_pair("remote_dynamic", "", |pair| {
         let server = sum_server();
         let port = free_port();

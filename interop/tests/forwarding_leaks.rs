@@ -276,7 +276,7 @@ fn a_thousand_connections_at_once_leave_nothing_behind() {
 
 /// Covers: ssh_config ControlPath (vanished); ssh -O check; ssh -O exit
 #[test]
-fn a_control_socket_that_vanishes_harms_nobody() {
+fn a_vanished_control_socket_is_survived() {
     let mix = |master: &Path, client: &Path| {
         let scene = Scene::new(master.to_owned(), client.to_owned(), "");
         let running = scene.start_master(&[]);

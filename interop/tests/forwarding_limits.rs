@@ -16,7 +16,7 @@ use lh_interop::{Lab, Lhsshd, our};
 
 /// Covers: ssh_config ExitOnForwardFailure; ssh_config ClearAllForwardings; ssh -R; ssh -L
 #[test]
-fn what_cannot_be_forwarded_is_said() {
+fn failed_forwards_are_reported() {
     each_pair("forward_failures", "", |pair| {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -55,7 +55,7 @@ fn what_cannot_be_forwarded_is_said() {
 
 /// Covers: sshd_config PermitOpen; sshd_config PermitListen; sshd_config AllowTcpForwarding; sshd_config AllowStreamLocalForwarding; sshd_config DisableForwarding
 #[test]
-fn the_server_allows_what_it_is_told_to() {
+fn server_rules_limit_forwarding() {
     let server = sum_server();
     let (listen, other) = (free_port(), free_port());
     let rules = format!(
@@ -103,7 +103,7 @@ fn the_server_allows_what_it_is_told_to() {
 
 /// Covers: sshd_config AuthorizedKeysFile permitopen=; sshd_config AuthorizedKeysFile permitlisten=; sshd_config AuthorizedKeysFile restrict
 #[test]
-fn a_key_allows_what_its_options_say() {
+fn key_options_limit_forwarding() {
     let server = sum_server();
     let port = free_port();
     let lab = Lab::new();

@@ -86,7 +86,7 @@ fn upload(lab: &Lab, server: u16, shared: bool, lost: f64) -> String {
 
 /// Covers: wire ticket@longhaul
 #[test]
-fn loss_brings_a_connection_that_joins_the_session_and_stays_because_it_helps() {
+fn loss_adds_a_connection_that_stays_if_it_helps() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let told = upload(&lab, server.port, false, 0.01);
@@ -98,7 +98,7 @@ fn loss_brings_a_connection_that_joins_the_session_and_stays_because_it_helps() 
 
 /// Covers: wire ticket@longhaul
 #[test]
-fn one_that_does_not_help_is_the_last() {
+fn a_useless_connection_is_the_last_one_added() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let told = upload(&lab, server.port, true, 0.01);
@@ -108,7 +108,7 @@ fn one_that_does_not_help_is_the_last() {
 }
 
 #[test]
-fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
+fn heavy_loss_adds_a_login_to_openssh_sshd() {
     let Some([sshd]) = peers("further connections to OpenSSH's sshd", ["sshd"]) else { return };
     for (lost, logins) in [(0.01, 2..), (0.0, 1..)] {
         let lab = Lab::new();
@@ -126,7 +126,7 @@ fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
 ///
 /// Covers: scp -v; lhscp --json; sftp -v
 #[test]
-fn small_windows_on_a_long_path_bring_further_channels() {
+fn small_windows_on_a_long_path_add_channels() {
     let Some([sshd]) = peers("further channels with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 90_000_001);
@@ -170,7 +170,7 @@ impl Control for UntilAnswered {
 
 /// Covers: wire ticket@longhaul
 #[test]
-fn a_ticket_lets_one_connection_in_and_no_second_one() {
+fn a_ticket_admits_one_connection_only() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let mut ui = TerminalUi::default();

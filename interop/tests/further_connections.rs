@@ -28,7 +28,7 @@ fn remote(path: &str) -> String {
 
 /// Covers: scp -j; sshd_config LonghaulTickets; sshd_config MaxStartups; sshd_config PerSourceMaxStartups; wire ticket@longhaul
 #[test]
-fn further_connections_join_the_session_without_a_login_and_are_no_strangers() {
+fn joining_connections_need_no_login_or_startup_slot() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 40_000_001);
     // At most one unauthenticated connection at a time.
@@ -50,7 +50,7 @@ fn further_connections_join_the_session_without_a_login_and_are_no_strangers() {
 
 /// Covers: sshd_config LonghaulTickets
 #[test]
-fn without_tickets_a_copy_has_further_channels_instead() {
+fn without_tickets_a_copy_uses_more_channels() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 30_000_001);
     let server = Lhsshd::start(&lab, "LonghaulTickets no\n");
@@ -63,7 +63,7 @@ fn without_tickets_a_copy_has_further_channels_instead() {
 
 /// Covers: wire ticket@longhaul
 #[test]
-fn a_joined_session_is_held_to_the_command_of_its_key() {
+fn forced_commands_hold_for_joined_connections() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 40_000_001);
     let key = lab.read("user_ed25519.pub");
@@ -85,7 +85,7 @@ fn a_joined_session_is_held_to_the_command_of_its_key() {
 
 /// Covers: scp -j; scp -B
 #[test]
-fn openssh_sshd_that_allows_no_more_channels_is_logged_in_to_again_with_the_key() {
+fn copies_log_in_again_when_sshd_limits_channels() {
     let Some([sshd]) = peers("further logins to OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 50_000_001);
@@ -105,7 +105,7 @@ fn openssh_sshd_that_allows_no_more_channels_is_logged_in_to_again_with_the_key(
 
 /// Covers: sftp -j; wire ticket@longhaul
 #[test]
-fn sftp_copies_over_connections_that_join_its_session_and_goes_on_with_it() {
+fn sftp_copies_over_joined_connections_and_continues() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 40_000_001);
     lab.write("small", "a few words\n");
@@ -130,7 +130,7 @@ fn sftp_copies_over_connections_that_join_its_session_and_goes_on_with_it() {
 
 /// Covers: sftp -j; sftp -s
 #[test]
-fn sftp_has_further_channels_of_openssh_sshd_one_copy_after_the_other() {
+fn sftp_uses_more_channels_of_sshd_for_each_copy() {
     let Some([sshd]) = peers("striping of lhsftp with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 30_000_001);
@@ -159,7 +159,7 @@ fn sftp_has_further_channels_of_openssh_sshd_one_copy_after_the_other() {
 
 /// Covers: scp -j; scp --retries
 #[test]
-fn a_copy_whose_first_connection_is_lost_ends_with_all_of_them() {
+fn losing_the_first_connection_ends_the_copy() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 60_000_001);
     let server = Lhsshd::start(&lab, "");

@@ -159,7 +159,7 @@ fn a_ticket_is_enough_in_each_direction() {
 
 /// Covers: ssh_config GSSAPIDelegateCredentials; ssh -K; ssh -k; sshd_config GSSAPICleanupCredentials; sshd_config GSSAPIDelegateCredentials
 #[test]
-fn credentials_are_given_away_where_both_ends_want_it() {
+fn gssapi_credentials_are_delegated_if_both_ends_agree() {
     let Some(stage) = Stage::new("credentials_are_given_away") else { return };
     let Some([ssh, sshd]) = peers("credentials_are_given_away", ["ssh", "sshd"]) else { return };
     let server = stage.ours(ANY);
@@ -195,7 +195,7 @@ fn credentials_are_given_away_where_both_ends_want_it() {
 
 /// Covers: sshd_config GSSAPIAuthentication (who may be whom); file ~/.k5login; sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
 #[test]
-fn who_may_be_whom_is_for_kerberos_to_say() {
+fn kerberos_maps_principals_to_users() {
     let Some(mut stage) = Stage::new("who_may_be_whom") else { return };
     let Some([ssh]) = peers("who_may_be_whom", ["ssh"]) else { return };
     let server = stage.ours(ANY);
@@ -233,7 +233,7 @@ fn who_may_be_whom_is_for_kerberos_to_say() {
 
 /// Covers: sshd_config GSSAPIAuthentication (hosts without a key); ssh_config PreferredAuthentications
 #[test]
-fn a_host_without_a_key_costs_no_attempt() {
+fn gssapi_without_a_host_key_costs_no_attempt() {
     let Some(stage) = Stage::new("a_host_without_a_key") else { return };
     let Some([ssh]) = peers("a_host_without_a_key", ["ssh"]) else { return };
     // A single failure would end the login, and still the key is tried.

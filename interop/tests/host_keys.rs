@@ -122,7 +122,7 @@ fn openssh_learns_our_server_s_keys() {
 }
 
 #[test]
-fn keys_are_not_learned_where_the_known_one_was_not_vouched_for() {
+fn unverified_hosts_teach_no_further_keys() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
@@ -141,7 +141,7 @@ fn keys_are_not_learned_where_the_known_one_was_not_vouched_for() {
 
 /// Covers: ssh_config KnownHostsCommand
 #[test]
-fn a_command_says_which_host_keys_are_known() {
+fn known_hosts_command_supplies_host_keys() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
@@ -273,7 +273,7 @@ while True:
 
 /// Covers: ssh_config VerifyHostKeyDNS
 #[test]
-fn fingerprints_in_dns_are_enough_only_when_they_are_secure() {
+fn dns_fingerprints_count_only_if_secure() {
     if peers("fingerprints_in_dns", ["unshare", "python3"]).is_none() {
         return;
     }

@@ -90,8 +90,8 @@ fn refused(what: &str, ran: &Ran) {
 
 /// Covers: ssh_config HostbasedAuthentication; ssh_config HostbasedAcceptedAlgorithms; ssh_config EnableSSHKeysign; sshd_config HostbasedAuthentication; sshd_config HostbasedUsesNameFromPacketOnly
 #[test]
-fn a_host_vouches_for_its_user() {
-    let test = "a_host_vouches_for_its_user";
+fn hostbased_login_works_with_every_combination() {
+    let test = "hostbased_login_works_with_every_combination";
     let Some([ssh, sshd]) = peers(test, ["ssh", "sshd"]) else { return };
     let Some(place) = Place::new(test) else { return };
     let ours = Lhsshd::start(&place.lab, RULES);
@@ -125,8 +125,8 @@ fn a_host_vouches_for_its_user() {
 
 /// Covers: sshd_config IgnoreRhosts; sshd_config IgnoreUserKnownHosts; sshd_config HostbasedAcceptedAlgorithms; sshd_config HostbasedUsesNameFromPacketOnly
 #[test]
-fn the_server_s_files_decide() {
-    let test = "the_server_s_files_decide";
+fn server_files_decide_about_hostbased_logins() {
+    let test = "server_files_decide_about_hostbased_logins";
     let Some([ssh]) = peers(test, ["ssh"]) else { return };
     let Some(place) = Place::new(test) else { return };
     let server = Lhsshd::start(&place.lab, RULES);
@@ -171,8 +171,8 @@ fn the_server_s_files_decide() {
 
 /// Covers: ssh_config EnableSSHKeysign
 #[test]
-fn an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word() {
-    let test = "an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word";
+fn hostbased_needs_setuid_helper_and_enable_sshkeysign() {
+    let test = "hostbased_needs_setuid_helper_and_enable_sshkeysign";
     let Some(place) = Place::new(test) else { return };
     let folder = safe_folder();
     let copy = |name: &str| -> PathBuf {

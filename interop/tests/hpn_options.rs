@@ -116,7 +116,7 @@ fn is_told(told: &Told) -> bool {
 
 /// Covers: ssh_config TcpRcvBuf; ssh_config TcpCongestion; ssh_config TcpPacing; ssh_config IPQoS; ssh_config Match
 #[test]
-fn a_client_tells_its_socket_what_the_configuration_says() {
+fn client_sets_its_socket_options() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let client = connected(&lab, &server, &[]);
@@ -147,7 +147,7 @@ fn a_client_tells_its_socket_what_the_configuration_says() {
 
 /// Covers: sshd_config TcpRcvBuf; sshd_config TcpCongestion; sshd_config TcpPacing; sshd_config IPQoS; sshd_config Match
 #[test]
-fn a_server_tells_each_connection_what_its_rules_say() {
+fn server_sets_socket_options_by_its_rules() {
     let lab = Lab::new();
     lab.write("rules.conf", &format!("Match User {}\n{BOTH}", me()));
     let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("rules.conf")));
@@ -174,7 +174,7 @@ fn a_server_tells_each_connection_what_its_rules_say() {
 
 /// Covers: ssh_config TcpCongestion; sshd_config TcpCongestion
 #[test]
-fn a_congestion_control_that_is_not_there_is_said_and_does_without() {
+fn missing_congestion_control_is_reported_and_skipped() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "TcpCongestion no-such-1");
     let ran = run(&lab, server.port, &["-o", "TcpCongestion=no-such-2"], "echo fine").ok("connects");
@@ -279,7 +279,7 @@ fn an_address_that_is_silent_does_not_hold_up_one_that_answers() {
 
 /// Covers: ssh_config Fallback; ssh_config FallbackPort
 #[test]
-fn another_port_is_tried_where_that_is_asked_for() {
+fn fallback_port_is_tried_when_configured() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let closed = free_port();

@@ -62,7 +62,7 @@ fn a_server_that_refuses_some_requests_still_gets_its_files() {
 
 /// Covers: sftp-server -P
 #[test]
-fn the_message_about_it_is_for_those_who_ask() {
+fn in_place_message_needs_verbose() {
     let lab = Lab::new();
     lab.write("small", "a few words\n");
     let command = format!("{} -P rename,posix-rename", our("lhsftp-server").display());
@@ -74,7 +74,7 @@ fn the_message_about_it_is_for_those_who_ask() {
 
 /// Covers: wire SSH_FXP_OPEN
 #[test]
-fn a_drop_box_takes_files_that_nobody_may_see() {
+fn uploads_into_a_directory_that_cannot_be_listed() {
     if !is_root() {
         return skip("a drop box", "only root can make another user's directory");
     }

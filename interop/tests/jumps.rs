@@ -104,7 +104,7 @@ fn each_hop_is_logged_in_to_as_its_own_host() {
 
 /// Covers: ssh -J; ssh_config ProxyJump
 #[test]
-fn a_hop_that_is_not_who_it_should_be_ends_the_chain() {
+fn a_hop_with_a_wrong_key_ends_the_chain() {
     each_client("a_hop_that_is_not", |chain, client| {
         let lab = &chain.labs[0];
         let known = lab.read("known");

@@ -125,7 +125,7 @@ fn broken_servers_stop_nothing() {
 
 /// Covers: ssh-keyscan (usage)
 #[test]
-fn mistakes_are_told() {
+fn keyscan_reports_usage_mistakes() {
     let lab = Lab::new();
     assert_eq!(scan(&lab, &[]).code, 1);
     let bad = scan(&lab, &["-t", "rot13", "127.0.0.1"]);

@@ -92,7 +92,7 @@ fn our_client_with_our_server() {
 
 /// Covers: ssh_config PubkeyAcceptedAlgorithms; sshd_config PubkeyAcceptedAlgorithms
 #[test]
-fn sha1_signatures_of_users_where_both_sides_name_them() {
+fn sha1_user_signatures_need_both_configurations() {
     let lab = Lab::new();
     let ours = Lhsshd::start(&lab, &everything());
     let strict = Lhsshd::start(&lab, "");
@@ -155,7 +155,7 @@ fn our_client_with_dropbear_s_server() {
 }
 
 #[test]
-fn nothing_of_it_is_offered_unless_it_is_named() {
+fn legacy_algorithms_are_not_offered_by_default() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     for (option, what) in [

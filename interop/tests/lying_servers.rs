@@ -174,12 +174,12 @@ fn over_pipes(lies: &[Lie]) {
 
 /// Covers: lhscp --verify; lhscp --in-place
 #[test]
-fn handles_that_are_given_twice_do_no_harm() {
+fn reused_handles_corrupt_nothing() {
     over_pipes(&[Lie::ReusedHandles, Lie::OneHandle]);
 }
 
 #[test]
-fn odd_but_honest_servers_get_and_give_everything() {
+fn odd_but_correct_servers_copy_everything() {
     over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes]);
 }
 
@@ -211,17 +211,17 @@ fn dropped_requests_are_asked_for_again_fewer_at_a_time() {
 }
 
 #[test]
-fn what_is_not_served_as_announced_is_told() {
+fn unserved_limits_are_reported() {
     over_pipes(&[Lie::LimitsNotKept, Lie::StaleSizes, Lie::EarlyEof, Lie::CutsWriteOnly]);
 }
 
 #[test]
-fn refusals_cost_what_was_refused_and_no_data() {
+fn refused_requests_lose_no_data() {
     over_pipes(&[Lie::NoFsetstat, Lie::NoSetstat, Lie::NoRemove, Lie::NoRename]);
 }
 
 #[test]
-fn names_that_a_server_takes_for_one_are_told() {
+fn colliding_names_are_reported() {
     over_pipes(&[Lie::FoldsCase]);
     let lab = Lab::new();
     fs::create_dir_all(lab.path("tree/sub")).unwrap();
@@ -243,18 +243,18 @@ fn names_that_a_server_takes_for_one_are_told() {
 }
 
 #[test]
-fn verify_finds_what_was_stored_wrong() {
+fn verify_detects_wrongly_stored_data() {
     over_pipes(&[Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated]);
 }
 
 #[test]
-fn verify_finds_swapped_contents_and_wrong_names() {
+fn verify_detects_swapped_contents_and_wrong_names() {
     over_pipes(&[Lie::Swapped, Lie::WrongNames, Lie::MixedReads]);
 }
 
 /// These faults are always found; the tests above would also pass with a check that finds nothing.
 #[test]
-fn planted_lies_are_told_with_the_name_of_the_file() {
+fn injected_faults_are_reported_with_the_file_name() {
     let lab = Lab::new();
     make_sources(&lab);
     for lie in [Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated, Lie::WrongNames] {
@@ -274,7 +274,7 @@ fn planted_lies_are_told_with_the_name_of_the_file() {
 
 /// Covers: lhscp -j
 #[test]
-fn several_channels_to_lying_servers_do_no_harm() {
+fn several_channels_to_faulty_servers_corrupt_nothing() {
     let lab = Lab::new();
     make_blob(&lab.path("small-one"), 3_000);
     fs::create_dir_all(lab.path("large")).unwrap();
@@ -307,7 +307,7 @@ fn several_channels_to_lying_servers_do_no_harm() {
 
 /// Covers: sftp reput; sftp put; sftp get
 #[test]
-fn commands_of_lhsftp_are_right_with_lying_servers() {
+fn lhsftp_commands_handle_faulty_servers() {
     let lab = Lab::new();
     make_sources(&lab);
     make_blob(&lab.path("whole"), 300_000);

@@ -51,7 +51,7 @@ fn there_and_back_as(lab: &Lab, port: u16, user: &str, dir: &Path) {
 
 /// Covers: scp -r; scp -p
 #[test]
-fn openssh_sshd_takes_and_gives_two_thousand_files() {
+fn many_files_copy_to_and_from_openssh_sshd() {
     let Some([sshd]) = peers("many files with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "");
@@ -60,7 +60,7 @@ fn openssh_sshd_takes_and_gives_two_thousand_files() {
 
 /// Covers: scp -r; scp -p
 #[test]
-fn dropbear_takes_and_gives_two_thousand_files() {
+fn many_files_copy_to_and_from_dropbear() {
     let Some([dropbear, convert]) = peers("many files with dropbear", ["dropbear", "dropbearconvert"]) else {
         return;
     };
@@ -83,7 +83,7 @@ fn requests(log: &str, name: &str) -> usize {
 
 /// Covers: wire put-files@longhaul; wire get-files@longhaul
 #[test]
-fn our_server_takes_and_gives_them_by_the_hundred() {
+fn our_server_copies_many_files_in_batches() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
     there_and_back(&lab, server.port);
@@ -101,7 +101,7 @@ fn our_server_takes_and_gives_them_by_the_hundred() {
 
 /// Covers: sftp-server -P; sshd_config Subsystem
 #[test]
-fn what_the_administrator_refuses_is_done_the_ordinary_way_or_not_at_all() {
+fn refused_batches_fall_back_to_plain_requests() {
     let lab = Lab::new();
     make_many(&lab.path("tree"));
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -P put-files,get-files,list-dir\n");
@@ -118,7 +118,7 @@ fn what_the_administrator_refuses_is_done_the_ordinary_way_or_not_at_all() {
 
 /// Covers: sshd_config ChrootDirectory
 #[test]
-fn batches_stay_inside_the_new_root() {
+fn batches_stay_inside_the_chroot() {
     if !is_root() {
         return skip("batches inside of a chroot", "needs root");
     }

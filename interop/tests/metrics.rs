@@ -36,7 +36,7 @@ fn peer_script(name: &str) -> String {
 
 /// Covers: ssh_config Metrics; ssh_config MetricsInterval; wire stack-metrics@hpnssh.org
 #[test]
-fn both_ends_write_what_they_see() {
+fn metrics_of_both_ends_are_written() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let options = ["Metrics=yes", "MetricsInterval=0.1", "RekeyLimit=2M"];
@@ -78,7 +78,7 @@ fn both_ends_write_what_they_see() {
 
 /// Covers: ssh_config MetricsPath
 #[test]
-fn a_path_switches_it_on_and_names_the_files() {
+fn metrics_path_enables_metrics_and_names_the_files() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     lhssh(&lab, server.port, &[&format!("MetricsPath={}/of-%n", lab.arg("home"))], "true").ok("lhssh");
@@ -168,10 +168,10 @@ fn an_hpn_client_is_answered_in_its_own_format() {
 
 /// Covers: wire stack-metrics@hpnssh.org (answered by HPN-SSH)
 #[test]
-fn an_hpn_server_is_asked() {
+fn hpn_server_is_queried_for_metrics() {
     let lab = Lab::new();
     if lab.run(Path::new(PYTHON), &["-c", "import paramiko"]).code != 0 {
-        return skip("an_hpn_server_is_asked", "Debian's python3-paramiko is not installed");
+        return skip("hpn_server_is_queried_for_metrics", "Debian's python3-paramiko is not installed");
     }
     let serve = |kind: &str| {
         let script = peer_script("hpn_metrics_server.py");
@@ -204,8 +204,8 @@ fn an_hpn_server_is_asked() {
 
 /// Covers: ssh_config Metrics (other servers)
 #[test]
-fn a_server_that_knows_nothing_of_it_is_not_asked() {
-    let Some([sshd]) = peers("a_server_that_knows_nothing_of_it_is_not_asked", ["sshd"]) else { return };
+fn other_servers_are_not_queried_for_metrics() {
+    let Some([sshd]) = peers("other_servers_are_not_queried_for_metrics", ["sshd"]) else { return };
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "LogLevel DEBUG2");
     let ran = lhssh(&lab, server.port, &["MetricsPath=m"], "true").ok("lhssh");
@@ -220,7 +220,7 @@ fn a_server_that_knows_nothing_of_it_is_not_asked() {
 }
 
 #[test]
-fn what_goes_wrong_costs_the_figures_and_not_the_session() {
+fn metrics_failures_do_not_end_the_session() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let ran = lhssh(&lab, server.port, &["MetricsPath=/nonexistent/folder/m"], "echo fine").ok("no folder");

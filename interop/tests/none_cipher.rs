@@ -122,7 +122,7 @@ impl Scene {
 
 /// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; sshd_config NoneEnabled; wire aes128-gmac@longhaul
 #[test]
-fn commands_pipes_and_copies_go_unencrypted_and_unchanged_through_rekeys() {
+fn none_cipher_keeps_data_intact_through_rekeys() {
     let scene = Scene::new("NoneEnabled yes\nRekeyLimit 1M");
     make_blob(&scene.lab.path("blob"), 24 << 20);
     let ran = scene.ssh(BOTH, &["echo everybody may read this; exit 7"]);
@@ -167,7 +167,7 @@ fn commands_pipes_and_copies_go_unencrypted_and_unchanged_through_rekeys() {
 
 /// Covers: ssh_config NoneMacEnabled; sshd_config NoneMacEnabled; wire none (cipher); wire none (MAC)
 #[test]
-fn without_a_mac_only_where_both_ends_say_so() {
+fn none_mac_needs_both_ends() {
     let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 1M");
     make_blob(&scene.lab.path("blob"), 8 << 20);
     let options = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
@@ -189,7 +189,7 @@ fn without_a_mac_only_where_both_ends_say_so() {
 
 /// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; ssh_config NoneMacEnabled; sshd_config NoneEnabled
 #[test]
-fn without_consent_there_is_an_error_or_a_notice_and_never_plain_text() {
+fn none_cipher_without_consent_is_never_used() {
     // The server does not permit it: an error, and the command is not run.
     let scene = Scene::new("");
     let ran = scene.ssh(BOTH, &["touch", &scene.lab.arg("ran")]);
@@ -242,7 +242,7 @@ fn terminals_stay_encrypted() {
 
 /// Covers: ssh_config NoneSwitch; ssh_config ControlMaster
 #[test]
-fn a_shared_connection_without_encryption_carries_commands_and_no_terminals() {
+fn none_cipher_master_refuses_terminals() {
     let scene = Scene::new("NoneEnabled yes");
     let socket = format!("ControlPath={}", scene.lab.arg("ctl"));
     let args = scene.args(&[BOTH, &["-M", "-N", "-o", &socket]].concat(), &me(), &[]);
@@ -265,7 +265,7 @@ fn a_shared_connection_without_encryption_carries_commands_and_no_terminals() {
 ///
 /// Covers: ssh_config NoneSwitch; ssh_config Host
 #[test]
-fn a_file_may_ask_for_it() {
+fn none_cipher_may_be_set_in_a_file() {
     let scene = Scene::new("NoneEnabled yes");
     for (host, switched) in [("127.0.0.1", true), ("127.0.0.2", false)] {
         scene.lab.write("config", &format!("Host {host}\n  NoneEnabled yes\n  NoneSwitch yes\n"));
@@ -279,7 +279,7 @@ fn a_file_may_ask_for_it() {
 
 /// Covers: ssh_config NoneSwitch; ssh_config Host
 #[test]
-fn a_file_covers_commands_and_copies_alone() {
+fn none_cipher_in_a_file_covers_commands_and_copies() {
     let scene = Scene::new("NoneEnabled yes");
     scene.lab.write("config", "Host *\n  NoneEnabled yes\n  NoneSwitch yes\n  ControlMaster auto\n");
     scene.lab.write("file", "data");
@@ -319,7 +319,7 @@ fn a_file_covers_commands_and_copies_alone() {
 
 /// Covers: sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config Match
 #[test]
-fn a_server_may_allow_it_to_some() {
+fn none_cipher_may_be_permitted_by_match() {
     let scene = Scene::with_rules(
         "",
         "Match Address 127.0.0.0/8\n  NoneEnabled yes\nMatch Address 10.0.0.0/8\n  NoneMacEnabled yes\n",
@@ -332,7 +332,7 @@ fn a_server_may_allow_it_to_some() {
     assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not here");
 
     if !is_root() {
-        return skip("a_server_may_allow_it_to_some", "logging in as another user needs root");
+        return skip("none_cipher_may_be_permitted_by_match", "logging in as another user needs root");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -359,9 +359,9 @@ fn peer(name: &str) -> String {
 ///
 /// Covers: wire none (cipher); wire none (MAC); sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config PermitTTY
 #[test]
-fn a_client_that_switches_as_hpn_ssh_does() {
+fn hpn_style_client_switches_to_the_none_cipher() {
     let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 5M");
-    if !has_asyncssh("a_client_that_switches_as_hpn_ssh_does", &scene.lab) {
+    if !has_asyncssh("hpn_style_client_switches_to_the_none_cipher", &scene.lab) {
         return;
     }
     make_blob(&scene.lab.path("blob"), 12 << 20);
@@ -419,9 +419,9 @@ impl Drop for Asyncssh {
 
 /// Covers: wire none (cipher); wire none (MAC); ssh_config NoneEnabled; ssh_config NoneMacEnabled
 #[test]
-fn a_server_that_allows_it_as_hpn_ssh_does() {
+fn hpn_style_server_permits_the_none_cipher() {
     let lab = Lab::new();
-    if !has_asyncssh("a_server_that_allows_it_as_hpn_ssh_does", &lab) {
+    if !has_asyncssh("hpn_style_server_permits_the_none_cipher", &lab) {
         return;
     }
     make_blob(&lab.path("blob"), 12 << 20);

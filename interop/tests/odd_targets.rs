@@ -12,7 +12,7 @@ use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers
 ///
 /// Covers: lhscp --in-place; sftp -b
 #[test]
-fn a_named_pipe_of_a_server_is_refused_with_a_message_and_does_not_hang() {
+fn upload_to_a_named_pipe_fails_without_hanging() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 300_000);
     lab.write("small", "a few words\n");

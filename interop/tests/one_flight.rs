@@ -28,8 +28,8 @@ fn is_in(ran: Ran) -> Ran {
 
 /// Covers: ssh_config IdentityFile; wire userauth
 #[test]
-fn a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it() {
-    let test = "a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it";
+fn a_named_key_signs_before_the_list_of_methods() {
+    let test = "a_named_key_signs_before_the_list_of_methods";
     let lab = Lab::new();
     let ours = Lhsshd::start(&lab, "");
     assert!(went_ahead(&is_in(log_in(&lab, ours.port, &[]))));
@@ -49,8 +49,8 @@ fn a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it() {
 ///
 /// Covers: sshd_config MaxAuthTries
 #[test]
-fn nothing_counts_that_did_not_count() {
-    let test = "nothing_counts_that_did_not_count";
+fn early_signatures_add_no_login_failures() {
+    let test = "early_signatures_add_no_login_failures";
     let lab = Lab::new();
     let wrong = lab.arg("wrong");
     let keygen = ["-q", "-t", "ed25519", "-N", "", "-f", &wrong];
@@ -71,8 +71,8 @@ fn nothing_counts_that_did_not_count() {
 ///
 /// Covers: sshd_config PubkeyAuthentication
 #[test]
-fn a_key_that_nobody_named_is_not_shown_unasked() {
-    let test = "a_key_that_nobody_named_is_not_shown_unasked";
+fn default_keys_wait_for_the_list_of_methods() {
+    let test = "default_keys_wait_for_the_list_of_methods";
     let lab = Lab::new();
     std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
     std::fs::copy(lab.path("user_ed25519"), lab.path("home/.ssh/id_ed25519")).unwrap();

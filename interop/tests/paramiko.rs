@@ -8,7 +8,7 @@ use lh_interop::{Agent, Lab, Lhsshd, TestUser, is_root, me, our, peers, skip};
 ///
 /// Covers: sshd_config Ciphers; sshd_config MACs; sshd_config KexAlgorithms; sshd_config PubkeyAcceptedAlgorithms; sshd_config TrustedUserCAKeys; sshd_config Banner; sshd_config AcceptEnv; sshd_config MaxSessions
 #[test]
-fn everything_its_client_does() {
+fn paramiko_client_works_with_our_server() {
     let python = Path::new("/usr/bin/python3");
     let lab = Lab::new();
     if lab.run(python, &["-W", "ignore", "-c", "import paramiko"]).code != 0 {

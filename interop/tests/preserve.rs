@@ -100,7 +100,7 @@ fn assert_hard_links(root: &Path) {
 
 /// Covers: lhscp --preserve; lhscp -H; lhscp --links; wire full-attrs@longhaul; wire data-ranges@longhaul
 #[test]
-fn between_two_of_ours_everything_is_kept() {
+fn our_programs_preserve_all_metadata() {
     let lab = Lab::new();
     make_odd_tree(&lab.path("tree"));
     let server = Lhsshd::start(&lab, "");
@@ -127,7 +127,7 @@ fn between_two_of_ours_everything_is_kept() {
 
 /// Covers: lhscp --preserve; lhscp -H; lhscp --links
 #[test]
-fn towards_openssh_as_much_as_the_protocol_allows_is_kept() {
+fn openssh_server_preserves_what_sftp_supports() {
     let Some([sshd]) = peers("preserving with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_odd_tree(&lab.path("tree"));
@@ -153,7 +153,7 @@ fn towards_openssh_as_much_as_the_protocol_allows_is_kept() {
 
 /// Covers: lhscp --sparse
 #[test]
-fn zeros_from_a_server_that_knows_no_holes_become_holes_when_asked() {
+fn sparse_flag_turns_zeros_into_holes() {
     let Some([sshd]) = peers("holes from OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_sparse(&lab.path("holes"));
@@ -168,7 +168,7 @@ fn zeros_from_a_server_that_knows_no_holes_become_holes_when_asked() {
 ///
 /// Covers: lhscp --in-place; lhscp --verify; wire data-ranges@longhaul
 #[test]
-fn holes_are_holes_whatever_was_there() {
+fn holes_replace_older_data() {
     let lab = Lab::new();
     make_sparse(&lab.path("holes"));
     let server = Lhsshd::start(&lab, "");
@@ -269,9 +269,9 @@ fn extended_attributes_and_access_control_lists_are_kept() {
 
 /// Covers: lhscp --owner; lhscp --group
 #[test]
-fn root_keeps_owners_and_the_rights_they_lend() {
+fn owner_and_group_flags_keep_owners_and_set_id_bits() {
     if !is_root() {
-        return skip("root_keeps_owners_and_the_rights_they_lend", "needs root");
+        return skip("owner_and_group_flags_keep_owners_and_set_id_bits", "needs root");
     }
     let lab = Lab::new();
     fs::create_dir(lab.path("tree")).unwrap();
@@ -301,7 +301,7 @@ fn root_keeps_owners_and_the_rights_they_lend() {
 
 /// Covers: lhscp --links
 #[test]
-fn where_links_are_links_nothing_is_written_through_them() {
+fn preserved_links_are_never_written_through() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let host = Host { lab: &lab, port: server.port };
@@ -340,14 +340,14 @@ fn each_server(test: &str, lab: &Lab, check: impl Fn(&Host<'_>, bool)) {
 
 /// Covers: scp -p
 #[test]
-fn a_device_takes_files_as_it_is() {
+fn copies_to_a_device_leave_the_device() {
     let lab = Lab::new();
     lh_interop::make_blob(&lab.path("blob"), 3_000_001);
     lab.write("small", "little");
     // A node of our own instead of /dev/null: -p sets modes, and root may.
     let null = lab.path("null");
     if !is_root() || !Command::new("mknod").arg(&null).args(["c", "1", "3"]).status().unwrap().success() {
-        return skip("a_device_takes_files_as_it_is", "no device can be made here");
+        return skip("copies_to_a_device_leave_the_device", "no device can be made here");
     }
     each_server("copies to a device", &lab, |host, _| {
         for flags in [&[][..], &["-p"], &["--in-place"], &["-j", "2"], &["--preserve"]] {
@@ -366,7 +366,7 @@ fn a_device_takes_files_as_it_is() {
 ///
 /// Covers: lhscp --in-place
 #[test]
-fn a_target_with_several_names_keeps_them_where_the_server_tells_of_them() {
+fn hard_linked_targets_keep_their_links_if_possible() {
     let lab = Lab::new();
     lh_interop::make_blob(&lab.path("blob"), 300_001);
     lab.write("small", "little");
@@ -395,7 +395,7 @@ fn told(ran: &Ran, name: &str) -> f64 {
 
 /// Covers: lhscp --pace; lhscp --json
 #[test]
-fn a_pace_is_held_both_ways() {
+fn pace_limits_both_directions() {
     let lab = Lab::new();
     lh_interop::make_blob(&lab.path("blob"), 10_000_000);
     each_server("--pace", &lab, |host, _| {
@@ -410,7 +410,7 @@ fn a_pace_is_held_both_ways() {
 }
 
 #[test]
-fn what_could_not_be_kept_is_refused_before_anything_is_copied() {
+fn unsupported_preserve_flags_fail_before_the_copy() {
     let lab = Lab::new();
     for flags in [&["-O", "--xattrs"][..], &["-R", "-H"]] {
         let words = [flags, &["h:a", "g:b"]].concat();

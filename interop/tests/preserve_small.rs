@@ -83,7 +83,7 @@ fn requests(log: &str, name: &str) -> usize {
 
 /// Covers: lhscp --preserve; wire put-kept@longhaul; wire get-kept@longhaul
 #[test]
-fn everything_of_small_files_is_kept_by_the_hundred() {
+fn metadata_of_small_files_is_kept_in_batches() {
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {
         return skip("small files with attributes", "the folder for temporary files has none");
@@ -131,7 +131,7 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
 ///
 /// Covers: lhscp --preserve; sftp-server -P
 #[test]
-fn a_server_that_does_not_offer_it_is_asked_file_by_file() {
+fn without_batches_attributes_are_set_file_by_file() {
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {
         return skip("small files with attributes", "the folder for temporary files has none");
@@ -149,7 +149,7 @@ fn a_server_that_does_not_offer_it_is_asked_file_by_file() {
 
 /// Covers: lhscp --preserve
 #[test]
-fn stock_servers_keep_what_their_protocol_has() {
+fn stock_servers_keep_what_the_protocol_supports() {
     let Some([sshd]) = peers("small files with attributes at OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {

@@ -48,7 +48,7 @@ fn processes(server: &Lhsshd) -> (u32, u32, u32) {
 }
 
 #[test]
-fn strangers_talk_to_a_process_without_rights() {
+fn unauthenticated_clients_reach_an_unprivileged_process() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let unauthenticated = TcpStream::connect(("127.0.0.1", server.port)).unwrap();

@@ -36,7 +36,7 @@ fn copy(lab: &Lab, server: &Lhsshd, program: &str, flags: &[&str], up: bool) -> 
 
 /// Covers: scp -l; sftp -l
 #[test]
-fn copies_go_no_faster_than_they_are_told() {
+fn copies_keep_their_rate_limit() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), SIZE);
@@ -51,7 +51,7 @@ fn copies_go_no_faster_than_they_are_told() {
 
 /// Covers: ssh_config TcpPacing; sshd_config TcpPacing
 #[test]
-fn the_kernel_sends_no_faster_than_it_is_told() {
+fn tcp_pacing_limits_the_rate() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
     // bit/s.

@@ -84,7 +84,7 @@ const MB: u64 = 1 << 20;
 
 /// Covers: lhscp --retries; wire running-sum@longhaul; wire check-file-handle
 #[test]
-fn a_large_copy_survives_kills_of_either_end_with_little_sent_twice() {
+fn a_large_copy_resumes_after_kills_of_either_end() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l INFO\n");
     let size = 96 * MB;
@@ -165,7 +165,7 @@ fn told(json: &str, name: &str) -> u64 {
 
 /// Covers: lhscp --json
 #[test]
-fn a_tree_of_many_files_survives_kills_with_little_sent_twice() {
+fn a_tree_of_many_files_resumes_after_kills() {
     let lab = Lab::new();
     let ours = Lhsshd::start(&lab, "");
     let stock =

@@ -11,7 +11,7 @@ use lh_interop::{Agent, Lab, Lhsshd, assert_same_file, eventually, make_blob, me
 ///
 /// Covers: ssh -O; ssh -S; ssh_config ControlPath
 #[test]
-fn commands_to_a_master_say_the_same() {
+fn control_commands_match_openssh_output() {
     let Some([ssh]) = peers("commands_to_a_master", ["ssh"]) else { return };
     let transcript = |master: PathBuf, client: PathBuf| {
         let scene = Scene::new(master, client, "");
@@ -56,7 +56,7 @@ fn commands_to_a_master_say_the_same() {
 ///
 /// Covers: scp -A; scp -R
 #[test]
-fn a_host_copies_to_another_with_the_agent_of_whoever_asked() {
+fn scp_remote_copy_uses_the_forwarded_agent() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), 300_000);
     let second = Lhsshd::start(&lab, "");
@@ -100,7 +100,7 @@ fn a_host_copies_to_another_with_the_agent_of_whoever_asked() {
 ///
 /// Covers: ssh-agent -d; ssh-agent -E
 #[test]
-fn an_agent_tells_what_happens() {
+fn agent_debug_mode_logs_its_work() {
     let lab = Lab::new();
     let log = lab.path("agent.err");
     let mut child = Command::new(our("lhssh-agent"))
@@ -148,7 +148,7 @@ fn an_agent_tells_what_happens() {
 ///
 /// Covers: ssh-add -e; ssh-add -Q; ssh-add -v
 #[test]
-fn less_common_questions_to_an_agent() {
+fn agent_extensions_and_library_refusals_match() {
     let Some([ssh_agent]) = peers("less_common_questions", ["ssh-agent"]) else { return };
     let lab = Lab::new();
     let add = our("lhssh-add");

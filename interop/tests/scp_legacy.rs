@@ -197,7 +197,7 @@ fn putty_s_pscp_with_our_remote_side() {
 
 /// Covers: scp -3; scp -O; scp -R
 #[test]
-fn from_one_host_to_another() {
+fn old_protocol_copies_between_two_hosts() {
     let lab = Lab::new();
     let config = path_to_ours(&lab);
     let (first, second) = (Lhsshd::start(&lab, &config), Lhsshd::start(&lab, &config));
@@ -239,7 +239,7 @@ fn from_one_host_to_another() {
 
 /// Covers: scp -S; scp -D; scp -T; scp -s; scp -M; scp -X; scp -l
 #[test]
-fn programs_in_the_place_of_a_connection() {
+fn scp_runs_over_a_program_given_by_flags() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), 12 << 20);
     difficult_tree(&lab, "tree");
@@ -261,7 +261,7 @@ fn programs_in_the_place_of_a_connection() {
         assert_eq!(ran.code, 1);
         assert!(ran.err.contains("/no/such/file: No such file or directory"), "{}", ran.err);
     } else {
-        skip("programs_in_the_place_of_a_connection", "no sftp-server");
+        skip("scp_runs_over_a_program_given_by_flags", "no sftp-server");
     }
     assert_eq!(run(&["-D", "/no/such/program", "h:a", "b"]).code, 255);
 
@@ -316,7 +316,7 @@ fn programs_in_the_place_of_a_connection() {
 
 /// Covers: lhscp -Z (the remote side of the old protocol)
 #[test]
-fn what_hpn_s_scp_says_to_resume_is_refused_and_not_taken_for_a_name() {
+fn hpn_resume_request_is_refused_by_the_old_protocol() {
     let lab = Lab::new();
     let ran = lab.run(&our("lhscp"), &["-Z", "-t", &lab.arg("target")]);
     assert_eq!(ran.code, 1);

@@ -91,7 +91,7 @@ fn a_command_that_hangs_ends_with_the_time_to_log_in() {
 
 /// Covers: sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
 #[test]
-fn several_methods_one_after_the_other() {
+fn authentication_methods_can_be_required_in_a_row() {
     if !is_root() {
         return skip("several_methods", "needs root to check passwords");
     }
@@ -322,7 +322,7 @@ fn pam_closes_accounts() {
 
 /// Covers: sshd_config LoginGraceTime (modules that hang)
 #[test]
-fn a_module_that_hangs_does_not_hold_anybody_up() {
+fn a_hanging_pam_module_blocks_no_other_login() {
     let Some(service) = Service::new("hanging", "auth required pam_exec.so /bin/sleep 1000\n") else {
         return;
     };
@@ -358,7 +358,7 @@ fn greeting(port: u16) -> String {
 
 /// Covers: sshd_config PerSourcePenalties; sshd_config PerSourcePenaltyExemptList; sshd_config PerSourceNetBlockSize
 #[test]
-fn who_fails_too_often_has_to_wait() {
+fn failed_logins_are_penalized_by_source() {
     for (exempt, refused) in [("none", true), ("127.0.0.0/8", false)] {
         let config = format!(
             "PerSourcePenalties authfail:40 min:60 max:100\nPerSourcePenaltyExemptList {exempt}\nPasswordAuthentication no\n\
@@ -384,7 +384,7 @@ fn who_fails_too_often_has_to_wait() {
 
 /// Covers: sshd_config RefuseConnection; sshd_config PerSourcePenalties (refuseconnection, invaliduser, grace-exceeded, noauth)
 #[test]
-fn other_misdeeds() {
+fn other_offences_are_penalized_by_source() {
     let user = "nobody-of-that-name";
     for (rules, reason, provoke) in [
         ("refuseconnection:90", "connection prohibited by RefuseConnection", "refused"),
@@ -421,7 +421,7 @@ fn other_misdeeds() {
 
 /// Covers: sshd_config AllowUsers; sshd_config DenyUsers; sshd_config AllowGroups; sshd_config DenyGroups; sshd_config PubkeyAuthentication
 #[test]
-fn who_may_log_in_at_all() {
+fn allow_and_deny_lists_limit_logins() {
     if !is_root() {
         return skip("who_may", "needs root to add a user");
     }
@@ -452,7 +452,7 @@ fn who_may_log_in_at_all() {
 
 /// Covers: sshd_config PermitRootLogin
 #[test]
-fn root_s_own_rules() {
+fn permit_root_login_limits_root() {
     if !is_root() {
         return skip("root_s_rules", "needs root");
     }

@@ -81,7 +81,7 @@ fn authorities_of_the_server() {
 
 /// Covers: sshd_config PermitTTY; wire certificate options force-command, source-address, permit-*
 #[test]
-fn what_a_certificate_allows() {
+fn certificate_options_limit_sessions() {
     let Some(scene) = Scene::new("certificate_options", "TrustedUserCAKeys {lab}/ca.pub") else { return };
     let me = me();
     scene.certify("ca", &["-n", &me, "-O", "force-command=echo forced $SSH_ORIGINAL_COMMAND"]);

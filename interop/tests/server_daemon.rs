@@ -71,7 +71,7 @@ fn a_server_in_the_background_keeps_its_process_id() {
 
 /// Covers: sshd -t; sshd_config ListenAddress (not an address)
 #[test]
-fn an_address_that_is_none_is_found_before_it_is_listened_on() {
+fn invalid_listen_address_fails_the_configuration_test() {
     let lab = Lab::new();
     let check = |address: &str| {
         let option = format!("ListenAddress {address}");

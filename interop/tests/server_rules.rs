@@ -328,7 +328,7 @@ fn connections_are_forwarded_where_allowed() {
 }
 
 #[test]
-fn an_ordinary_user_serves_himself() {
+fn an_ordinary_user_can_run_the_server() {
     if !is_root() {
         return skip(
             "ordinary_user",

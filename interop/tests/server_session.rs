@@ -10,7 +10,7 @@ use lh_interop::{Lab, Lhsshd, Scene, TestUser, eventually, is_root, me, our, pee
 
 /// Covers: sshd_config PermitUserEnvironment; sshd_config SetEnv; sshd_config AcceptEnv; authorized_keys environment
 #[test]
-fn where_variables_come_from_and_which_win() {
+fn session_variables_have_an_order_of_precedence() {
     if !is_root() {
         return skip("variables", "needs root to add a user");
     }
@@ -49,7 +49,7 @@ fn where_variables_come_from_and_which_win() {
 
 /// Covers: sshd_config PermitUserRC; authorized_keys no-user-rc; wire ~/.ssh/rc
 #[test]
-fn the_user_s_start_up_file() {
+fn user_rc_file_runs_before_the_session() {
     if !is_root() {
         return skip("user_rc", "needs root to add a user");
     }
@@ -140,7 +140,7 @@ fn logins_at_terminals_are_recorded() {
 
 /// Covers: sshd_config Match (user, group, host, address, localaddress, localport, version, invalid-user, all)
 #[test]
-fn rules_for_some() {
+fn match_blocks_select_connections() {
     let lab = Lab::new();
     let mut groups = lab.sh("id -gn").text();
     groups.truncate(groups.trim_end().len());
@@ -180,7 +180,7 @@ fn rules_for_some() {
 
 /// Covers: sshd_config UseDNS; sshd_config Match (host names)
 #[test]
-fn names_of_clients() {
+fn client_host_names_follow_use_dns() {
     let Some(scene) =
         Scene::new("names", "UseDNS yes\nInclude {lab}/match.conf\nAllowUsers *@localhost *@ip6-*")
     else {
@@ -203,7 +203,7 @@ fn names_of_clients() {
 
 /// Covers: sshd_config VersionAddendum
 #[test]
-fn what_stands_behind_the_version() {
+fn server_version_has_an_addendum() {
     let Some(scene) = Scene::new("addendum", "VersionAddendum Site 7 of our company") else { return };
     let mut line = String::new();
     let mut socket =
@@ -292,7 +292,7 @@ fn the_configuration_in_force() {
 
 /// Covers: sshd_config ChannelTimeout
 #[test]
-fn what_carries_nothing_is_closed() {
+fn idle_channels_of_the_server_are_closed() {
     let Some(scene) = Scene::new("idle", "ChannelTimeout session:command=4s session:subsystem:*=100") else {
         return;
     };
@@ -306,7 +306,7 @@ fn what_carries_nothing_is_closed() {
 
 /// Covers: sshd_config UnusedConnectionTimeout
 #[test]
-fn who_opens_no_channel_is_sent_away() {
+fn connections_without_a_channel_are_closed() {
     let Some(scene) = Scene::new("unused", "UnusedConnectionTimeout 1s") else { return };
     let ran = scene.ssh(&["-N"], &[]);
     assert_eq!(ran.code, 255, "{}", ran.err);
@@ -315,7 +315,7 @@ fn who_opens_no_channel_is_sent_away() {
 
 /// Covers: sshd_config LogVerbose; sshd_config FingerprintHash
 #[test]
-fn lines_of_some_places_and_other_fingerprints() {
+fn log_verbose_and_fingerprint_hash_take_effect() {
     let Some(scene) =
         Scene::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5")
     else {

@@ -48,7 +48,7 @@ fn cut_off(lab: &Lab, port: u16, commands: &str, target: &Path) {
 
 /// Covers: sftp -b; sftp -l
 #[test]
-fn a_copy_has_its_name_when_it_is_complete_and_one_that_was_killed_is_gone_on_with() {
+fn a_killed_sftp_copy_is_resumed_and_then_named() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
     let server = Lhsshd::start(&lab, "");
@@ -82,7 +82,7 @@ fn a_copy_has_its_name_when_it_is_complete_and_one_that_was_killed_is_gone_on_wi
 
 /// Covers: sftp -a
 #[test]
-fn what_is_there_under_the_final_name_is_gone_on_with_in_place() {
+fn reput_and_reget_resume_in_place() {
     let lab = Lab::new();
     make_blob(&lab.path("blob"), SIZE);
     let server = Lhsshd::start(&lab, "");

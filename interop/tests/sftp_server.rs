@@ -125,7 +125,7 @@ fn umask_and_start_directory_hold() {
 
 /// Covers: sftp-server -l; sftp-server -e
 #[test]
-fn transfers_are_logged_as_administrators_know_it() {
+fn sftp_server_log_has_openssh_format() {
     everywhere(|lab, server| {
         let work = lab.path("work").display().to_string();
         let script = format!("put script {work}/new\nget {work}/new got\nmkdir {work}/x\nrm {work}/new\n");
@@ -196,7 +196,7 @@ fn the_system_s_log_has_the_facility_asked_for() {
 
 /// Covers: sftp-server -Q; sftp-server -h
 #[test]
-fn questions_and_mistakes_are_answered() {
+fn sftp_server_answers_queries_and_bad_input() {
     let lab = Lab::new();
     let server = our("lhsftp-server");
     let ran = lab.run(&server, &["-Q", "requests"]).ok("-Q requests");
@@ -222,8 +222,8 @@ fn questions_and_mistakes_are_answered() {
 
 /// Covers: sshd_config Subsystem
 #[test]
-fn other_people_s_server_and_clients_use_it() {
-    let test = "other_people_s_server_and_clients_use_it";
+fn lhsftp_server_works_with_openssh_programs() {
+    let test = "lhsftp_server_works_with_openssh_programs";
     let Some([sshd, sftp]) = peers(test, ["sshd", "sftp"]) else { return };
     let lab = Lab::new();
     make_tree(&lab.path("tree"), 200);

@@ -125,7 +125,7 @@ fn the_first_session_leaves_a_master_behind() {
 
 /// Covers: ssh_config ControlPath; ssh_config ControlMaster; token %C; token %r; token %p
 #[test]
-fn the_path_has_tokens_and_a_second_master_stands_back() {
+fn control_path_tokens_and_a_second_master_work() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let _master = scene.start_master(&[]);
     let ran = scene.lab.run(&scene.master, &scene.args(&["-M", "@", "echo alone"])).ok("second master");
@@ -152,7 +152,7 @@ fn the_path_has_tokens_and_a_second_master_stands_back() {
 
 /// Covers: ssh_config ControlPath; ssh_config ControlMaster
 #[test]
-fn dead_stale_and_lying_masters_are_told_apart() {
+fn dead_stale_and_faulty_masters_are_detected() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let socket = scene.socket();
     let none = scene.ride(&["-O", "check", "@"]);
@@ -196,7 +196,7 @@ fn dead_stale_and_lying_masters_are_told_apart() {
 
 /// Covers: ssh_config ControlMaster; wire mux
 #[test]
-fn a_client_that_lies_or_goes_harms_nobody() {
+fn a_faulty_or_killed_mux_client_ends_alone() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
     let descriptors = || master.descriptors();
@@ -240,7 +240,7 @@ fn a_client_that_lies_or_goes_harms_nobody() {
 
 /// Covers: ssh_config ControlMaster; ssh -M
 #[test]
-fn a_master_that_asks_lets_in_whom_it_is_told_to() {
+fn master_confirms_mux_clients_when_asked_to() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let askpass = |answer: &str| {
         let path = scene.lab.path("askpass");
@@ -273,7 +273,7 @@ fn a_master_that_asks_lets_in_whom_it_is_told_to() {
 
 /// Covers: ssh_config ForwardAgent; ssh_config ControlMaster
 #[test]
-fn passengers_share_the_agent_where_they_and_the_master_want_it() {
+fn mux_clients_share_the_agent_if_both_ends_want_it() {
     each_mix("sharing_agent", "", |scene| {
         let socket = scene.lab.path("agent");
         let _agent = UnixListener::bind(&socket).unwrap();
@@ -289,7 +289,7 @@ fn passengers_share_the_agent_where_they_and_the_master_want_it() {
 
 /// Covers: ssh_config ControlMaster; sshd_config MaxSessions
 #[test]
-fn a_full_server_sends_passengers_away() {
+fn mux_client_logs_in_itself_when_sessions_are_full() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
     let _master = scene.start_master(&[]);
     let mut held = Command::new(&scene.client)
@@ -309,7 +309,7 @@ fn a_full_server_sends_passengers_away() {
 
 /// Covers: ssh_config ControlMaster
 #[test]
-fn a_passenger_with_bulk_does_not_hold_up_another() {
+fn bulk_of_one_mux_client_does_not_slow_another() {
     each_mix("sharing_fairness", "", |scene| {
         let _master = scene.start_master(&[]);
         let mut bulk = Command::new(&scene.client)
@@ -345,7 +345,7 @@ fn a_passenger_with_bulk_does_not_hold_up_another() {
 /// Escapes of a mux client act on that client's session; the master reads its terminal.
 /// Covers: ssh ~.; ssh ~?; ssh_config EscapeChar
 #[test]
-fn a_passenger_s_escapes_are_his_own() {
+fn escapes_of_a_mux_client_affect_its_session_only() {
     let Some([script]) = peers("sharing_escapes", ["script"]) else { return };
     each_mix("sharing_escapes", "", |scene| {
         let _master = scene.start_master(&[]);

@@ -169,7 +169,7 @@ const OPEN: &[u8] = b"\x5a\0\0\0\x07session\0\0\0\x05\0\x10\0\0\0\0\x80\0";
 
 /// Covers: ssh -O proxy; wire mux
 #[test]
-fn a_client_in_proxy_mode_that_lies_ends_alone() {
+fn a_faulty_proxy_mode_client_ends_alone() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
     scene.ride(&["@", "true"]).ok("one");
@@ -233,7 +233,7 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
 
 /// Covers: ssh -O proxy; ssh_config ControlPersist
 #[test]
-fn what_a_client_in_proxy_mode_leaves_is_cleared_away() {
+fn proxy_mode_clients_leave_nothing_behind() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1"];
     let mut first = options.to_vec();
@@ -254,7 +254,7 @@ fn what_a_client_in_proxy_mode_leaves_is_cleared_away() {
 
 /// Covers: ssh -O conninfo; ssh -O channels
 #[test]
-fn a_master_tells_what_it_does() {
+fn master_reports_connection_and_channels() {
     each_mix("sharing_information", "", |scene| {
         if scene.client != our("lhssh") {
             return;

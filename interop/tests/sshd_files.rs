@@ -19,7 +19,7 @@ fn ask(lab: &Lab, program: &Path, file: &str, person: &str) -> Ran {
 
 /// Covers: sshd -T; sshd -C; sshd_config Match; sshd_config Include; sshd_config AllowUsers; sshd_config PermitOpen
 #[test]
-fn files_found_on_servers_mean_what_openssh_says() {
+fn real_sshd_config_files_evaluate_like_openssh() {
     let Some([sshd]) = peers("files_found_on_servers", ["sshd"]) else { return };
     let lab = Lab::new();
     std::fs::create_dir_all("/run/sshd").unwrap_or_default();
@@ -70,7 +70,7 @@ fn files_found_on_servers_mean_what_openssh_says() {
 ///
 /// Covers: sshd_config Subsystem; ssh -s
 #[test]
-fn a_subsystem_s_words_stay_whole() {
+fn quoted_subsystem_arguments_stay_whole() {
     let lab = Lab::new();
     script(&lab.path("show words"), "for word; do echo \"<$word>\"; done");
     let config = "Subsystem words \"{lab}/show words\" \"two  blanks\" plain\nSubsystem sftp internal-sftp";

@@ -12,7 +12,7 @@ fn upload(lab: &Lab, port: u16, flags: &[&str], to: &str) -> Ran {
 
 /// Covers: scp -j; sshd_config MaxSessions
 #[test]
-fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
+fn uploads_to_openssh_use_all_permitted_channels() {
     let Some([sshd]) = peers("striping with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 50_000_001);
@@ -41,7 +41,7 @@ fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
 
 /// Covers: scp -j
 #[test]
-fn our_server_takes_them_too_and_a_connection_is_used_again() {
+fn our_server_gets_channels_and_the_connection_is_reused() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 30_000_000);
     make_blob(&lab.path("other"), 20_000_000);
@@ -56,7 +56,7 @@ fn our_server_takes_them_too_and_a_connection_is_used_again() {
 
 /// Covers: scp -j; sshd_config MaxSessions
 #[test]
-fn openssh_sshd_gives_a_file_over_as_many_channels_as_it_allows() {
+fn downloads_from_openssh_use_all_permitted_channels() {
     let Some([sshd]) = peers("striping with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 120_000_001);

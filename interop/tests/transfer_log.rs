@@ -46,11 +46,10 @@ fn sftp(scene: &Scene, batch: &str) -> Ran {
 
 /// Covers: sshd_config TransferLog; sshd_config TransferLogFormat
 #[test]
-fn a_line_for_each_connection_and_each_transfer() {
-    let Some(scene) = Scene::new(
-        "a_line_for_each_connection_and_each_transfer",
-        "TransferLog {lab}/log\nTransferLogFormat json",
-    ) else {
+fn transfer_log_has_a_record_per_transfer() {
+    let Some(scene) =
+        Scene::new("transfer_log_has_a_record_per_transfer", "TransferLog {lab}/log\nTransferLogFormat json")
+    else {
         return;
     };
     let lab = &scene.lab;
@@ -145,9 +144,9 @@ fn a_line_for_each_connection_and_each_transfer() {
 
 /// Covers: sshd_config TransferLog (files of our own scp in the old protocol); lhscp -t; lhscp -f
 #[test]
-fn a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol() {
+fn transfer_log_records_files_of_the_old_protocol() {
     let Some(scene) = Scene::new(
-        "a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol",
+        "transfer_log_records_files_of_the_old_protocol",
         "TransferLog {lab}/log\nTransferLogFormat json\nSetEnv PATH={lab}/bin:/usr/bin:/bin",
     ) else {
         return;
@@ -198,11 +197,10 @@ fn a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol() {
 
 /// Covers: sshd_config TransferLog (connections without a login)
 #[test]
-fn who_does_not_get_in_is_written_down_too() {
-    let Some(scene) = Scene::new(
-        "who_does_not_get_in_is_written_down_too",
-        "TransferLog {lab}/log\nTransferLogFormat json",
-    ) else {
+fn rejected_connections_are_logged() {
+    let Some(scene) =
+        Scene::new("rejected_connections_are_logged", "TransferLog {lab}/log\nTransferLogFormat json")
+    else {
         return;
     };
     let unknown = "nosuchuser";
@@ -223,10 +221,10 @@ fn who_does_not_get_in_is_written_down_too() {
 
 /// Covers: sshd_config TransferLog (names of files)
 #[test]
-fn names_of_files_forge_nothing() {
+fn file_names_cannot_forge_log_lines() {
     for format in ["text", "json"] {
         let Some(scene) = Scene::new(
-            "names_of_files_forge_nothing",
+            "file_names_cannot_forge_log_lines",
             &format!("TransferLog {{lab}}/log\nTransferLogFormat {format}"),
         ) else {
             return;
@@ -322,9 +320,9 @@ fn a_log_may_be_renamed_while_sessions_last() {
 
 /// Covers: sshd_config TransferLog (privilege separation)
 #[test]
-fn users_write_to_a_log_that_they_cannot_touch() {
+fn transfer_log_is_not_writable_by_users() {
     if !is_root() {
-        return skip("users_write_to_a_log_that_they_cannot_touch", "not root");
+        return skip("transfer_log_is_not_writable_by_users", "not root");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -333,7 +331,7 @@ fn users_write_to_a_log_that_they_cannot_touch() {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
     let Some(scene) = Scene::with_lab(
-        "users_write_to_a_log_that_they_cannot_touch",
+        "transfer_log_is_not_writable_by_users",
         lab,
         "TransferLog {lab}/private/log\nTransferLogFormat json\nAuthorizedKeysFile .ssh/authorized_keys",
     ) else {
@@ -473,9 +471,9 @@ fn address(server: &Lhsshd) -> String {
 
 /// Covers: sshd_config PrometheusListen
 #[test]
-fn counters_say_what_happened() {
+fn prometheus_counters_match_the_sessions() {
     let Some(scene) =
-        Scene::new("counters_say_what_happened", "PrometheusListen 127.0.0.1:0\nMaxStartups 100")
+        Scene::new("prometheus_counters_match_the_sessions", "PrometheusListen 127.0.0.1:0\nMaxStartups 100")
     else {
         return;
     };

@@ -24,7 +24,7 @@ fn tree(lab: &Lab) {
 
 /// Covers: lhscp --include; lhscp --exclude; lhscp --manifest
 #[test]
-fn trees_are_copied_as_far_as_they_are_wanted() {
+fn include_exclude_and_manifest_select_files() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     tree(&lab);
@@ -106,7 +106,7 @@ fn a_dry_run_tells_sizes_both_ways_whatever_the_server() {
 
 /// Covers: lhscp --json; lhscp -v
 #[test]
-fn events_are_json_and_say_what_held_the_copy_up() {
+fn json_events_name_the_bottleneck() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), 2_000_000);
@@ -173,7 +173,7 @@ fn every_exit_writes_an_end_event() {
 
 /// Covers: lhscp --no-resume
 #[test]
-fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
+fn an_interrupted_copy_can_be_resumed_and_says_so() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), 24_000_000);
@@ -212,7 +212,7 @@ fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
 
 /// Covers: lhscp -Z; lhscp --in-place; lhscp --fsync
 #[test]
-fn what_another_program_left_is_gone_on_with_when_it_agrees() {
+fn partial_files_of_other_programs_are_resumed_if_equal() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), 8_000_000);

@@ -161,7 +161,7 @@ fn a_tunnel_joins_two_networks_by_frames() {
 
 /// Covers: sshd_config PermitTunnel; ssh_config ExitOnForwardFailure; file authorized_keys tunnel=
 #[test]
-fn the_server_tunnels_what_it_is_told_to() {
+fn server_rules_limit_tunnels() {
     each_pair("tun_rules", "PermitTunnel ethernet", |scene| {
         let refused = scene.start(&["-o", "ExitOnForwardFailure=yes", "-w", "5:6"]);
         eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
@@ -185,7 +185,7 @@ fn the_server_tunnels_what_it_is_told_to() {
 
 /// Covers: ssh -w; sshd_config DisableForwarding; ssh_config ClearAllForwardings
 #[test]
-fn what_cannot_be_tunnelled_is_said() {
+fn failed_tunnels_are_reported() {
     let lab = Lab::new();
     let ran = lab.run(&our("lhssh"), &["-w", "1:x", "nowhere"]);
     assert_eq!((ran.code, ran.err.trim()), (255, "Bad tun device '1:x'"));

@@ -10,7 +10,7 @@ use lh_interop::{Lab, Lhsshd, me, our, peers};
 ///
 /// Covers: ssh -v; ssh -T; ssh -D; ssh -L; ssh -R; ssh_config SetEnv; ssh_config LogLevel
 #[test]
-fn lines_that_tools_wait_for_are_the_same() {
+fn verbose_lines_that_tools_parse_match_openssh() {
     let Some([ssh]) = peers("lines_that_tools_wait_for", ["ssh"]) else { return };
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "AcceptEnv FROM_TEST\n");
@@ -90,7 +90,7 @@ fn lines_that_tools_wait_for_are_the_same() {
 ///
 /// Covers: ssh -v; ssh -L
 #[test]
-fn connections_to_a_forward_are_told_of() {
+fn connections_to_a_forward_are_logged() {
     let Some([ssh]) = peers("connections_to_a_forward", ["ssh"]) else { return };
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
@@ -121,7 +121,7 @@ fn connections_to_a_forward_are_told_of() {
 ///
 /// Covers: ssh -o; ssh -p; ssh -E; ssh -F
 #[test]
-fn questions_by_command_lines_that_cannot_work() {
+fn option_probes_get_openssh_error_messages() {
     let Some([ssh]) = peers("questions_by_command_lines", ["ssh"]) else { return };
     let lab = Lab::new();
     let nowhere = lab.arg("none/log");

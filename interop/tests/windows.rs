@@ -307,13 +307,13 @@ fn check_all(test: &str, ours: Ours) {
 
 /// Covers: sshd_config HPNBufferSize; sshd_config TcpRcvBufPoll; sshd_config HPNDisabled; wire direct-tcpip; wire forwarded-tcpip; wire direct-streamlocal@openssh.com; wire forwarded-streamlocal@openssh.com
 #[test]
-fn a_server_s_windows_are_what_it_was_told_on_every_kind_of_channel() {
+fn server_windows_follow_the_configuration() {
     check_all("a_server_s_windows_are_what_it_was_told", Ours::Server);
 }
 
 /// Covers: ssh_config HPNBufferSize; ssh_config TcpRcvBufPoll; ssh_config HPNDisabled; wire direct-tcpip; wire forwarded-tcpip; wire direct-streamlocal@openssh.com; wire forwarded-streamlocal@openssh.com
 #[test]
-fn a_client_s_windows_are_what_it_was_told_on_every_kind_of_channel() {
+fn client_windows_follow_the_configuration() {
     check_all("a_client_s_windows_are_what_it_was_told", Ours::Client);
 }
 
@@ -321,7 +321,7 @@ fn a_client_s_windows_are_what_it_was_told_on_every_kind_of_channel() {
 ///
 /// Covers: ssh_config HPNBufferSize (on a shared connection); ssh_config ControlPath
 #[test]
-fn a_copy_on_a_shared_connection_has_the_windows_that_it_was_told() {
+fn copy_over_a_master_uses_its_own_windows() {
     if peers("a_copy_on_a_shared_connection", ["ssh", "sshd"]).is_none() {
         return;
     }
@@ -407,13 +407,13 @@ fn all_stuck(test: &str, ours: Ours, way: Way) {
 
 /// Covers: sshd_config HPNBufferSize (stalled sinks); wire channel-window-adjust
 #[test]
-fn sinks_of_a_server_that_stall_cost_a_window_each_and_nobody_else() {
+fn stalled_server_sinks_cost_one_window_each() {
     all_stuck("sinks_of_a_server_that_stall", Ours::Server, Way::Up);
 }
 
 /// Covers: ssh_config HPNBufferSize (stalled sinks); wire channel-window-adjust
 #[test]
-fn sinks_of_a_client_that_stall_cost_a_window_each_and_nobody_else() {
+fn stalled_client_sinks_cost_one_window_each() {
     all_stuck("sinks_of_a_client_that_stall", Ours::Client, Way::Down);
 }
 

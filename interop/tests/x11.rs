@@ -104,7 +104,7 @@ fn programs_draw_on_the_display_here() {
 
 /// Covers: ssh_config ForwardX11Timeout
 #[test]
-fn who_is_not_trusted_is_let_in_for_a_while_only() {
+fn untrusted_x11_access_times_out() {
     each_stage("x11_timeout", "", |stage| {
         if !stage.pair.is_ours() {
             return;
@@ -132,7 +132,7 @@ fn the_server_chooses_the_display() {
 
 /// Covers: sshd_config X11Forwarding; sshd_config DisableForwarding; sshd_config XAuthLocation; file authorized_keys no-X11-forwarding; file authorized_keys X11-forwarding
 #[test]
-fn the_server_forwards_for_whom_it_is_told_to() {
+fn server_rules_limit_x11_forwarding() {
     let refused = |config: &str| {
         each_stage("x11_rules", config, |stage| {
             let ran = stage.run(&["-Y"], "echo at=$DISPLAY").ok("refused");
@@ -160,7 +160,7 @@ fn the_server_forwards_for_whom_it_is_told_to() {
 
 /// Covers: ssh -X; ssh_config ControlMaster
 #[test]
-fn passengers_draw_where_their_master_does() {
+fn mux_clients_share_the_display_of_the_master() {
     each_stage("x11_passengers", "", |stage| {
         let lab = stage.pair.lab;
         let socket = lab.arg("ctl");

@@ -1,4 +1,4 @@
-// SFTP by gliderlabs/ssh and pkg/sftp for holders of the lab's keys. Argument: folder of the lab. Prints its port, ends with stdin.
+// SFTP by gliderlabs/ssh and pkg/sftp for holders of the lab's keys. Argument: directory of the lab. Prints its port, ends with stdin.
 package main
 
 import (

@@ -218,8 +218,8 @@ fn our_path(lab: &Lab, name: &str) -> std::path::PathBuf {
 ///
 /// Covers: ssh -a
 #[test]
-fn many_connections_at_once_and_none_left() {
-    let Some([_, _, _, ssh_add]) = ready("many_connections_at_once_and_none_left") else { return };
+fn sixty_agent_connections_leave_no_socket() {
+    let Some([_, _, _, ssh_add]) = ready("sixty_agent_connections_leave_no_socket") else { return };
     let place = Place::new();
     let lab = &place.lab;
     let server = Lhsshd::start(lab, "");

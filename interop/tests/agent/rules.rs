@@ -158,9 +158,9 @@ fn other_host(lab: &Lab, sshd: &Path) -> Inetd {
 ///
 /// Covers: ssh-agent (peer's user id, prctl)
 #[test]
-fn other_users_get_nothing() {
+fn agent_refuses_other_users() {
     if !is_root() {
-        return skip("other_users_get_nothing", "needs root to be two users");
+        return skip("agent_refuses_other_users", "needs root to be two users");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -210,7 +210,7 @@ fn lab_of_another(_first: &Lab) -> Lab {
 
 /// Covers: ssh-add -s
 #[test]
-fn hardware_is_refused_in_words() {
+fn agent_refuses_hardware_keys_with_a_message() {
     let lab = Lab::new();
     let agent = Agent::ours(&lab, "agent", &["-P", "/usr/lib/*", "-O", "no-restrict-websafe"]);
     let ran = agent.run(&lab, &our("lhssh-add"), &["-s", "/bin/true"]);

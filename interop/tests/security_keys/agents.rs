@@ -77,8 +77,8 @@ fn every_agent_uses_keys_in_hardware() {
 
 /// Covers: ssh-agent -P; ssh-agent -O
 #[test]
-fn an_agent_loads_what_it_may_and_signs_what_is_ssh_s() {
-    let Some(token) = Token::new("an_agent_loads_what_it_may_and_signs_what_is_ssh_s") else { return };
+fn agent_limits_fido_libraries_and_applications() {
+    let Some(token) = Token::new("agent_limits_fido_libraries_and_applications") else { return };
     token.make(&our("lhssh-keygen"), "ed25519-sk", "key", &[]);
     let provider = token.provider.display().to_string();
     let ours = our("lhssh-add");

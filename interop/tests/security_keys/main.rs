@@ -24,12 +24,12 @@ fn keygens(theirs: &Path) -> [(&'static str, PathBuf); 2] {
 
 /// Covers: ssh-keygen -t; ssh-keygen -w; ssh_config SecurityKeyProvider; wire sk-ssh-ed25519@openssh.com; wire sk-ecdsa-sha2-nistp256@openssh.com
 #[test]
-fn keys_of_either_log_in_with_either() {
-    let Some([sshd, ssh, keygen]) = peers("keys_of_either_log_in_with_either", ["sshd", "ssh", "ssh-keygen"])
+fn fido_keys_work_with_both_programs() {
+    let Some([sshd, ssh, keygen]) = peers("fido_keys_work_with_both_programs", ["sshd", "ssh", "ssh-keygen"])
     else {
         return;
     };
-    let Some(token) = Token::new("keys_of_either_log_in_with_either") else { return };
+    let Some(token) = Token::new("fido_keys_work_with_both_programs") else { return };
     let theirs = Inetd::openssh(&token.lab, &sshd, "");
     let ours = Lhsshd::start(&token.lab, "");
     for (maker, keygen) in keygens(&keygen) {
@@ -59,13 +59,12 @@ fn keys_of_either_log_in_with_either() {
 
 /// Covers: ssh-keygen -O; authorized_keys verify-required; authorized_keys no-touch-required
 #[test]
-fn touch_and_pin_are_asked_for_where_the_key_says_so() {
-    let Some([ssh, keygen]) =
-        peers("touch_and_pin_are_asked_for_where_the_key_says_so", ["ssh", "ssh-keygen"])
+fn fido_touch_and_pin_follow_the_key_options() {
+    let Some([ssh, keygen]) = peers("fido_touch_and_pin_follow_the_key_options", ["ssh", "ssh-keygen"])
     else {
         return;
     };
-    let Some(mut token) = Token::new("touch_and_pin_are_asked_for_where_the_key_says_so") else { return };
+    let Some(mut token) = Token::new("fido_touch_and_pin_follow_the_key_options") else { return };
     token.pin = Some("1234");
     let server = Lhsshd::start(&token.lab, "");
     for (maker, keygen) in keygens(&keygen) {
@@ -110,13 +109,11 @@ fn touch_and_pin_are_asked_for_where_the_key_says_so() {
 
 /// Covers: ssh-keygen -O
 #[test]
-fn what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say() {
-    let Some([keygen]) =
-        peers("what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say", ["ssh-keygen"])
-    else {
+fn fido_application_and_attestation_follow_the_flags() {
+    let Some([keygen]) = peers("fido_application_and_attestation_follow_the_flags", ["ssh-keygen"]) else {
         return;
     };
-    let Some(token) = Token::new("what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say") else {
+    let Some(token) = Token::new("fido_application_and_attestation_follow_the_flags") else {
         return;
     };
     token.lab.write("challenge", "a challenge of another party");
@@ -153,9 +150,9 @@ fn what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say() {
 
 /// Covers: ssh-keygen -K
 #[test]
-fn keys_that_the_hardware_lists_become_files() {
-    let Some([keygen]) = peers("keys_that_the_hardware_lists_become_files", ["ssh-keygen"]) else { return };
-    let Some(mut token) = Token::new("keys_that_the_hardware_lists_become_files") else { return };
+fn resident_fido_keys_are_downloaded() {
+    let Some([keygen]) = peers("resident_fido_keys_are_downloaded", ["ssh-keygen"]) else { return };
+    let Some(mut token) = Token::new("resident_fido_keys_are_downloaded") else { return };
     token.pin = Some("1234");
     token.answer("1234");
     for (_, keygen) in keygens(&keygen) {
@@ -205,12 +202,11 @@ fn keys_that_the_hardware_lists_become_files() {
 
 /// Covers: wire ssh-sk-helper
 #[test]
-fn either_s_helper_does_for_the_other_s_programs() {
-    let Some([ssh, keygen]) = peers("either_s_helper_does_for_the_other_s_programs", ["ssh", "ssh-keygen"])
-    else {
+fn sk_helpers_are_interchangeable() {
+    let Some([ssh, keygen]) = peers("sk_helpers_are_interchangeable", ["ssh", "ssh-keygen"]) else {
         return;
     };
-    let Some(mut token) = Token::new("either_s_helper_does_for_the_other_s_programs") else { return };
+    let Some(mut token) = Token::new("sk_helpers_are_interchangeable") else { return };
     token.pin = Some("1234");
     token.answer("1234");
     let server = Lhsshd::start(&token.lab, "");
@@ -245,8 +241,8 @@ fn either_s_helper_does_for_the_other_s_programs() {
 ///
 /// Covers: ssh-keygen -w
 #[test]
-fn a_library_that_misbehaves_harms_nobody() {
-    let Some(token) = Token::new("a_library_that_misbehaves_harms_nobody") else { return };
+fn a_faulty_fido_library_only_ends_the_helper() {
+    let Some(token) = Token::new("a_faulty_fido_library_only_ends_the_helper") else { return };
     let keygen = our("lhssh-keygen");
     let args = ["-q", "-t", "ed25519-sk", "-O", "application=ssh:crash", "-N", "", "-f", "never"];
     let crashed = token.run(&keygen, &args);
@@ -271,11 +267,11 @@ fn a_library_that_misbehaves_harms_nobody() {
 
 /// Covers: ssh-keygen -p; ssh-keygen -c; ssh-keygen -y; ssh-keygen -Y; ssh-keygen -s
 #[test]
-fn their_files_and_signatures_are_like_any_other_key_s() {
-    let Some([keygen]) = peers("their_files_and_signatures_are_like_any_other_key_s", ["ssh-keygen"]) else {
+fn fido_key_files_and_signatures_interoperate() {
+    let Some([keygen]) = peers("fido_key_files_and_signatures_interoperate", ["ssh-keygen"]) else {
         return;
     };
-    let Some(token) = Token::new("their_files_and_signatures_are_like_any_other_key_s") else { return };
+    let Some(token) = Token::new("fido_key_files_and_signatures_interoperate") else { return };
     let server = Lhsshd::start(&token.lab, &format!("TrustedUserCAKeys {}", token.lab.arg("key.pub")));
     let ours = our("lhssh-keygen");
     token.make(&ours, "ecdsa-sk", "key", &[]);

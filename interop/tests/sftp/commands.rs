@@ -118,14 +118,14 @@ pwd
 
 /// Covers: sftp -D; wire SFTP client commands
 #[test]
-fn a_session_says_and_does_what_openssh_s_does() {
-    let Some([sftp]) = peers("a_session_says_and_does_what_openssh_s_does", ["sftp"]) else { return };
+fn sftp_session_matches_openssh_output_and_effects() {
+    let Some([sftp]) = peers("sftp_session_matches_openssh_output_and_effects", ["sftp"]) else { return };
     let lab = Lab::new();
     let mut seen = Vec::new();
     // Our server's messages for some failures are longer than OpenSSH's, which both programs use here.
     let server = "/usr/lib/openssh/sftp-server";
     if !std::path::Path::new(server).exists() {
-        return skip("a_session_says_and_does_what_openssh_s_does", "no sftp-server of OpenSSH");
+        return skip("sftp_session_matches_openssh_output_and_effects", "no sftp-server of OpenSSH");
     }
     for program in [sftp, our("lhsftp")] {
         prepare(&lab);
@@ -207,7 +207,7 @@ fn a_batch_ends_at_the_first_failure() {
 
 /// Covers: sftp -r; sftp -p; sftp -f; sftp -B; sftp -R; sftp -X; sftp -l
 #[test]
-fn trees_keep_what_they_are_told_to_keep() {
+fn sftp_flags_select_preserved_attributes() {
     let lab = Lab::new();
     make_tree(&lab.path("tree"), 300);
     fs::remove_file(lab.path("tree/link to a file")).unwrap();
@@ -292,7 +292,7 @@ fn an_interrupted_copy_is_resumed_and_nothing_else() {
 }
 
 #[test]
-fn names_that_would_drive_a_terminal_are_shown_harmlessly() {
+fn control_characters_in_listings_are_escaped() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("r")).unwrap();
     fs::write(lab.path("r").join("clear\x1b[2Jscreen\nx"), "x").unwrap();
@@ -304,7 +304,7 @@ fn names_that_would_drive_a_terminal_are_shown_harmlessly() {
 
 /// Covers: sftp -D
 #[test]
-fn files_that_would_become_one_are_copied_one_after_the_other() {
+fn sources_with_one_target_are_copied_in_order() {
     let lab = Lab::new();
     for (dir, size) in [("a", 2_000_000), ("b", 1_000_000)] {
         fs::create_dir_all(lab.path(dir)).unwrap();
@@ -330,7 +330,7 @@ fn a_full_disk_is_named() {
 
 /// A directory of ten thousand files is listed without a request per file.
 #[test]
-fn a_large_folder_is_listed_with_few_requests() {
+fn a_large_directory_is_listed_with_few_requests() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("many")).unwrap();
     for number in 0..3000 {

@@ -59,14 +59,14 @@ fn over_ssh(lab: &Lab, port: u16) {
 
 /// Covers: sftp -s; sftp -P; sftp -F; sftp -o
 #[test]
-fn openssh_s_server_serves_it() {
-    let Some([sshd]) = peers("openssh_s_server_serves_it", ["sshd"]) else { return };
+fn lhsftp_works_with_openssh_server() {
+    let Some([sshd]) = peers("lhsftp_works_with_openssh_server", ["sshd"]) else { return };
     let lab = Lab::new();
     over_ssh(&lab, Inetd::openssh(&lab, &sshd, "").port);
 }
 
 #[test]
-fn our_server_serves_it() {
+fn lhsftp_works_with_our_server() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     over_ssh(&lab, server.port);
@@ -74,7 +74,7 @@ fn our_server_serves_it() {
 
 /// Covers: sftp -S; sftp -4; sftp -C; sftp -c; sftp -i; sftp -v; sftp -J
 #[test]
-fn other_ways_lead_to_a_server_too() {
+fn lhsftp_connects_with_all_its_flags() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let place = format!("{}@127.0.0.1", me());
@@ -88,7 +88,7 @@ fn other_ways_lead_to_a_server_too() {
     let lhssh = our("lhssh").to_string_lossy().into_owned();
     let ran = run(&["-S", &lhssh], &place).ok("-S lhssh");
     assert!(ran.text().contains("Remote working directory: /"), "{}", ran.text());
-    if let Some([ssh]) = peers("other_ways_lead_to_a_server_too", ["ssh"]) {
+    if let Some([ssh]) = peers("lhsftp_connects_with_all_its_flags", ["ssh"]) {
         run(&["-S", &ssh.to_string_lossy(), "-C"], &place).ok("-S ssh");
     }
     run(&["-4C", "-c", "aes256-ctr", "-i", &lab.arg("user_rsa")], &place).ok("flags of the connection");
