@@ -2,11 +2,9 @@
 
 mod common;
 
-use std::cell::Cell;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, stock};
@@ -16,10 +14,10 @@ const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Dire
 
 /// Does `change` to the source each time data of the copy pass the server, at most `times`.
 fn change_while_copied(source: &Path, times: u32, change: fn(&Path)) -> Faults {
-    let (source, left) = (source.to_owned(), Rc::new(Cell::new(times)));
+    let (source, mut left) = (source.to_owned(), times);
     Faults::hook(move |what, _, _| {
-        if matches!(what, "read" | "write") && left.get() > 0 {
-            left.set(left.get() - 1);
+        if matches!(what, "read" | "write") && left > 0 {
+            left -= 1;
             change(&source);
         }
         Ok(())
