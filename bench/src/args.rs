@@ -20,7 +20,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --files N                 for small and kills (default 2000) and huge-tree (default 1000000)
   --file-size BYTES         of each file of small and kills (default 0.5 to 7.5 kB, and 4K)
   --rounds N                rounds of each table (default 3; moments of kills: 20)
-  --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a folder
+  --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a directory
                             with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
   --without NAME[,NAME…]    leave these peers out
   --packet BYTES            payload of a packet for the ceilings and crypto (default 32K)

@@ -71,13 +71,13 @@ fn give_up(store: &Path, length: u64, target: &Path, over: &AtomicBool) {
 
 /// Bytes of the copy so far, under its own name or a hidden temporary name that begins with it.
 fn taken(target: &Path) -> u64 {
-    let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else { return 0 };
+    let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else { return 0 };
     let hidden = PathBuf::from(format!(".{}", name.to_string_lossy()));
     let is_it = |entry: &fs::DirEntry| {
         let found = entry.file_name();
         found == name || found.to_string_lossy().starts_with(&*hidden.to_string_lossy())
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().filter(is_it);
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().filter(is_it);
     entries.filter_map(|entry| Some(entry.metadata().ok()?.blocks() * 512)).max().unwrap_or(0)
 }
 
@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn memory_is_freed_as_the_copy_grows_and_on_drop() {
-        let folder = tempfile::tempdir().unwrap();
-        let (store, target) = (folder.path().join("store"), folder.path().join("copy"));
+        let directory = tempfile::tempdir().unwrap();
+        let (store, target) = (directory.path().join("store"), directory.path().join("copy"));
         let length = AHEAD * 3;
         File::create(&store).unwrap().set_len(length).unwrap();
         let over = Arc::new(AtomicBool::new(false));
@@ -105,8 +105,8 @@ mod tests {
         let left = || fs::metadata(&store).unwrap().len();
         wait_until(|| left() == length - AHEAD);
         // A temporary name of another program, with one page of data.
-        fs::write(folder.path().join(".copy.0123.lhpart"), [1; 4096]).unwrap();
-        fs::write(folder.path().join("copy-of-something-else"), [1; 40960]).unwrap();
+        fs::write(directory.path().join(".copy.0123.lhpart"), [1; 4096]).unwrap();
+        fs::write(directory.path().join("copy-of-something-else"), [1; 40960]).unwrap();
         wait_until(|| left() < length - AHEAD);
         assert!(left() > length - AHEAD - (1 << 20));
         over.store(true, Ordering::Relaxed);
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn reserved_file_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (blob, target) = (folder.path().join("blob"), folder.path().join("copy"));
+        let directory = tempfile::tempdir().unwrap();
+        let (blob, target) = (directory.path().join("blob"), directory.path().join("copy"));
         fs::write(&blob, [7; 100_000]).unwrap();
         let warm = Warm::for_copy(&blob, &target);
         fs::write(&target, [7; 100_000]).unwrap();
         drop(warm);
         let mut left: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["blob", "copy"]);
     }

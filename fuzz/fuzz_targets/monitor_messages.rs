@@ -1,4 +1,5 @@
-//! What the monitor, which has all rights, reads from a process that a stranger may have taken over; and its answers.
+//! What the monitor, which has all rights, reads from a process that an unauthenticated client may have taken
+//! over; and its answers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -19,7 +19,7 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
     let now = Instant::now();
     let (mut client, mut server) = established(now);
     let mut auth = Server::new(b"session", b"host key");
-    auth.bear_early(256 << 10);
+    auth.allow_early_data(256 << 10);
     let mut connection: Option<Connection> = None;
     let mut packets: Vec<Bytes> = Vec::new();
     let mut rekeys = Rekeys::default();

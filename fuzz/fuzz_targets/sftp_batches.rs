@@ -2,7 +2,7 @@
 #![no_main]
 
 use lh_sftp::batch::{GetFile, Listing, PutFailure, PutFile, read_got, write_got};
-use lh_sftp::kept;
+use lh_sftp::batched_extended_attrs;
 use lh_wire::Reader;
 use libfuzzer_sys::fuzz_target;
 
@@ -18,11 +18,11 @@ fuzz_target!(|bytes: &[u8]| {
             write_got(file, &mut again);
         }
     }
-    if let Ok(files) = kept::read_got(bytes) {
+    if let Ok(files) = batched_extended_attrs::read_got(bytes) {
         let mut again = Vec::new();
         for (file, xattrs) in &files {
             write_got(file, &mut again);
-            kept::write_got(xattrs.as_ref(), &mut again);
+            batched_extended_attrs::write_got(xattrs.as_ref(), &mut again);
         }
     }
     let _ = Listing::read(bytes);

@@ -7,7 +7,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use lh_sftp::fs::{DirEntry, Directory, File, FileSystem};
 use lh_sftp::{Attrs, OpenFlags, StatVfs};
 
-/// Every path is both a file of 1,000 bytes and a folder of three entries; changes succeed and are forgotten.
+/// Every path is both a file of 1,000 bytes and a directory of three entries; changes succeed and are
+/// forgotten.
 pub struct NoFiles;
 
 const SIZE: u64 = 1000;

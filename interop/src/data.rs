@@ -41,7 +41,7 @@ pub fn make_blob(path: &Path, size: usize) {
 /// file.
 ///
 /// It has no link to a directory, because OpenSSH's scp of 2022 fails on one; tests of our programs alone add
-/// it with [`link_folder`].
+/// it with [`link_directory`].
 pub fn make_tree(root: &Path, files: usize) {
     fs::create_dir_all(root).unwrap();
     let mut deep = root.to_path_buf();
@@ -77,8 +77,8 @@ pub fn make_tree(root: &Path, files: usize) {
 }
 
 /// Adds a symbolic link to one of the directories of [`make_tree`].
-pub fn link_folder(root: &Path) {
-    std::os::unix::fs::symlink("level 0/level 1/level 2/level 3", root.join("link to a folder")).unwrap();
+pub fn link_directory(root: &Path) {
+    std::os::unix::fs::symlink("level 0/level 1/level 2/level 3", root.join("link to a directory")).unwrap();
 }
 
 /// Panics with the first difference between two files.

@@ -13,15 +13,15 @@ pub const REALM: &str = "LONGHAUL.TEST";
 /// A running realm; stopped when dropped.
 pub struct Realm {
     centre: Child,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Realm {
     /// Starts the realm. Returns `None` where MIT's programs are not installed.
     pub fn start(test: &str, lab: &Lab) -> Option<Self> {
         let [kdb5_util, krb5kdc, _, _] = peers(test, ["kdb5_util", "krb5kdc", "kadmin.local", "kinit"])?;
-        let folder = lab.path("realm");
-        std::fs::create_dir_all(&folder).unwrap();
+        let directory = lab.path("realm");
+        std::fs::create_dir_all(&directory).unwrap();
         // The centre cannot choose a port itself, so the kernel is asked first for one that is free for TCP
         // and UDP.
         let port = (0..100).find_map(|_| {
@@ -29,7 +29,7 @@ impl Realm {
             let port = tcp.local_addr().ok()?.port();
             UdpSocket::bind(("127.0.0.1", port)).ok().map(|_| port)
         })?;
-        let here = folder.display();
+        let here = directory.display();
         // Host names are used as typed: no name server knows them.
         let config = format!(
             "[libdefaults]\n default_realm = {REALM}\n dns_lookup_realm = false\n dns_lookup_kdc = false\n rdns = false\n\
@@ -41,10 +41,10 @@ impl Realm {
             "[kdcdefaults]\n kdc_listen = 127.0.0.1:{port}\n kdc_tcp_listen = 127.0.0.1:{port}\n[realms]\n {REALM} = {{\n\
              database_name = {here}/principal\n acl_file = {here}/acl\n key_stash_file = {here}/stash\n }}\n"
         );
-        std::fs::write(folder.join("krb5.conf"), config).unwrap();
-        std::fs::write(folder.join("kdc.conf"), profile).unwrap();
-        std::fs::write(folder.join("acl"), "").unwrap();
-        let environment = environment_of(&folder);
+        std::fs::write(directory.join("krb5.conf"), config).unwrap();
+        std::fs::write(directory.join("kdc.conf"), profile).unwrap();
+        std::fs::write(directory.join("acl"), "").unwrap();
+        let environment = environment_of(&directory);
         let create = Command::new(kdb5_util)
             .args(["create", "-s", "-r", REALM, "-P", "master key of a test"])
             .envs(environment.clone())
@@ -52,7 +52,7 @@ impl Realm {
             .output()
             .unwrap();
         assert!(create.status.success(), "{}", String::from_utf8_lossy(&create.stderr));
-        let log = std::fs::File::create(folder.join("kdc.log")).unwrap();
+        let log = std::fs::File::create(directory.join("kdc.log")).unwrap();
         let centre = Command::new(krb5kdc)
             .arg("-n")
             .envs(environment)
@@ -61,7 +61,7 @@ impl Realm {
             .stderr(log)
             .spawn()
             .unwrap();
-        let realm = Self { centre, folder };
+        let realm = Self { centre, directory };
         eventually("the key distribution centre listens", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
@@ -70,7 +70,7 @@ impl Realm {
 
     /// Names and values of the environment variables that put a program into the realm.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        environment_of(&self.folder)
+        environment_of(&self.directory)
     }
 
     /// Returns the [`environment`](Self::environment) as words for `env` or a shell.
@@ -82,7 +82,7 @@ impl Realm {
     /// Adds a user with a password, and gets a ticket; returns the path of its credential cache.
     pub fn ticket(&self, lab: &Lab, user: &str) -> PathBuf {
         self.administer(lab, &format!("add_principal -pw secret {user}"));
-        let cache = self.folder.join(format!("ticket-{}", user.replace('/', "-")));
+        let cache = self.directory.join(format!("ticket-{}", user.replace('/', "-")));
         let line = format!("echo secret | {} kinit -f -c '{}' {user}", self.assignments(), cache.display());
         lab.sh(&line).ok("kinit");
         cache
@@ -92,7 +92,7 @@ impl Realm {
     pub fn hosts(&self, lab: &Lab, names: &[&str]) {
         for name in names {
             self.administer(lab, &format!("add_principal -randkey host/{name}"));
-            self.administer(lab, &format!("ktadd -k {}/keytab host/{name}", self.folder.display()));
+            self.administer(lab, &format!("ktadd -k {}/keytab host/{name}", self.directory.display()));
         }
     }
 
@@ -103,8 +103,8 @@ impl Realm {
     }
 }
 
-fn environment_of(folder: &Path) -> Vec<(&'static str, String)> {
-    let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
+fn environment_of(directory: &Path) -> Vec<(&'static str, String)> {
+    let file = |name: &str| directory.join(name).to_string_lossy().into_owned();
     vec![
         ("KRB5_CONFIG", file("krb5.conf")),
         ("KRB5_KDC_PROFILE", file("kdc.conf")),
@@ -117,7 +117,7 @@ impl Drop for Realm {
         let _ = self.centre.kill();
         let _ = self.centre.wait();
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.folder.join("kdc.log")).unwrap_or_default();
+            let log = std::fs::read_to_string(self.directory.join("kdc.log")).unwrap_or_default();
             eprintln!("--- log of the key distribution centre\n{log}");
         }
     }

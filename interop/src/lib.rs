@@ -30,14 +30,14 @@ pub mod tunnel;
 mod x11;
 
 pub use agent::Agent;
-pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
+pub use data::{assert_same_file, assert_same_tree, link_directory, make_blob, make_tree};
 pub use flights::Flights;
 pub use foreign::{ForeignServer, fetched_peers, peer_script};
 pub use lab::{Lab, Ran, TestUser};
 pub use pam::PamService;
 pub use programs::{bin_dir, find, our};
 pub use pty::Terminal;
-pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
+pub use scene::{Scene, eventually, open_to_all, safe_directory, script};
 pub use server::{Inetd, Lhsshd};
 pub use x11::XServer;
 

@@ -8,16 +8,16 @@ impl Lab {
     /// Makes a directory in which these names (`ssh`, `scp` …) are links to our programs. Returns it and a
     /// `PATH=…` that searches it first.
     pub fn openssh_names(&self, names: &[&str]) -> (PathBuf, String) {
-        let folder = self.path("openssh-names");
-        std::fs::create_dir_all(&folder).unwrap();
+        let directory = self.path("openssh-names");
+        std::fs::create_dir_all(&directory).unwrap();
         for name in names {
-            let path = folder.join(name);
+            let path = directory.join(name);
             if path.symlink_metadata().is_err() {
                 std::os::unix::fs::symlink(our(&format!("lh{name}")), path).unwrap();
             }
         }
         let path = std::env::var("PATH").unwrap_or_default();
-        let variable = format!("PATH={}:{path}", folder.display());
-        (folder, variable)
+        let variable = format!("PATH={}:{path}", directory.display());
+        (directory, variable)
     }
 }

@@ -183,8 +183,8 @@ impl Recipe {
 #[track_caller]
 fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
     let name = format!("{}-{}", client.name(), server.name());
-    let folder = lab.path(&name);
-    std::fs::create_dir(&folder).unwrap();
+    let directory = lab.path(&name);
+    std::fs::create_dir(&directory).unwrap();
     let bins = bin_dir();
     let ran = lab.run(
         Path::new("unshare"),
@@ -205,7 +205,7 @@ fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
         ],
     );
     let read = |file: &str| {
-        let bytes = std::fs::read(folder.join(file)).unwrap_or_default();
+        let bytes = std::fs::read(directory.join(file)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let log = read("log");

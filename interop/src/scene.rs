@@ -123,8 +123,8 @@ pub fn script(path: &Path, body: &str) {
 
 /// Makes a directory in which, and above which, only root may write, for programs that a server runs; removed
 /// when dropped. Needs root.
-pub fn safe_folder() -> tempfile::TempDir {
-    let folder = tempfile::Builder::new().prefix("longhaul-safe-").tempdir_in("/var/lib").unwrap();
-    open_to_all(folder.path());
-    folder
+pub fn safe_directory() -> tempfile::TempDir {
+    let directory = tempfile::Builder::new().prefix("longhaul-safe-").tempdir_in("/var/lib").unwrap();
+    open_to_all(directory.path());
+    directory
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::{
-    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, link_folder, make_blob, make_tree,
+    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, link_directory, make_blob, make_tree,
     me, our, peers, skip,
 };
 
 struct Scene {
-    // First, so that a failing test can still print the server's log from the lab's folder.
+    // First, so that a failing test can still print the server's log from the lab's directory.
     server: Lhsshd,
     lab: Lab,
 }
@@ -48,7 +48,7 @@ fn files_trees_and_pipes_arrive_whole() {
     let scene = Scene::new("RekeyLimit 16M");
     make_blob(&scene.lab.path("blob"), 64 << 20);
     make_tree(&scene.lab.path("tree"), 2000);
-    link_folder(&scene.lab.path("tree"));
+    link_directory(&scene.lab.path("tree"));
     for cipher in
         ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"]
     {

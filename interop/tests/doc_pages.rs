@@ -41,8 +41,8 @@ fn wrap(lab: &Lab, name: &str) {
 }
 
 fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
-    for folder in ["bin", "work/results/raw", "data"] {
-        fs::create_dir_all(lab.path(folder)).unwrap();
+    for directory in ["bin", "work/results/raw", "data"] {
+        fs::create_dir_all(lab.path(directory)).unwrap();
     }
     for name in ["lhssh", "lhscp", "lhsftp"] {
         wrap(lab, name);

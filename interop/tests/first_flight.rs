@@ -25,14 +25,14 @@ fn know(lab: &Lab) {
 
 /// Runs a session that lists a directory.
 fn listing(lab: &Lab, port: u16, options: &[&str]) -> Ran {
-    lab.write("batch", &format!("ls {}/f*\n", lab.arg("folder")));
+    lab.write("batch", &format!("ls {}/f*\n", lab.arg("directory")));
     run(lab, "lhsftp", port, options, &["-b", &lab.arg("batch"), &host()])
 }
 
-fn folder(lab: &Lab) {
-    std::fs::create_dir_all(lab.path("folder")).unwrap();
+fn directory(lab: &Lab) {
+    std::fs::create_dir_all(lab.path("directory")).unwrap();
     for name in ["found", "further"] {
-        std::fs::write(lab.path("folder").join(name), b"").unwrap();
+        std::fs::write(lab.path("directory").join(name), b"").unwrap();
     }
 }
 
@@ -45,7 +45,7 @@ fn a_listing_takes_four_flights() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     know(&lab);
-    folder(&lab);
+    directory(&lab);
     let flights = Flights::fewest(server.port, 4, |port| {
         let ran = listing(&lab, port, &[]).ok("lhsftp");
         assert!(ran.text().contains("found"), "{}", ran.text());
@@ -63,9 +63,9 @@ fn a_tree_takes_four_flights_up_and_five_down() {
     know(&lab);
     let from = lab.path("from");
     for number in 0..60 {
-        let folder = from.join((number % 6).to_string());
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(number.to_string()), [7; 500]).unwrap();
+        let directory = from.join((number % 6).to_string());
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(number.to_string()), [7; 500]).unwrap();
     }
     let mut number = 0;
     for (most, up) in [(4, true), (5, false)] {
@@ -92,7 +92,7 @@ fn rejected_key_does_not_lose_early_data() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     know(&lab);
-    folder(&lab);
+    directory(&lab);
     let mut options = Vec::new();
     for name in ["wrong", "wronger"] {
         let file = lab.arg(name);
@@ -118,7 +118,7 @@ fn early_data_waits_for_both_methods() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "AuthenticationMethods publickey,publickey");
     know(&lab);
-    folder(&lab);
+    directory(&lab);
     let second = format!("IdentityFile={}", lab.arg("user_ecdsa"));
     let ran = listing(&lab, server.port, &[&second]).ok("lhsftp");
     assert!(ran.text().contains("found"), "{}", ran.text());
@@ -137,12 +137,12 @@ fn refused_first_channel_is_reported() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "MaxSessions 0");
     know(&lab);
-    folder(&lab);
+    directory(&lab);
     let ran = listing(&lab, server.port, &[]);
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("open failed"), "{}", ran.err);
     assert!(!server.log().contains("nonexistent channel"), "{}", server.log());
-    let there = format!("{}:{}", host(), lab.arg("folder"));
+    let there = format!("{}:{}", host(), lab.arg("directory"));
     let ran = run(&lab, "lhscp", server.port, &[], &["-r", &there, &lab.arg("to")]);
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("open failed"), "{}", ran.err);
@@ -156,7 +156,7 @@ fn missing_subsystem_is_reported() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "Subsystem sftp /nonexistent/program");
     know(&lab);
-    folder(&lab);
+    directory(&lab);
     assert_eq!(listing(&lab, server.port, &[]).code, 255);
     let none = Lhsshd::start(&lab, "Subsystem sftp none\nForceCommand true");
     assert_eq!(listing(&lab, none.port, &[]).code, 255);
@@ -169,7 +169,7 @@ fn missing_subsystem_is_reported() {
 #[test]
 fn compression_none_and_other_subsystems_work() {
     let lab = Lab::new();
-    folder(&lab);
+    directory(&lab);
     let check = |config: &str, options: &[&str]| {
         let server = Lhsshd::start(&lab, config);
         know(&lab);
@@ -198,7 +198,7 @@ fn unknown_hosts_get_no_early_data() {
     let test = "unknown_hosts_get_no_early_data";
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    folder(&lab);
+    directory(&lab);
     let key = lab.read("user_ed25519.pub");
     lab.write("known_hosts", &format!("same {key}"));
     // A count is never too low, so four flights would prove early data.

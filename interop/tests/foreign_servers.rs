@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lh_interop::{
     ForeignServer, Inetd, Lab, Ran, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
-    make_blob, me, our, peer_script, peers, safe_folder, skip,
+    make_blob, me, our, peer_script, peers, safe_directory, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -345,7 +345,7 @@ fn tinysshd_server_copies_and_links() {
     let lab = Lab::new();
     let mut user = TestUser::new(&lab);
     // Only root may be able to write to directories above the home.
-    let safe = safe_folder();
+    let safe = safe_directory();
     user.home = safe.path().join("home");
     let home = user.home.display().to_string();
     lab.run(Path::new("usermod"), &["-m", "-d", &home, &user.name]).ok("usermod");

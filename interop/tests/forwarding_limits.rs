@@ -38,7 +38,7 @@ fn failed_forwards_are_reported() {
         let ran = pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-NR", &local]));
         assert_eq!(ran.code, 255);
         assert!(ran.err.contains(&format!("Error: {text}")), "{}", ran.err);
-        let path = "/nonexistent/folder/sock";
+        let path = "/nonexistent/directory/sock";
         let ran =
             pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-NR", &format!("{path}:localhost:1")]));
         assert!(

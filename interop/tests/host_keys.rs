@@ -83,7 +83,7 @@ fn learns_and_forgets(lab: &Lab, port: u16) {
 
 /// Covers: ssh_config UpdateHostKeys; wire hostkeys-00@openssh.com; wire hostkeys-prove-00@openssh.com
 #[test]
-fn further_host_keys_are_learned_from_openssh() {
+fn additional_host_keys_are_learned_from_openssh() {
     let Some([sshd, _]) = peers("further_host_keys_openssh", ["sshd", "ssh-keygen"]) else { return };
     let lab = Lab::new();
     let server = Inetd::openssh(&lab, &sshd, "");
@@ -92,7 +92,7 @@ fn further_host_keys_are_learned_from_openssh() {
 
 /// Covers: ssh_config UpdateHostKeys; wire hostkeys-00@openssh.com; wire hostkeys-prove-00@openssh.com
 #[test]
-fn further_host_keys_are_learned_from_our_server() {
+fn additional_host_keys_are_learned_from_our_server() {
     if peers("further_host_keys_ours", ["ssh-keygen"]).is_none() {
         return;
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, is_root, open_to_all, our, peers, safe_folder, skip};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, is_root, open_to_all, our, peers, safe_directory, skip};
 
 /// Key types of the client's host.
 const KINDS: [&str; 3] = ["ed25519", "rsa", "ecdsa"];
@@ -114,8 +114,8 @@ fn hostbased_login_works_with_every_combination() {
     assert!(accepted.ends_with("client user \"root\", client host \"localhost.\""), "{accepted}");
     // OpenSSH's helper for our client, and ours for OpenSSH's.
     if Path::new(THEIR_HELPER).is_file() {
-        let folder = safe_folder();
-        let alone = folder.path().join("lhssh");
+        let directory = safe_directory();
+        let alone = directory.path().join("lhssh");
         fs::copy(our("lhssh"), &alone).unwrap();
         place.let_in("our client, their helper", place.run("", &alone, ours.port, &[]));
         let mount = format!("mount --bind {} {THEIR_HELPER} &&", our("lhssh-keysign").display());
@@ -174,9 +174,9 @@ fn server_files_decide_about_hostbased_logins() {
 fn hostbased_needs_setuid_helper_and_enable_sshkeysign() {
     let test = "hostbased_needs_setuid_helper_and_enable_sshkeysign";
     let Some(place) = Place::new(test) else { return };
-    let folder = safe_folder();
+    let directory = safe_directory();
     let copy = |name: &str| -> PathBuf {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::copy(our(name), &path).unwrap();
         open_to_all(&path);
         path

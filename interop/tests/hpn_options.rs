@@ -343,8 +343,9 @@ fn a_server_grants_the_windows_that_were_configured() {
     for (config, window) in WINDOWS {
         lab.write("rules.conf", &format!("Match all\n{}\n", config.join("\n")));
         let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("rules.conf")));
-        let (script, port, user, folder) = (peer("window_client.py"), server.port_arg(), me(), lab.arg(""));
-        let ran = lab.run(python, &["-W", "ignore", &script, &port, &user, &folder]).ok("asyncssh");
+        let (script, port, user, directory) =
+            (peer("window_client.py"), server.port_arg(), me(), lab.arg(""));
+        let ran = lab.run(python, &["-W", "ignore", &script, &port, &user, &directory]).ok("asyncssh");
         assert_eq!(ran.text().trim(), window.to_string(), "{config:?}");
     }
 }

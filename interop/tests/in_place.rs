@@ -45,7 +45,7 @@ fn a_server_that_refuses_some_requests_still_gets_its_files() {
                 [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")]
             {
                 let what = format!("{program} {file} to {} {rule}", server_program.display());
-                lab.sh("rm -rf to; mkdir to").ok("a folder");
+                lab.sh("rm -rf to; mkdir to").ok("a directory");
                 let copy = lab.arg("to/copy");
                 // First as a new file, then over the existing one.
                 for _ in 0..2 {

@@ -73,8 +73,8 @@ fn make_sources(lab: &Lab) {
     }
     fs::create_dir_all(lab.path("mixed/sub/below")).unwrap();
     for (n, size) in [(0, 300_001), (1, 10), (2, 70_000), (3, 600_000), (4, 2_000), (5, 1)] {
-        for folder in ["mixed", "mixed/sub", "mixed/sub/below"] {
-            make_blob(&lab.path(folder).join(format!("file{n}")), size + folder.len());
+        for directory in ["mixed", "mixed/sub", "mixed/sub/below"] {
+            make_blob(&lab.path(directory).join(format!("file{n}")), size + directory.len());
         }
     }
 }
@@ -229,15 +229,15 @@ fn colliding_names_are_reported() {
     names.iter().for_each(|name| lab.write(name, &format!("this is {name}\n")));
     fs::create_dir_all(lab.path("folded")).unwrap();
     fs::create_dir_all(lab.path("exact")).unwrap();
-    for (lies, folder, code, arrived) in [(&[Lie::FoldsCase][..], "folded", 1, 2), (&[], "exact", 0, 4)] {
+    for (lies, directory, code, arrived) in [(&[Lie::FoldsCase][..], "folded", 1, 2), (&[], "exact", 0, 4)] {
         for flags in [&[][..], &["--in-place"], &["--verify"]] {
-            let _ = fs::remove_dir_all(lab.path(folder).join("tree"));
-            let (from, to, server) = (lab.arg("tree"), format!("h:{}", lab.arg(folder)), liar(&lab, lies));
+            let _ = fs::remove_dir_all(lab.path(directory).join("tree"));
+            let (from, to, server) = (lab.arg("tree"), format!("h:{}", lab.arg(directory)), liar(&lab, lies));
             let args = [&["-r", "-D", &server][..], flags, &[&from, &to]].concat();
             let ran = lab.run(&our("lhscp"), &args);
-            assert_eq!(ran.code, code, "{folder} {flags:?}: {}", ran.err);
+            assert_eq!(ran.code, code, "{directory} {flags:?}: {}", ran.err);
             assert_eq!(ran.err.matches("differs by case only").count(), 4 - arrived, "{}", ran.err);
-            assert_eq!(files(&lab.path(folder)).len(), arrived, "{folder} {flags:?}: {}", ran.err);
+            assert_eq!(files(&lab.path(directory)).len(), arrived, "{directory} {flags:?}: {}", ran.err);
         }
     }
 }
@@ -315,8 +315,8 @@ fn lhsftp_commands_handle_faulty_servers() {
     for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder] {
         let _ = fs::remove_dir_all(lab.path("there"));
         let _ = fs::remove_dir_all(lab.path("back"));
-        for folder in ["there", "back"] {
-            fs::create_dir_all(lab.path(folder)).unwrap();
+        for directory in ["there", "back"] {
+            fs::create_dir_all(lab.path(directory)).unwrap();
         }
         fs::write(lab.path("there/whole"), &begin[..100_000]).unwrap();
         lab.write(

@@ -124,7 +124,7 @@ fn batches_stay_inside_the_chroot() {
     }
     let lab = Lab::new();
     make_many(&lab.path("tree"));
-    let jail = lh_interop::safe_folder();
+    let jail = lh_interop::safe_directory();
     let jailed = jail.path().join("in");
     fs::create_dir(&jailed).unwrap();
     let config = format!("ForceCommand internal-sftp\nChrootDirectory {}\n", jail.path().display());

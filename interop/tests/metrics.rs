@@ -223,9 +223,10 @@ fn other_servers_are_not_queried_for_metrics() {
 fn metrics_failures_do_not_end_the_session() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
-    let ran = lhssh(&lab, server.port, &["MetricsPath=/nonexistent/folder/m"], "echo fine").ok("no folder");
+    let ran =
+        lhssh(&lab, server.port, &["MetricsPath=/nonexistent/directory/m"], "echo fine").ok("no directory");
     assert_eq!(ran.text(), "fine\n");
-    assert!(ran.err.contains("Metrics: /nonexistent/folder/m.local: "), "{}", ran.err);
+    assert!(ran.err.contains("Metrics: /nonexistent/directory/m.local: "), "{}", ran.err);
     if Path::new("/dev/full").exists() {
         std::os::unix::fs::symlink("/dev/full", lab.path("full.local")).unwrap();
         let ran = lhssh(&lab, server.port, &["MetricsPath=full"], "echo fine").ok("full");

@@ -15,7 +15,7 @@ const SIZE: usize = 64 << 20;
 const REKEY: &str = "RekeyLimit 16M";
 
 struct Scene {
-    // First, so that a failing test can still print the server's log from the lab's folder.
+    // First, so that a failing test can still print the server's log from the lab's directory.
     server: Lhsshd,
     lab: Lab,
 }

@@ -39,7 +39,7 @@ fn make_odd_tree(root: &Path) {
     fs::hard_link(root.join("plain"), root.join("sub/same")).unwrap();
     fs::hard_link(root.join("plain"), root.join("again")).unwrap();
     symlink("sub/other", root.join("to-file")).unwrap();
-    symlink("sub", root.join("to-folder")).unwrap();
+    symlink("sub", root.join("to-directory")).unwrap();
     symlink("/nowhere/at all", root.join("to-nothing")).unwrap();
     make_sparse(&root.join("holes"));
     for (name, time) in [
@@ -85,7 +85,7 @@ impl Host<'_> {
 }
 
 fn assert_links(root: &Path) {
-    for (name, to) in [("to-file", "sub/other"), ("to-folder", "sub"), ("to-nothing", "/nowhere/at all")] {
+    for (name, to) in [("to-file", "sub/other"), ("to-directory", "sub"), ("to-nothing", "/nowhere/at all")] {
         assert_eq!(fs::read_link(root.join(name)).unwrap(), Path::new(to), "{name}");
     }
 }
@@ -225,12 +225,12 @@ fn extended_attributes_and_access_control_lists_are_kept() {
         ("tree/file", "user.kind", b"odd".to_vec()),
         ("tree/file", "user.long", vec![7; 2000]),
         ("tree/file", "system.posix_acl_access", access_list(12345)),
-        ("tree", "user.folder", vec![0, 255]),
+        ("tree", "user.directory", vec![0, 255]),
         ("tree", "system.posix_acl_default", access_list(23456)),
     ];
     for (path, name, value) in &given {
         if let Err(error) = setxattr(lab.path(path), *name, value, XattrFlags::empty()) {
-            return skip(test, &format!("the folder for temporary files has no {name}: {error}"));
+            return skip(test, &format!("the directory for temporary files has no {name}: {error}"));
         }
     }
     let has = |path: &str, name: &str| {

@@ -86,7 +86,7 @@ fn requests(log: &str, name: &str) -> usize {
 fn metadata_of_small_files_is_kept_in_batches() {
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {
-        return skip("small files with attributes", "the folder for temporary files has none");
+        return skip("small files with attributes", "the directory for temporary files has none");
     }
     // A small file that is one hole.
     fs::File::create(lab.path("tree/hole")).unwrap().set_len(40_000).unwrap();
@@ -134,7 +134,7 @@ fn metadata_of_small_files_is_kept_in_batches() {
 fn without_batches_attributes_are_set_file_by_file() {
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {
-        return skip("small files with attributes", "the folder for temporary files has none");
+        return skip("small files with attributes", "the directory for temporary files has none");
     }
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -P put-kept,get-kept\n");
     for ran in both_ways(&lab, server.port) {
@@ -153,7 +153,7 @@ fn stock_servers_keep_what_the_protocol_supports() {
     let Some([sshd]) = peers("small files with attributes at OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     if !make_tree(&lab.path("tree")) {
-        return skip("small files with attributes", "the folder for temporary files has none");
+        return skip("small files with attributes", "the directory for temporary files has none");
     }
     let server = Inetd::openssh(&lab, &sshd, "");
     for ran in both_ways(&lab, server.port) {

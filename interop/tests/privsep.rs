@@ -38,10 +38,10 @@ fn children(pid: u32) -> Vec<u32> {
 fn processes(server: &Lhsshd) -> (u32, u32, u32) {
     eventually("three processes", || {
         let [monitor] = children(server.pid())[..] else { return None };
-        let (caged, free): (Vec<u32>, Vec<u32>) =
+        let (confined, free): (Vec<u32>, Vec<u32>) =
             children(monitor).into_iter().partition(|&pid| status(pid, "Seccomp").as_deref() == Some("2"));
-        match (&caged[..], &free[..]) {
-            (&[cage], &[user]) => Some((monitor, cage, user)),
+        match (&confined[..], &free[..]) {
+            (&[preauth], &[user]) => Some((monitor, preauth, user)),
             _ => None,
         }
     })
@@ -52,9 +52,9 @@ fn unauthenticated_clients_reach_an_unprivileged_process() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let unauthenticated = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let (monitor, cage, user) = processes(&server);
-    assert_eq!(status(cage, "NoNewPrivs").unwrap(), "1");
-    let limits = fs::read_to_string(format!("/proc/{cage}/limits")).unwrap();
+    let (monitor, preauth, user) = processes(&server);
+    assert_eq!(status(preauth, "NoNewPrivs").unwrap(), "1");
+    let limits = fs::read_to_string(format!("/proc/{preauth}/limits")).unwrap();
     for limit in ["Max processes", "Max file size"] {
         let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
         assert_eq!(line.split_whitespace().nth(3), Some("0"), "{line}");
@@ -62,27 +62,27 @@ fn unauthenticated_clients_reach_an_unprivileged_process() {
     // The limit is its size at start plus 32 MiB.
     let line = limits.lines().find(|line| line.starts_with("Max data size")).unwrap();
     let most: u64 = line.split_whitespace().nth(3).unwrap().parse().expect("a number");
-    let kib: u64 = status(cage, "VmData").unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    let kib: u64 = status(preauth, "VmData").unwrap().split_whitespace().next().unwrap().parse().unwrap();
     assert!(most >= 32 << 20 && most <= (kib << 10) + (32 << 20), "{line}, {kib} KiB in use");
     if is_root() {
-        let ids = status(cage, "Uid").unwrap();
+        let ids = status(preauth, "Uid").unwrap();
         assert!(ids.split_whitespace().all(|id| id != "0"), "{ids}");
-        assert_eq!(status(cage, "Groups").unwrap(), "");
+        assert_eq!(status(preauth, "Groups").unwrap(), "");
         for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
-            assert_eq!(u64::from_str_radix(&status(cage, set).unwrap(), 16), Ok(0), "{set}");
+            assert_eq!(u64::from_str_radix(&status(preauth, set).unwrap(), 16), Ok(0), "{set}");
         }
-        let root = fs::read_link(format!("/proc/{cage}/root")).unwrap();
+        let root = fs::read_link(format!("/proc/{preauth}/root")).unwrap();
         assert_ne!(root, Path::new("/"));
         assert_eq!(fs::read_dir(root).unwrap().count(), 0);
         // It has sockets, and null devices as standard descriptors.
-        for fd in fs::read_dir(format!("/proc/{cage}/fd")).unwrap().flatten() {
+        for fd in fs::read_dir(format!("/proc/{preauth}/fd")).unwrap().flatten() {
             let target = fs::read_link(fd.path()).unwrap().display().to_string();
             assert!(target == "/dev/null" || target.starts_with("socket:"), "{target}");
         }
     }
     // If it is killed the whole connection ends, and one line reports it.
-    Command::new("kill").args(["-SYS", &cage.to_string()]).status().unwrap();
-    let line = format!("pre-authentication process {cage} of 127.0.0.1 port");
+    Command::new("kill").args(["-SYS", &preauth.to_string()]).status().unwrap();
+    let line = format!("pre-authentication process {preauth} of 127.0.0.1 port");
     eventually("log line", || server.log().contains(&line).then_some(()));
     assert!(server.log().contains("was killed: forbidden system call"));
     for pid in [monitor, user] {
@@ -155,8 +155,8 @@ fn host_keys_are_in_the_monitor_s_memory_alone() {
     let needles: [&[u8]; 2] = [&seed, line];
 
     let unauthenticated = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let (monitor, cage, user) = processes(&server);
-    assert!(!memory_holds(cage, &needles) && !memory_holds(user, &needles));
+    let (monitor, preauth, user) = processes(&server);
+    assert!(!memory_holds(preauth, &needles) && !memory_holds(user, &needles));
     // Proves that the search works.
     eventually("the monitor has the keys", || memory_holds(monitor, &needles).then_some(()));
     drop(unauthenticated);

@@ -2,11 +2,11 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
-/// `rrsync` holds a backup key to one folder.
+/// `rrsync` holds a backup key to one directory.
 ///
 /// Covers: authorized_keys command (rrsync)
 #[test]
-fn rrsync_holds_a_key_to_a_folder() {
+fn rrsync_holds_a_key_to_a_directory() {
     Recipe {
         tools: &["rsync", "rrsync", "python3"],
         setup: "sed -i 's/^/restrict,command=\"rrsync -wo \\/srv\\/backup\" /' /home/bob/.ssh/authorized_keys\n\
@@ -105,9 +105,9 @@ fn git_shell_as_login_shell() {
     .run();
 }
 
-/// A wrapper that lets `scp -t` to one folder pass.
+/// A wrapper that lets `scp -t` to one directory pass.
 #[test]
-fn scp_wrapper_for_one_folder() {
+fn scp_wrapper_for_one_directory() {
     Recipe {
         setup: "cat >/usr/local/bin/only-scp <<'E'\n#!/bin/bash\n[[ $SSH_ORIGINAL_COMMAND =~ ^scp\\ (-[pvrd]+\\ )*-t\\ (--\\ )?/srv/in/?$ ]] || { echo 'only uploads' >&2; exit 7; }\n\
                 exec $SSH_ORIGINAL_COMMAND\nE\nchmod 755 /usr/local/bin/only-scp; mkdir /srv/in; chown bob: /srv/in\n\

@@ -43,7 +43,7 @@ fn sftp_chroot_with_the_home_inside() {
     .run();
 }
 
-/// Root owns the home, which is the chroot; the account writes to one folder below it.
+/// Root owns the home, which is the chroot; the account writes to one directory below it.
 ///
 /// Covers: token %h
 #[test]
@@ -60,7 +60,7 @@ fn sftp_chroot_to_a_home_that_root_owns() {
     .run();
 }
 
-/// The folder of the chroots is a symbolic link to another disk.
+/// The directory of the chroots is a symbolic link to another disk.
 #[test]
 fn sftp_chroot_behind_a_symbolic_link() {
     Recipe {
@@ -118,11 +118,11 @@ fn sftp_groups_with_chroots_of_their_own() {
     .run();
 }
 
-/// A shared folder: the group is the folder's, and the group may write what is put there.
+/// A shared directory: the group is the directory's, and the group may write what is put there.
 ///
 /// Covers: sshd_config Subsystem (internal-sftp -u)
 #[test]
-fn sftp_shared_folder_by_setgid_and_umask() {
+fn sftp_shared_directory_by_setgid_and_umask() {
     Recipe {
         server: "Match Group team\n  ForceCommand internal-sftp -u 0002\n",
         setup: "account ann 2010; group team 3000 ann,bob; mkdir /srv/team; chgrp team /srv/team; chmod 2770 /srv/team",
@@ -131,7 +131,7 @@ fn sftp_shared_folder_by_setgid_and_umask() {
                  scp one bob@server:/srv/team/scp; scp -rp d bob@server:/srv/team/dp; echo more >one\n\
                  printf 'put one /srv/team/one\\nrm /srv/team/x\\n' | sftp -b - ann@server; echo $?",
         look: "tree /srv/team; cat /srv/team/one",
-        differs: &[("drwxr-sr-x 2002 3000 - /srv/team/d ", "drwxr-xr-x 2002 3000 - /srv/team/d ", "new folders stay the group's")],
+        differs: &[("drwxr-sr-x 2002 3000 - /srv/team/d ", "drwxr-xr-x 2002 3000 - /srv/team/d ", "new directories stay the group's")],
         sees: &["drwxrwsr-x 2002 3000 - /srv/team/made", "-rw-rw-r-- 2002 3000 5 /srv/team/one"],
         ..RECIPE
     }
@@ -177,7 +177,7 @@ fn sftp_drop_box_without_listing() {
     .run();
 }
 
-/// A drop box by modes: the folder may be entered and written, not read.
+/// A drop box by modes: the directory may be entered and written, not read.
 #[test]
 fn sftp_drop_box_by_modes() {
     Recipe {
@@ -186,7 +186,7 @@ fn sftp_drop_box_by_modes() {
                  echo $?; scp file bob@server:/srv/box/; echo $?; scp file bob@server:/srv/box/other; echo $?",
         look: "tree /srv/box",
         sees: &["/srv/box/file", "ermission denied"],
-        differs: &[("\"/srv/box\"", "\"/srv/box/\"", "a folder's name is as it was typed")],
+        differs: &[("\"/srv/box\"", "\"/srv/box/\"", "a directory's name is as it was typed")],
         ..RECIPE
     }
     .run();
@@ -255,6 +255,8 @@ fn sftp_with_a_shell_that_refuses() {
 }
 
 /// `sftp-server` is the account's login shell.
+///
+/// Covers: sftp-server -c
 #[test]
 fn sftp_server_as_login_shell() {
     Recipe {
@@ -353,7 +355,7 @@ fn sftp_keeps_modes_and_times() {
                  echo $?; scp -qpr t bob@server:scp; scp -qr t bob@server:scp2; scp -qpr bob@server:scp back; scp -qOpr t bob@server:old\n\
                  find got got2 back -printf '%p %m\\n' | sort | awk '{print $2, $1}'; find got back -printf '%TY %p\\n' | sort",
         differs: &[
-            ("751 back/d", "700 back/d", "-p keeps folders' modes too, whatever the umask"),
+            ("751 back/d", "700 back/d", "-p keeps directories' modes too, whatever the umask"),
             ("751 got/d", "700 got/d", "the same"),
             ("755 back\n", "700 back\n", "the same"),
             ("755 got\n", "700 got\n", "the same"),
@@ -420,7 +422,7 @@ fn lftp_mirrors_through_a_chroot() {
     .run();
 }
 
-/// A folder mounted with sshfs, out of a chroot.
+/// A directory mounted with sshfs, out of a chroot.
 #[test]
 fn sshfs_mounts_a_chroot() {
     Recipe {

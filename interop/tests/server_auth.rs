@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_interop::{
-    Lab, PamService as Service, Scene, TestUser, eventually, is_root, me, safe_folder, script, skip,
+    Lab, PamService as Service, Scene, TestUser, eventually, is_root, me, safe_directory, script, skip,
 };
 
 /// Options of the client for a login without a key.
@@ -24,8 +24,8 @@ fn keys_from_a_command() {
     if !is_root() {
         return skip("keys_command", "the program must be root's");
     }
-    let folder = safe_folder();
-    let program = folder.path().join("keys");
+    let directory = safe_directory();
+    let program = directory.path().join("keys");
     script(&program, "exit 0");
     let lab = Lab::new();
     lab.write("authorized_keys", "");
@@ -55,10 +55,10 @@ fn keys_from_a_command() {
     script(&program, &format!("echo '{key}'; exit 9"));
     scene.refused("failed, status 9");
     // A program that other users may write is not run.
-    script(&program, &format!("touch {}/ran; echo '{key}'", folder.path().display()));
+    script(&program, &format!("touch {}/ran; echo '{key}'", directory.path().display()));
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o775)).unwrap();
     scene.refused("Unsafe AuthorizedKeysCommand");
-    assert!(!folder.path().join("ran").exists());
+    assert!(!directory.path().join("ran").exists());
     let text = scene.lab.run(
         &lh_interop::our("lhsshd"),
         &["-t", "-f", "none", "-h", &scene.lab.arg("host_rsa"), "-o", "AuthorizedKeysCommand /bin/true"],
@@ -75,8 +75,8 @@ fn a_command_that_hangs_ends_with_the_time_to_log_in() {
     if !is_root() {
         return skip("hanging_command", "the program must be root's");
     }
-    let folder = safe_folder();
-    let program = folder.path().join("keys");
+    let directory = safe_directory();
+    let program = directory.path().join("keys");
     script(&program, "sleep 1000");
     let lab = Lab::new();
     lab.write("authorized_keys", "");
@@ -210,11 +210,11 @@ fn pam_checks_passwords_and_asks_questions() {
 #[test]
 fn pam_opens_and_closes_sessions() {
     let Some(service) = Service::new("sessions", "") else { return };
-    let folder = safe_folder();
+    let directory = safe_directory();
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let journal = folder.path().join("journal");
-    let note = folder.path().join("note");
+    let journal = directory.path().join("journal");
+    let note = directory.path().join("note");
     script(
         &note,
         &format!(
@@ -222,14 +222,14 @@ fn pam_opens_and_closes_sessions() {
             journal.display()
         ),
     );
-    write(folder.path().join("env"), "FROM_PAM DEFAULT=yes\nOVERRIDDEN DEFAULT=pam\n");
-    write(folder.path().join("limits"), &format!("{} hard nofile 321\n{0} soft nofile 321\n", user.name));
+    write(directory.path().join("env"), "FROM_PAM DEFAULT=yes\nOVERRIDDEN DEFAULT=pam\n");
+    write(directory.path().join("limits"), &format!("{} hard nofile 321\n{0} soft nofile 321\n", user.name));
     let rules = format!(
         "auth required pam_deny.so\naccount required pam_unix.so\naccount required pam_exec.so {note}\n\
-         session required pam_limits.so conf={folder}/limits\nsession required pam_env.so conffile={folder}/env\n\
+         session required pam_limits.so conf={directory}/limits\nsession required pam_env.so conffile={directory}/env\n\
          session required pam_exec.so {note}\n",
         note = note.display(),
-        folder = folder.path().display()
+        directory = directory.path().display()
     );
     service.rules(&rules);
     let config = format!(
@@ -282,7 +282,7 @@ fn pam_closes_accounts() {
     let rules = "auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n\
                  password required pam_unix.so\n";
     let Some(service) = Service::new("accounts", rules) else { return };
-    let folder = safe_folder();
+    let directory = safe_directory();
     let lab = Lab::new();
     let user = TestUser::new(&lab);
     let config =
@@ -309,7 +309,7 @@ fn pam_closes_accounts() {
     let ran = scene.ssh_typing(name, &[new], &options, &["echo in"]);
     assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}", ran.err);
     // nologin refuses logins with its text.
-    let file = folder.path().join("nologin");
+    let file = directory.path().join("nologin");
     write(file.clone(), "Down for repairs.\n");
     service.rules(&format!(
         "account required pam_nologin.so file={}\nsession required pam_permit.so\n",

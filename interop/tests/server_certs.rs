@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, safe_folder, script};
+use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, safe_directory, script};
 
 /// A server, OpenSSH's programs, and three authorities: `ca`, `ca_rsa`, `other_ca`.
 struct Scene(lh_interop::Scene);
@@ -185,8 +185,8 @@ fn principals_from_a_command() {
     if !is_root() {
         return lh_interop::skip("principals_command", "the program must be root's");
     }
-    let folder = safe_folder();
-    let program = folder.path().join("principals");
+    let directory = safe_directory();
+    let program = directory.path().join("principals");
     let config = format!(
         "TrustedUserCAKeys {{lab}}/ca.pub\nAuthorizedPrincipalsCommand {} %u %i %s %t %T %F %f %K %k\n\
          AuthorizedPrincipalsCommandUser nobody",

@@ -192,8 +192,8 @@ fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     fs::remove_dir_all(&jail).unwrap();
 }
 
-fn tempfile_in(folder: &str) -> PathBuf {
-    let path = Path::new(folder).join(format!("longhaul-jail-{}", std::process::id()));
+fn tempfile_in(directory: &str) -> PathBuf {
+    let path = Path::new(directory).join(format!("longhaul-jail-{}", std::process::id()));
     fs::create_dir(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path

@@ -53,9 +53,9 @@ fn a_killed_sftp_copy_is_resumed_and_then_named() {
     make_blob(&lab.path("blob"), SIZE);
     let server = Lhsshd::start(&lab, "");
     for (verb, again) in [("put", "put"), ("get", "get"), ("put", "reput"), ("get", "reget")] {
-        let folder = lab.path(&format!("{verb}-{again}"));
-        fs::create_dir(&folder).unwrap();
-        let target = folder.join("copy");
+        let directory = lab.path(&format!("{verb}-{again}"));
+        fs::create_dir(&directory).unwrap();
+        let target = directory.join("copy");
         if again == verb {
             fs::write(&target, "what was there before").unwrap();
         }
@@ -66,7 +66,7 @@ fn a_killed_sftp_copy_is_resumed_and_then_named() {
         } else {
             assert!(!target.exists(), "{verb}");
         }
-        let part = leftovers(&folder);
+        let part = leftovers(&directory);
         assert_eq!(part.len(), 1, "{part:?}");
         let before = fs::metadata(&part[0]).unwrap().len();
         // A resumed part file keeps its inode.
@@ -74,7 +74,7 @@ fn a_killed_sftp_copy_is_resumed_and_then_named() {
         run(&lab, server.port, &line(again)).ok(again);
         assert_same_file(&lab.path("blob"), &target);
         assert_eq!(inode, std::os::unix::fs::MetadataExt::ino(&fs::metadata(&target).unwrap()), "{again}");
-        assert!(before > 4 << 20 && leftovers(&folder).is_empty());
+        assert!(before > 4 << 20 && leftovers(&directory).is_empty());
     }
     let journals = fs::read_dir(lab.path("home/.local/state/longhaul")).into_iter().flatten().count();
     assert_eq!(journals, 0, "journals of copies that are complete are gone");

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use lh_interop::{
-    Inetd, Lab, Lhsshd, Ran, TestUser, eventually, find, is_root, open_to_all, peers, safe_folder, skip,
+    Inetd, Lab, Lhsshd, Ran, TestUser, eventually, find, is_root, open_to_all, peers, safe_directory, skip,
 };
 
 /// Debian's path of OpenSSH's SFTP server.
@@ -33,7 +33,7 @@ fn a_chroot_without_the_home_starts_at_its_root() {
         return skip("chroot_recipe", "needs root");
     }
     let Some([sftp, ssh]) = peers("chroot_recipe", ["sftp", "ssh"]) else { return };
-    let jails = safe_folder();
+    let jails = safe_directory();
     fs::set_permissions(jails.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let lab = Lab::new();
     let user = TestUser::new(&lab);

@@ -140,10 +140,10 @@ fn control_path_tokens_and_a_second_master_work() {
         .spawn()
         .unwrap();
     let _running = Running(master);
-    let folder = scene.lab.dir().to_owned();
+    let directory = scene.lab.dir().to_owned();
     let end = format!("-{}-{}", me(), scene.server.port);
     eventually("the name is expanded", || {
-        std::fs::read_dir(&folder).unwrap().flatten().any(|entry| {
+        std::fs::read_dir(&directory).unwrap().flatten().any(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             name.ends_with(&end) && name.len() == 40 + end.len()
         })

@@ -24,9 +24,9 @@ fn real_sshd_config_files_evaluate_like_openssh() {
     let lab = Lab::new();
     std::fs::create_dir_all("/run/sshd").unwrap_or_default();
     lab.write("empty", "");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sshd_files");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sshd_files");
     let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let settings = |program: &Path, file: &str, person: &str| -> (Settings, String) {
         let ran = ask(&lab, program, file, person);

@@ -326,10 +326,10 @@ fn transfer_log_is_not_writable_by_users() {
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let folder = lab.path("private");
-    std::fs::create_dir(&folder).unwrap();
+    let directory = lab.path("private");
+    std::fs::create_dir(&directory).unwrap();
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).unwrap();
     let Some(scene) = Scene::with_lab(
         "transfer_log_is_not_writable_by_users",
         lab,

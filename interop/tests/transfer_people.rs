@@ -44,14 +44,14 @@ fn include_exclude_and_manifest_select_files() {
         fs::remove_dir_all(lab.path("there")).unwrap();
     }
     // A listed file that is missing is an error, in both directions; the others are copied.
-    lab.write("list", "# a comment\nsrc/a.c\nsrc/gone.c\nno folder/file\n");
+    lab.write("list", "# a comment\nsrc/a.c\nsrc/gone.c\nno directory/file\n");
     let back = format!("127.0.0.1:{}", lab.arg("tree"));
     for words in [["tree", &there], [&back, "there"]] {
         let ran = scp(&lab, server.port, &[&["-rq", "--manifest", "list"][..], &words].concat());
         assert_eq!(ran.code, 1, "{}", ran.err);
         let missing: Vec<&str> = ran.err.lines().filter(|line| line.contains("manifest")).collect();
         let says = |path: &str| format!("lhscp: {path}: named in the manifest, not found");
-        assert_eq!(missing, [says("no folder/file"), says("src/gone.c")]);
+        assert_eq!(missing, [says("no directory/file"), says("src/gone.c")]);
         assert!(lab.path("there/src/a.c").exists());
         fs::remove_dir_all(lab.path("there")).unwrap();
     }

@@ -18,8 +18,8 @@ struct Namespace {
 
 impl Namespace {
     fn new(lab: &Lab, ip: &Path, letter: char) -> Self {
-        let folder = lab.dir().file_name().unwrap().to_string_lossy().into_owned();
-        let space = Self { name: format!("{folder}-{letter}"), ip: ip.to_owned() };
+        let directory = lab.dir().file_name().unwrap().to_string_lossy().into_owned();
+        let space = Self { name: format!("{directory}-{letter}"), ip: ip.to_owned() };
         lab.run(ip, &["netns", "add", &space.name]).ok("ip netns add");
         space
     }

@@ -15,21 +15,21 @@ impl Covers {
     /// Reads every source file of the workspace below `root`.
     pub(crate) fn collect(root: &Path) -> Result<Self, String> {
         let mut covers = Self::default();
-        for folder in ["crates", "bins", "interop", "xtask"] {
-            covers.folder(&root.join(folder))?;
+        for directory in ["crates", "bins", "interop", "xtask"] {
+            covers.directory(&root.join(directory))?;
         }
         Ok(covers)
     }
 
-    fn folder(&mut self, folder: &Path) -> Result<(), String> {
-        let problem = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fn directory(&mut self, directory: &Path) -> Result<(), String> {
+        let problem = |error: std::io::Error| format!("{}: {error}", directory.display());
         let mut entries: Vec<_> =
-            fs::read_dir(folder).map_err(problem)?.flatten().map(|entry| entry.path()).collect();
+            fs::read_dir(directory).map_err(problem)?.flatten().map(|entry| entry.path()).collect();
         entries.sort();
         for path in entries {
             if path.is_dir() {
                 if !path.ends_with("target") {
-                    self.folder(&path)?;
+                    self.directory(&path)?;
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text =

@@ -22,8 +22,8 @@ const SHORT: u64 = 8;
 
 /// Returns the names of the targets, from the file names in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, String> {
-    let folder = root().join("fuzz/fuzz_targets");
-    let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let directory = root().join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_string_lossy().strip_suffix(".rs").map(str::to_owned))

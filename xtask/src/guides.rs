@@ -9,14 +9,14 @@ use lh_config::server_table::SERVER_KEYWORDS;
 
 use crate::workspace::root;
 
-/// Returns the files below `folder` with this extension, sorted.
-fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+/// Returns the files below `directory` with this extension, sorted.
+fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+    let mut directories = vec![root().join(directory)];
+    while let Some(directory) = directories.pop() {
+        for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else if path.extension().is_some_and(|each| each == extension) {
                 found.push(path);
             }
@@ -91,7 +91,7 @@ fn recipes_name_the_files_of_their_examples() {
                 wrong.push(format!("{title}: {file} does not name {example:?}"));
             }
         }
-        let sources = ["crates", "bins"].into_iter().flat_map(|folder| files(folder, "rs"));
+        let sources = ["crates", "bins"].into_iter().flat_map(|directory| files(directory, "rs"));
         let named: BTreeSet<String> = sources
             .filter(|path| {
                 let code = code(&fs::read_to_string(path).unwrap());

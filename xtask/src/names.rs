@@ -31,14 +31,14 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     };
     // Cargo's directory of the profile `dev` has the name `debug`.
     let bins = target_dir().join(if profile == "dev" { "debug" } else { profile });
-    let folder = link(&bins)?;
-    println!("names: {}", folder.display());
+    let directory = link(&bins)?;
+    println!("names: {}", directory.display());
     Ok(())
 }
 
 /// Makes the directory beside the programs in `bins`. Reports and omits programs that are not built.
 pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
-    let folder = bins.join("openssh-names");
+    let directory = bins.join("openssh-names");
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| format!("{path}: {error}")
@@ -46,9 +46,9 @@ pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
     if !bins.is_dir() {
         return Err(format!("{}: nothing is built there", bins.display()));
     }
-    fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    fs::create_dir_all(&directory).map_err(failed(&directory))?;
     for (name, ours, ..) in PROGRAMS {
-        let path = folder.join(name);
+        let path = directory.join(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&path)(error)),
             _ => {}
@@ -60,7 +60,7 @@ pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
             eprintln!("names: LEFT OUT {name}: {} is not built", bins.join(ours).display());
         }
     }
-    Ok(folder)
+    Ok(directory)
 }
 
 #[cfg(test)]
@@ -73,13 +73,15 @@ mod tests {
         fs::create_dir_all(&bins).unwrap();
         fs::write(bins.join("lhssh"), "").unwrap();
         fs::write(bins.join("lhscp"), "").unwrap();
-        let folder = link(&bins).unwrap();
+        let directory = link(&bins).unwrap();
         assert!(
-            folder.join("ssh").is_file() && folder.join("scp").is_file() && !folder.join("sshd").exists()
+            directory.join("ssh").is_file()
+                && directory.join("scp").is_file()
+                && !directory.join("sshd").exists()
         );
         fs::remove_file(bins.join("lhscp")).unwrap();
         link(&bins).unwrap();
-        assert!(folder.join("ssh").is_file() && folder.join("scp").symlink_metadata().is_err());
+        assert!(directory.join("ssh").is_file() && directory.join("scp").symlink_metadata().is_err());
         fs::remove_dir_all(&bins).unwrap();
     }
 }

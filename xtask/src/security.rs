@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::workspace::root;
 
 /// Collects the names of all `#[test]` functions in the sources of a directory.
-fn tests_in(folder: &Path, names: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn tests_in(directory: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() && !path.ends_with("target") {
             tests_in(&path, names);
@@ -42,8 +42,8 @@ fn quoted(cell: &str) -> Vec<&str> {
 #[test]
 fn every_test_named_in_the_table_exists() {
     let mut tests = BTreeSet::new();
-    for folder in ["crates", "bins", "interop", "bench", "xtask", "campaign"] {
-        tests_in(&root().join(folder), &mut tests);
+    for directory in ["crates", "bins", "interop", "bench", "xtask", "campaign"] {
+        tests_in(&root().join(directory), &mut tests);
     }
     let text = fs::read_to_string(root().join("docs/security.md")).unwrap();
     let rows = table(&text, "\n## Known vulnerabilities");

@@ -6,7 +6,7 @@ use std::process::Command;
 /// What a command of this program ends with; the text is for a person.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The folder of the workspace.
+/// The directory of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
@@ -47,7 +47,7 @@ pub(crate) fn features() -> Vec<&'static str> {
     .collect()
 }
 
-/// Builds the programs as users get them and returns their folder.
+/// Builds the programs as users get them and returns their directory.
 pub(crate) fn build_release() -> Result<PathBuf, String> {
     let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
     call(cargo().args(build).args(features()))?;

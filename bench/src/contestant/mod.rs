@@ -233,13 +233,13 @@ fn suite(name: String, ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf) ->
 }
 
 /// A suite below a directory given with `--peer`.
-fn other_suite(name: &str, folder: &Path) -> Result<Contestant, String> {
+fn other_suite(name: &str, directory: &Path) -> Result<Contestant, String> {
     let program = |names: [&str; 2]| {
         let candidates =
-            names.iter().flat_map(|name| ["bin", "sbin", ""].map(|dir| folder.join(dir).join(name)));
+            names.iter().flat_map(|name| ["bin", "sbin", ""].map(|dir| directory.join(dir).join(name)));
         // sshd must be started by its full path.
         let found = candidates.into_iter().find(|path| path.is_file()).map(std::fs::canonicalize);
-        found.and_then(Result::ok).ok_or_else(|| format!("no {} below {}", names[0], folder.display()))
+        found.and_then(Result::ok).ok_or_else(|| format!("no {} below {}", names[0], directory.display()))
     };
     let (ssh, scp) = (program(["ssh", "hpnssh"])?, program(["scp", "hpnscp"])?);
     Ok(suite(name.to_owned(), false, ssh, scp, program(["sshd", "hpnsshd"])?))

@@ -117,14 +117,14 @@ fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>>) -> Resul
     let size = size.into();
     let mut bytes = 0;
     for index in 0..files {
-        let folder = tree.join(format!("folder-{:02}", index % 20));
+        let directory = tree.join(format!("directory-{:02}", index % 20));
         let length =
             size.map_or(500 + (index * 37) % 7000, |size| usize::try_from(size).unwrap_or(usize::MAX));
         bytes += length as u64;
         let content = vec![b'a' + (index % 26) as u8; length];
-        fs::create_dir_all(&folder)
-            .and_then(|()| fs::write(folder.join(format!("file-{index:06}.dat")), content))
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(&directory)
+            .and_then(|()| fs::write(directory.join(format!("file-{index:06}.dat")), content))
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
     }
     Ok(bytes)
 }

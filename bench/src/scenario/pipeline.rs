@@ -10,7 +10,7 @@ use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
 use lh_crypto::{KeyType, PrivateKey, SystemRandom};
-use lh_driver::Crew;
+use lh_driver::WorkerPool;
 use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Transport};
 use lh_wire::PacketSink as _;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -65,7 +65,7 @@ fn measure(
     time: Duration,
 ) -> Result<(f64, f64), String> {
     let (mut client, mut server) = connected(suite)?;
-    let crew = Crew::start(workers).map_err(|error| format!("threads: {error}"))?;
+    let pool = WorkerPool::start(workers).map_err(|error| format!("threads: {error}"))?;
     let (mut sealing, mut opening, mut bytes) = (Duration::ZERO, Duration::ZERO, 0);
     let mut wire = Vec::new();
     while sealing + opening < time {
@@ -83,7 +83,7 @@ fn measure(
         }
         let start = Instant::now();
         client.output(start);
-        through(&crew, &mut client)?;
+        through(&pool, &mut client)?;
         sealing += start.elapsed();
 
         wire.clear();
@@ -109,7 +109,7 @@ fn measure(
         }
         let start = Instant::now();
         // Without jobs this thread has opened the packets, and the measurement would not be of the workers.
-        if through(&crew, &mut server)? == 0 && bytes > 0 {
+        if through(&pool, &mut server)? == 0 && bytes > 0 {
             return Err("no arrived packet was given to the workers".to_owned());
         }
         deliver(&mut server)?;
@@ -120,22 +120,22 @@ fn measure(
 }
 
 /// Has every job of `transport` executed, sleeping meanwhile like the loop. Returns their number.
-fn through(crew: &Crew, transport: &mut Transport) -> Result<usize, String> {
+fn through(pool: &WorkerPool, transport: &mut Transport) -> Result<usize, String> {
     let (mut done, mut jobs) = (Vec::new(), 0);
     loop {
         while let Some(job) = transport.next_job() {
-            crew.submit(job);
+            pool.submit(job);
             jobs += 1;
         }
         if transport.jobs_out() == 0 {
             return Ok(jobs);
         }
-        if crew.fall_asleep() {
-            poll(&mut [PollFd::from_borrowed_fd(crew.fd(), PollFlags::IN)], None)
+        if pool.fall_asleep() {
+            poll(&mut [PollFd::from_borrowed_fd(pool.fd(), PollFlags::IN)], None)
                 .map_err(|error| error.to_string())?;
         }
-        crew.wake_up();
-        crew.collect(&mut done);
+        pool.wake_up();
+        pool.collect(&mut done);
         for job in done.drain(..) {
             transport.finish_job(job);
         }

@@ -22,7 +22,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let with = Variation::of(&bench.options.suites[0]);
     let mut tables = Vec::new();
     for (way, task) in [("up", Task::PutTree(&tree, &target)), ("down", Task::GetTree(&tree, &target))] {
-        let title = format!("{files} empty files {way}, {IN_FOLDER} in a folder");
+        let title = format!("{files} empty files {way}, {IN_FOLDER} in a directory");
         if !bench.options.only.is_empty()
             && !bench.options.only.iter().any(|only| title.contains(only.as_str()))
         {
@@ -55,11 +55,11 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
 
 fn make(tree: &Path, files: usize) -> std::io::Result<()> {
     for index in 0..files {
-        let folder = tree.join(format!("folder-{:05}", index / IN_FOLDER));
+        let directory = tree.join(format!("directory-{:05}", index / IN_FOLDER));
         if index % IN_FOLDER == 0 {
-            fs::create_dir_all(&folder)?;
+            fs::create_dir_all(&directory)?;
         }
-        fs::File::create(folder.join(format!("file-{index:07}.dat")))?;
+        fs::File::create(directory.join(format!("file-{index:07}.dat")))?;
     }
     Ok(())
 }

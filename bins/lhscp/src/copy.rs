@@ -9,7 +9,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, arrive, authenticate, log_in};
+use crate::inside::{Connection, authenticate, connect_unauthenticated, log_in};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::show::{Show, conclude, say};
@@ -171,7 +171,8 @@ fn one_remote(
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let mut ui = TerminalUi::default();
-    let mut client = take_kept(host, kept).or_else(|| arrive(&arguments.request(host), &mut ui));
+    let mut client =
+        take_kept(host, kept).or_else(|| connect_unauthenticated(&arguments.request(host), &mut ui));
     if client.is_none() {
         return NO_CONNECTION;
     }
@@ -235,7 +236,7 @@ fn one_remote(
         }
         // Its journal is the next one's.
         drop(job);
-        client = arrive(&arguments.request_again(host), &mut ui);
+        client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
     }
 }
 

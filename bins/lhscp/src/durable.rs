@@ -35,7 +35,8 @@ pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Op
     options
 }
 
-/// The same command line on the same hosts, from any folder that means the same paths, has the same journal.
+/// The same command line on the same hosts, from any directory that means the same paths, has the same
+/// journal.
 fn journal_path(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Option<PathBuf> {
     let absolute = |path: &[u8]| {
         let path = std::path::absolute(std::ffi::OsStr::from_bytes(path)).ok();
@@ -58,7 +59,7 @@ fn journal_path(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Option<P
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let home = std::env::var_os("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    Some(journal::file_for(&journal::folder(state, &home), &words, shard))
+    Some(journal::file_for(&journal::directory(state, &home), &words, shard))
 }
 
 /// Each shard has a journal of its own, beside the others': they are one copy.

@@ -23,8 +23,8 @@ fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
 }
 
 /// Connects; [`authenticate`] is still to be called. Says why when it cannot.
-pub(crate) fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
-    or_closed(Connection::arrive(request, ui))
+pub(crate) fn connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
+    or_closed(Connection::connect_unauthenticated(request, ui))
 }
 
 /// Logs in; says why when it cannot.

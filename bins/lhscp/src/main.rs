@@ -1,4 +1,4 @@
-//! `lhscp`: files and folders between hosts, with the command line, the messages and the exit statuses of scp(1).
+//! `lhscp`: files and directories between hosts, with the command line, the messages and the exit statuses of scp(1).
 //!
 //! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
 //! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,

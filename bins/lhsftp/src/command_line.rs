@@ -77,9 +77,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         copy: copy_options(parsed)?,
     };
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let folder = journal::folder(state, &account.home);
+    let directory = journal::directory(state, &account.home);
     if let Some(command) = parsed.value('D') {
-        settings.journals = Some(Journals { folder, server: command.as_bytes().to_vec() });
+        settings.journals = Some(Journals { directory, server: command.as_bytes().to_vec() });
         let (way, target) = (direct(command.as_bytes())?, None);
         return Ok(Arguments { way, settings, batch, path: None, target });
     }
@@ -99,7 +99,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let Place { user, host, port, .. } = &place;
     let port = port.map(|port| port.to_string()).or_else(|| parsed.text('P'));
     let known_as = format!("{user:?}@{host}:{port:?}").into_bytes();
-    settings.journals = Some(Journals { folder, server: known_as });
+    settings.journals = Some(Journals { directory, server: known_as });
     let way = match parsed.value('S') {
         Some(program) => Way::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name },
         None => {

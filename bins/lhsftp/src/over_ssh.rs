@@ -60,7 +60,7 @@ pub(crate) fn open(
     };
     let closed = || "Connection closed".to_owned();
     let mut ui = TerminalUi::default();
-    let mut connection = Connection::arrive(request, &mut ui).ok_or_else(closed)?;
+    let mut connection = Connection::connect_unauthenticated(request, &mut ui).ok_or_else(closed)?;
     let setup = connection.setup(start.clone());
     let id = connection
         .open_session(setup, &ChannelOptions::default(), Box::new(handler))
@@ -224,7 +224,7 @@ impl ChannelHandler for Handler {
         match token {
             CONSOLE => self.conversation.borrow_mut().wake(),
             SIGNALS => self.conversation.borrow_mut().look_for_signals(),
-            _ => self.copy.iter().for_each(JobHandler::hear_bell),
+            _ => self.copy.iter().for_each(JobHandler::drain_notifications),
         }
         self.run(cx);
     }

@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn providers_must_be_in_allowed_directories() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let real = folder.path().canonicalize().expect("its path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let real = directory.path().canonicalize().expect("its path");
         let library = real.join("library.so");
         std::fs::write(&library, "").expect("written");
         let link = real.join("link.so");

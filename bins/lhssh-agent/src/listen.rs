@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use lh_agent::place;
 use lh_crypto::SystemRandom;
-use lh_sys::folders;
+use lh_sys::directories;
 use rustix::fs::Mode;
 
 use crate::log::reason;
@@ -23,7 +23,7 @@ pub(crate) struct Socket {
     listener: UnixListener,
     path: PathBuf,
     /// Directory that was created for this socket alone.
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     /// This process is the agent and removes the files on exit.
     ours: bool,
 }
@@ -40,26 +40,26 @@ impl Socket {
             let base =
                 std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
             let pid = std::process::id();
-            let (folder, name) = place::temporary_names(pid, &mut SystemRandom);
-            let folder = Path::new(&base).join(folder);
-            folders::make_private(&folder)
+            let (directory, name) = place::temporary_names(pid, &mut SystemRandom);
+            let directory = Path::new(&base).join(directory);
+            directories::make_private(&directory)
                 .map_err(|error| format!("mkdtemp: private socket dir: {}", reason(&error)))?;
-            return Self::bind(folder.join(name), Some(folder));
+            return Self::bind(directory.join(name), Some(directory));
         }
-        let folder = sockets_folder()?;
-        for each in [folder.parent(), Some(folder.as_path())].into_iter().flatten() {
-            folders::private(each)
+        let directory = sockets_directory()?;
+        for each in [directory.parent(), Some(directory.as_path())].into_iter().flatten() {
+            directories::private(each)
                 .map_err(|error| format!("mkdir {}: {}", each.display(), reason(&error)))?;
         }
         if options.clean {
-            remove_stale(&folder, false);
+            remove_stale(&directory, false);
         }
         let node = rustix::system::uname();
         let name = place::socket_name(node.nodename().to_bytes(), "agent", &mut SystemRandom);
-        Self::bind(folder.join(name), None)
+        Self::bind(directory.join(name), None)
     }
 
-    fn bind(path: PathBuf, folder: Option<PathBuf>) -> Result<Self, String> {
+    fn bind(path: PathBuf, directory: Option<PathBuf>) -> Result<Self, String> {
         // Created with its final permissions, so that other users can never connect.
         let before = rustix::process::umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
@@ -67,13 +67,13 @@ impl Socket {
         let listener = match listener {
             Ok(listener) => listener,
             Err(error) => {
-                if let Some(folder) = folder {
-                    let _ = fs::remove_dir(folder);
+                if let Some(directory) = directory {
+                    let _ = fs::remove_dir(directory);
                 }
                 return Err(format!("cannot listen on {}: {}", path.display(), reason(&error)));
             }
         };
-        let socket = Self { listener, path, folder, ours: true };
+        let socket = Self { listener, path, directory, ours: true };
         socket.listener.set_nonblocking(true).map_err(|error| reason(&error))?;
         Ok(socket)
     }
@@ -96,8 +96,8 @@ impl Drop for Socket {
     fn drop(&mut self) {
         if self.ours {
             let _ = fs::remove_file(&self.path);
-            if let Some(folder) = &self.folder {
-                let _ = fs::remove_dir(folder);
+            if let Some(directory) = &self.directory {
+                let _ = fs::remove_dir(directory);
             }
         }
     }
@@ -107,7 +107,7 @@ impl Drop for Socket {
 ///
 /// # Errors
 /// The user's home directory is unknown.
-pub(crate) fn sockets_folder() -> Result<PathBuf, String> {
+pub(crate) fn sockets_directory() -> Result<PathBuf, String> {
     let home = lh_sys::users::home().ok_or("Couldn't determine home directory")?;
     Ok(home.join(".ssh/agent"))
 }
@@ -118,8 +118,8 @@ fn host_prefix() -> String {
 }
 
 /// Removes stale sockets of this user: those of this machine, or of all machines.
-pub(crate) fn remove_stale(folder: &Path, of_all_hosts: bool) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+pub(crate) fn remove_stale(directory: &Path, of_all_hosts: bool) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
     let ours = host_prefix();
     let me = rustix::process::getuid().as_raw();
     for entry in entries.flatten() {
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn only_stale_sockets_are_removed() {
-        let folder = tempfile::tempdir().expect("folder");
-        let path = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().expect("directory");
+        let path = |name: &str| directory.path().join(name);
         let old = |path: &Path| {
-            let file = fs::File::open(path.parent().expect("folder")).expect("folder");
+            let file = fs::File::open(path.parent().expect("directory")).expect("directory");
             let hour = SystemTime::now() - Duration::from_secs(3600);
             let time = hour.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
             let stamp = rustix::fs::Timespec { tv_sec: time as i64, tv_nsec: 0 };
@@ -174,9 +174,9 @@ mod tests {
             old(each);
         }
         let left = || [&dead, &alive, &young, &foreign, &file].map(|path| path.exists());
-        remove_stale(folder.path(), false);
+        remove_stale(directory.path(), false);
         assert_eq!(left(), [false, true, true, true, true]);
-        remove_stale(folder.path(), true);
+        remove_stale(directory.path(), true);
         assert_eq!(left(), [false, true, true, false, true]);
     }
 }

@@ -57,9 +57,9 @@ fn start() -> u8 {
             Ok(text) => print(&text),
             Err(why) => fail(&why),
         },
-        Mode::Clean => match listen::sockets_folder() {
-            Ok(folder) => {
-                listen::remove_stale(&folder, options.clean_all_hosts);
+        Mode::Clean => match listen::sockets_directory() {
+            Ok(directory) => {
+                listen::remove_stale(&directory, options.clean_all_hosts);
                 0
             }
             Err(why) => fail(&why),

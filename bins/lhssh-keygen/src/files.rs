@@ -164,7 +164,7 @@ fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> 
             // The target of a symbolic link is replaced, not the link.
             let real = fs::canonicalize(path)?;
             match replace(&real, contents, &about, never) {
-                Err(why) if is_about_the_folder(&why) => write_over(&real, contents, &about, never),
+                Err(why) if is_about_the_directory(&why) => write_over(&real, contents, &about, never),
                 done => done,
             }
         }
@@ -187,7 +187,7 @@ fn replace(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io
 
 /// True for errors of the directory, where the file itself may be writable: the directory belongs to another
 /// user, or the file is a mount point, as in containers.
-fn is_about_the_folder(why: &io::Error) -> bool {
+fn is_about_the_directory(why: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy | CrossesDevices)
 }

@@ -12,8 +12,8 @@ use crate::enroll;
 use crate::files;
 use crate::save::{may_overwrite, new_passphrase, save, save_public};
 use crate::talk::{
-    Outcome, ask_file, fatal, print, program, reason, shown, silent, ssh_folder, unsupported, user_at_host,
-    warn,
+    Outcome, ask_file, fatal, print, program, reason, shown, silent, ssh_directory, unsupported,
+    user_at_host, warn,
 };
 
 /// Default of `-t`.
@@ -91,7 +91,7 @@ pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
         Some(name) => Family::by_name(&name)?.0,
         None => Family::Ed25519,
     };
-    Ok(ssh_folder()?.join(family.file_name()))
+    Ok(ssh_directory()?.join(family.file_name()))
 }
 
 /// The file of `-f`, or of the answer to a prompt.
@@ -123,9 +123,9 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
     };
     let path = match &arguments.file {
         Some(file) => file.clone(),
-        None => ask_file("Enter file in which to save the key", &ssh_folder()?.join(family.file_name()))?,
+        None => ask_file("Enter file in which to save the key", &ssh_directory()?.join(family.file_name()))?,
     };
-    make_ssh_folder(&path, arguments.quiet)?;
+    make_ssh_directory(&path, arguments.quiet)?;
     if !may_overwrite(&path)? {
         return Err(silent());
     }
@@ -151,7 +151,7 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
 
 /// Generates missing host keys below the prefix of `-f`, or in `/etc/ssh`.
 pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
-    let folder = match &arguments.file {
+    let directory = match &arguments.file {
         Some(prefix) => prefix.join("etc/ssh"),
         None => PathBuf::from("/etc/ssh"),
     };
@@ -164,7 +164,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
         ("ED25519", KeyType::Ed25519, None, "ssh_host_ed25519_key"),
         ("MLDSA44-ED25519", KeyType::MlDsa44Ed25519, None, "ssh_host_mldsa44_ed25519_key"),
     ] {
-        let path = folder.join(name);
+        let path = directory.join(name);
         match fs::metadata(&path) {
             // A crash at the first boot leaves an empty file, which counts as missing.
             Ok(about) if about.len() > 0 => continue,
@@ -199,17 +199,17 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
 }
 
 /// Creates `~/.ssh`, if the key belongs there and it does not exist.
-fn make_ssh_folder(path: &Path, quiet: bool) -> Outcome {
-    let Ok(folder) = ssh_folder() else { return Ok(()) };
-    if path.parent() != Some(folder.as_path()) || folder.exists() {
+fn make_ssh_directory(path: &Path, quiet: bool) -> Outcome {
+    let Ok(directory) = ssh_directory() else { return Ok(()) };
+    if path.parent() != Some(directory.as_path()) || directory.exists() {
         return Ok(());
     }
-    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+    match fs::DirBuilder::new().mode(0o700).create(&directory) {
         Ok(()) if quiet => Ok(()),
-        Ok(()) => print(format!("Created directory '{}'.\n", shown(&folder))),
+        Ok(()) => print(format!("Created directory '{}'.\n", shown(&directory))),
         Err(failed) => {
             // Saving the key will fail too, which ends the program.
-            warn(&format!("Could not create directory '{}' ({}).", shown(&folder), reason(&failed)));
+            warn(&format!("Could not create directory '{}' ({}).", shown(&directory), reason(&failed)));
             Ok(())
         }
     }

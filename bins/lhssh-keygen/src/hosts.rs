@@ -10,7 +10,7 @@ use lh_crypto::{PublicKey, SystemRandom};
 
 use crate::arguments::Arguments;
 use crate::files;
-use crate::talk::{Outcome, error, fatal, print, reason, shown, silent, ssh_folder, warn};
+use crate::talk::{Outcome, error, fatal, print, reason, shown, silent, ssh_directory, warn};
 
 /// Upper limit of a file, bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -43,7 +43,7 @@ impl File {
     fn open(arguments: &Arguments) -> Outcome<Self> {
         let path = match &arguments.file {
             Some(path) => path.clone(),
-            None => ssh_folder()?.join("known_hosts"),
+            None => ssh_directory()?.join("known_hosts"),
         };
         let bytes = files::read_up_to(&path, MAX_FILE)
             .map_err(|why| fatal(format!("Cannot stat {}: {}", shown(&path), reason(&why))))?;

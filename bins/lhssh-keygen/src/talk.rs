@@ -158,7 +158,7 @@ pub(crate) fn user_at_host() -> String {
 }
 
 /// `~/.ssh`. The password database takes precedence over `$HOME`, as in ssh-keygen.
-pub(crate) fn ssh_folder() -> Outcome<PathBuf> {
+pub(crate) fn ssh_directory() -> Outcome<PathBuf> {
     let home = users::current().ok().flatten().map(|user| user.home).or_else(users::home);
     home.map(|home| home.join(".ssh")).ok_or_else(|| fatal("No user exists for this uid"))
 }

@@ -187,7 +187,7 @@ fn removing_hosts_keeps_other_lines() {
 #[test]
 fn missing_host_keys_are_generated_below_a_prefix() {
     let room = Room::new();
-    std::fs::create_dir_all(room.path("root/etc/ssh")).expect("folders");
+    std::fs::create_dir_all(room.path("root/etc/ssh")).expect("directories");
     room.write("root/etc/ssh/ssh_host_rsa_key", "kept");
     let prefix = room.path("root").display().to_string();
     let out = room.ours(&["-A", "-f", &prefix]);
@@ -250,18 +250,21 @@ fn full_disk_leaves_the_old_key() {
 #[test]
 fn key_in_unwritable_directory_is_overwritten() {
     let room = Room::new();
-    std::fs::create_dir(room.path("folder")).expect("made");
-    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "folder/key", "-C", "me"]);
-    room.set_mode("folder", 0o500);
-    let full = format!("trap '' XFSZ; ulimit -f 0; '{OURS}' -p -N x -a 2 -f folder/key");
-    let before = room.text("folder/key");
+    std::fs::create_dir(room.path("directory")).expect("made");
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "directory/key", "-C", "me"]);
+    room.set_mode("directory", 0o500);
+    let full = format!("trap '' XFSZ; ulimit -f 0; '{OURS}' -p -N x -a 2 -f directory/key");
+    let before = room.text("directory/key");
     assert_eq!(room.run("/bin/sh", &["-c", &full], "").status, 1);
-    assert_eq!(room.text("folder/key"), before);
+    assert_eq!(room.text("directory/key"), before);
     for passphrase in ["x", ""] {
-        room.ours(&["-p", "-P", "x", "-N", passphrase, "-a", "2", "-f", "folder/key"]);
-        assert_eq!(room.ours(&["-y", "-P", passphrase, "-f", "folder/key"]), room.text("folder/key.pub"));
+        room.ours(&["-p", "-P", "x", "-N", passphrase, "-a", "2", "-f", "directory/key"]);
+        assert_eq!(
+            room.ours(&["-y", "-P", passphrase, "-f", "directory/key"]),
+            room.text("directory/key.pub")
+        );
     }
-    room.set_mode("folder", 0o700);
+    room.set_mode("directory", 0o700);
 }
 
 #[test]

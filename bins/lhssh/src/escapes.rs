@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use lh_client::escape::{Action, EscapeFilter};
-use lh_client::{Forwards, Voice, connection_information};
+use lh_client::{Forwards, Logger, connection_information};
 use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
@@ -30,7 +30,7 @@ pub(crate) struct Escapes {
     filter: EscapeFilter,
     terminal: Terminal,
     forwards: Forwards,
-    voice: Voice,
+    logger: Logger,
     /// `~C` is permitted.
     command_line: bool,
     /// Editor after `~C`.
@@ -44,13 +44,13 @@ impl Escapes {
         settings: &ClientSettings,
         terminal: Terminal,
         forwards: Forwards,
-        voice: Voice,
+        logger: Logger,
     ) -> Self {
         Self {
             filter: EscapeFilter::new(settings.escape_char.0),
             terminal,
             forwards,
-            voice,
+            logger,
             command_line: *settings.enable_escape_commandline,
             prompt: None,
             ended: false,
@@ -96,13 +96,13 @@ impl Escapes {
             }
             Action::Rekey => cx.control().transport().request_rekey(),
             Action::LessVerbose => {
-                let level = self.voice.level().less();
-                self.voice.set_level(level);
+                let level = self.logger.level().less();
+                self.logger.set_level(level);
                 show(&format!("{e}V [LogLevel {}]\r\n", level.word()));
             }
             Action::MoreVerbose => {
-                let level = self.voice.level().more();
-                self.voice.set_level(level);
+                let level = self.logger.level().more();
+                self.logger.set_level(level);
                 show(&format!("{e}v [LogLevel {}]\r\n", level.word()));
             }
             Action::ConnectionInformation => {

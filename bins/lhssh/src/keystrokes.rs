@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_client::{LogLevel, Voice};
+use lh_client::{LogLevel, Logger};
 use lh_driver::{ChannelCx, ChannelId, ControlCx, InputFilter, Source};
 use lh_wire::{Message, PacketSink as _, msg::Ping};
 
@@ -125,12 +125,12 @@ pub(crate) type SharedTiming = Rc<RefCell<Timing>>;
 pub(crate) struct Typing {
     before: Box<dyn InputFilter>,
     timing: SharedTiming,
-    voice: Voice,
+    logger: Logger,
 }
 
 impl Typing {
-    pub(crate) fn new(before: Box<dyn InputFilter>, timing: SharedTiming, voice: Voice) -> Self {
-        Self { before, timing, voice }
+    pub(crate) fn new(before: Box<dyn InputFilter>, timing: SharedTiming, logger: Logger) -> Self {
+        Self { before, timing, logger }
     }
 }
 
@@ -144,7 +144,7 @@ impl InputFilter for Typing {
             out.append(&mut timing.held);
             if idle && timing.running.is_some() {
                 let interval = timing.interval.as_millis();
-                self.voice.say(
+                self.logger.say(
                     LogLevel::Debug3,
                     &format!("obfuscate_keystroke_timing: starting: interval ~{interval}ms"),
                 );
@@ -165,7 +165,7 @@ impl InputFilter for Typing {
 pub(crate) struct Slots {
     pub(crate) timing: SharedTiming,
     pub(crate) channel: ChannelId,
-    pub(crate) voice: Voice,
+    pub(crate) logger: Logger,
 }
 
 impl Source for Slots {
@@ -195,7 +195,7 @@ impl Source for Slots {
                 cx.transport().payload(&Ping::new(CHAFF_TEXT).to_payload());
             }
             Slot::Chaff => {}
-            Slot::Over(chaff) => self.voice.say(
+            Slot::Over(chaff) => self.logger.say(
                 LogLevel::Debug3,
                 &format!(
                     "obfuscate_keystroke_timing: stopping: chaff time expired ({chaff} chaff packets sent)"

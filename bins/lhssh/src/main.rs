@@ -6,7 +6,7 @@ mod command_prompt;
 mod escapes;
 mod keystrokes;
 mod master;
-mod passenger;
+mod mux_client;
 mod plan;
 mod query;
 mod report;

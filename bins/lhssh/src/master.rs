@@ -7,7 +7,7 @@ use lh_client::{Client, Forwards, LogLevel, Options, TerminalUi, X11Forward};
 use lh_config::enums::ControlMaster;
 use lh_driver::error_words;
 
-use crate::passenger::ride_along_with_new_master;
+use crate::mux_client::mux_through_new_master;
 use crate::plan::Plan;
 
 /// Listens on the control socket, where the configuration has one.
@@ -29,8 +29,8 @@ pub(crate) fn listen(
         ControlMaster::Ask | ControlMaster::AutoAsk => true,
     };
     let path = config.control_path.as_deref()?;
-    let voice = ui.voice(options.log_level).with_places(&config.log_verbose);
-    let master = Master::new(forwards.clone(), voice, client.host(), ask, agent).with_x11(x11.clone());
+    let logger = ui.logger(options.log_level).with_places(&config.log_verbose);
+    let master = Master::new(forwards.clone(), logger, client.host(), ask, agent).with_x11(x11.clone());
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,
@@ -44,7 +44,7 @@ pub(crate) fn listen(
 
 /// Runs the process that the user waits for, after the split: it continues as a mux client of the other
 /// process, the master.
-pub(crate) fn become_passenger(options: &Options, plan: &Plan) -> ! {
+pub(crate) fn become_mux_client(options: &Options, plan: &Plan) -> ! {
     // Only the master may hold these descriptors: if it dies, the control socket must not seem alive.
     if let Err(error) = lh_sys::fd::close_all() {
         eprintln!("cannot close descriptors: {error}");
@@ -54,7 +54,7 @@ pub(crate) fn become_passenger(options: &Options, plan: &Plan) -> ! {
     if let Some(path) = &plan.log_file {
         let _ = ui.log_to(path);
     }
-    std::process::exit(ride_along_with_new_master(options, plan, &mut ui).into());
+    std::process::exit(mux_through_new_master(options, plan, &mut ui).into());
 }
 
 /// Detaches the master: a new session, without a terminal.

@@ -7,7 +7,7 @@ use lh_client::{Client, ClientError, LogLevel, Options, SystemEnvironment, Termi
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::command_line::ControlCommand;
-use crate::passenger;
+use crate::mux_client;
 use crate::plan::{Plan, Wanted};
 use crate::report::{debug, report};
 use crate::session::session;
@@ -17,18 +17,18 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     debug(options, ui, || lh_cli::flags::SSH.version());
     let proxy = wanted.control == Some(ControlCommand::Proxy);
     if let Some(command) = wanted.control.filter(|_| !proxy) {
-        return passenger::command(options, command, ui);
+        return mux_client::command(options, command, ui);
     }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
-    if !proxy && let Some(status) = passenger::ride_along(options, &plan, ui) {
+    if !proxy && let Some(status) = mux_client::mux_through_master(options, &plan, ui) {
         return status;
     }
     let options = &Options { purpose: plan.purpose(), ..options.clone() };
     let started = Instant::now();
-    let client = if proxy { passenger::share(options) } else { connect(options, ui) };
+    let client = if proxy { mux_client::share(options) } else { connect(options, ui) };
     let mut client = match client {
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use lh_client::forward::TunnelEnd;
 use lh_client::mux::Master;
 use lh_client::{
-    AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
-    SessionSetup, TerminalUi, UserInterface, Voice, X11Forward, answer_by_default, sanitise,
+    AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Logger, Options, Pty, SessionNote,
+    SessionSetup, TerminalUi, UserInterface, X11Forward, answer_by_default, sanitise,
 };
 use lh_config::enums::{ControlMaster, RequestTty};
 use lh_config::special::ControlPersist;
@@ -38,18 +38,18 @@ pub(crate) fn session(
     ui: &mut TerminalUi,
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
-    let voice = ui.voice(options.log_level).with_places(&options.config.log_verbose);
+    let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
     // Runs `xauth`, which signals can still interrupt, because they are not blocked yet.
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
-        voice.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
-        X11Forward::none(voice.clone())
+        logger.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
+        X11Forward::none(logger.clone())
     } else {
-        X11Forward::new(&options.config, voice.clone())
+        X11Forward::new(&options.config, logger.clone())
     };
     let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
         .map_err(local)?;
     let terminal: Terminal = Rc::new(RefCell::new(None));
-    let forwards = Forwards::new(&options.config, voice.clone());
+    let forwards = Forwards::new(&options.config, logger.clone());
     let mut control = Session {
         signals,
         channel: None,
@@ -71,7 +71,7 @@ pub(crate) fn session(
             .channel_timeout
             .of_all_channels()
             .map(|limit| IdleChannels::new(limit, Instant::now())),
-        agent: client.agent_forward(options, voice.clone())?,
+        agent: client.agent_forward(options, logger.clone())?,
         x11,
         settling: false,
         over: false,
@@ -79,7 +79,7 @@ pub(crate) fn session(
         announcement: Vec::new(),
         update: client.take_host_key_update(),
         ui: ui.clone(),
-        voice,
+        logger,
     };
     forwards.start(client.is_relayed(), &mut client.driver().control());
     if let Some(tunnel) = tunnel {
@@ -101,7 +101,7 @@ pub(crate) fn session(
         if persistent && plan.has_session() {
             // The session becomes the first mux client of the master that stays.
             if lh_sys::background::split().map_err(in_background)?.is_some() {
-                master::become_passenger(options, &plan);
+                master::become_mux_client(options, &plan);
             }
             plan.forget_session();
             master::detach(options).map_err(local)?;
@@ -178,14 +178,14 @@ fn open(
         }
         let timing = keystroke_timing(options, plan, client);
         let pump = pump(options, plan, control, timing.as_ref()).map_err(local)?;
-        let debugs = control.voice.level() >= LogLevel::Debug1;
+        let debugs = control.logger.level() >= LogLevel::Debug1;
         let asks = debugs.then(|| setup.clone());
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
         let number = channel.number();
-        control.voice.debug(|| format!("channel {number}: new session [client-session]"));
+        control.logger.debug(|| format!("channel {number}: new session [client-session]"));
         control.announcement = asks.map_or_else(Vec::new, |setup| setup.announcement(number));
         if let Some(timing) = timing {
-            let slots = Slots { timing, channel, voice: control.voice.clone() };
+            let slots = Slots { timing, channel, logger: control.logger.clone() };
             client.driver().control().add_source(Box::new(slots));
         }
         channel
@@ -226,11 +226,11 @@ fn pump(
         .output_ext(LocalFd::inherited(stderr(), Direction::Write)?)
         .tell_broken_output();
     if plan.tty {
-        let (terminal, voice) = (Rc::clone(&control.terminal), control.voice.clone());
+        let (terminal, logger) = (Rc::clone(&control.terminal), control.logger.clone());
         let escapes =
-            Box::new(Escapes::new(&options.config, terminal, control.forwards.clone(), voice.clone()));
+            Box::new(Escapes::new(&options.config, terminal, control.forwards.clone(), logger.clone()));
         pump = match timing {
-            Some(timing) => pump.filter(Box::new(Typing::new(escapes, Rc::clone(timing), voice))),
+            Some(timing) => pump.filter(Box::new(Typing::new(escapes, Rc::clone(timing), logger))),
             None => pump.filter(escapes),
         };
     }
@@ -301,7 +301,7 @@ struct Session {
     /// `UpdateHostKeys`, until it is done.
     update: Option<HostKeyUpdate>,
     ui: TerminalUi,
-    voice: Voice,
+    logger: Logger,
 }
 
 impl Session {
@@ -326,13 +326,13 @@ impl Session {
             }
             answer
         };
-        update.on_event(event, cx, &mut self.ui, self.voice.level(), &mut ask)
+        update.on_event(event, cx, &mut self.ui, self.logger.level(), &mut ask)
     }
 
     /// Logs a channel request of the server about the session.
     fn log_request(&self, request: &str) {
         let number = self.channel.map_or(0, ChannelId::number);
-        self.voice.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
+        self.logger.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
     }
 
     /// Ends without what the session is for.
@@ -361,16 +361,16 @@ impl Session {
                 }
             }
             SessionNote::X11Refused => {
-                self.voice.say(LogLevel::Error, "X11 forwarding request failed on channel 0");
+                self.logger.say(LogLevel::Error, "X11 forwarding request failed on channel 0");
             }
             SessionNote::Idle => {
                 let text = "channel 0: closing after the time ChannelTimeout allows without traffic";
-                self.voice.say(LogLevel::Debug1, text);
+                self.logger.say(LogLevel::Debug1, text);
             }
             // A stdio forward has no exit status; opening it is success.
             SessionNote::Started if self.stdio => self.status = Some(0),
             SessionNote::Opened => {
-                self.announcement.drain(..).for_each(|line| self.voice.say(LogLevel::Debug1, &line));
+                self.announcement.drain(..).for_each(|line| self.logger.say(LogLevel::Debug1, &line));
             }
             SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
@@ -425,7 +425,7 @@ impl Control for Session {
                     self.terminal.borrow_mut().take();
                 }
             }
-            ControlEvent::KexDone { .. } => self.voice.say(LogLevel::Debug1, lh_client::NEWKEYS),
+            ControlEvent::KexDone { .. } => self.logger.say(LogLevel::Debug1, lh_client::NEWKEYS),
             event => answer_by_default(event, cx),
         }
     }
@@ -460,7 +460,7 @@ impl Control for Session {
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
             let text = "global channel timeout: closing all channels";
-            self.voice.say(LogLevel::Info, text);
+            self.logger.say(LogLevel::Info, text);
         }
         if self.unused_deadline().is_none_or(|deadline| deadline > cx.now()) {
             return;

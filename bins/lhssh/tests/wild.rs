@@ -11,24 +11,25 @@ use lh_interop::dumps::{LISTS, by_keyword, differing, edits};
 use lh_interop::{our, peers};
 
 struct Files {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Files {
     fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        let directory = tempfile::tempdir().expect("a directory");
+        let write =
+            |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("written");
         write("part-1.conf", "Host inc1\n  Port 11\n  HostName one.example\nHost inc2\n  Port 22\n");
         write("part-2.conf", "Host inc*\n  Port 99\n  Compression yes\n");
         write("inner.conf", "User inner\nHost other\n  User wrong\nHost inc?\n  StdinNull yes\n");
-        Self { folder }
+        Self { directory }
     }
 
     /// Writes the file with its placeholder filled in.
     fn place(&self, source: &Path) -> (PathBuf, String) {
         let text = std::fs::read_to_string(source).expect("readable");
-        let text = text.replace("{DIR}", &self.folder.path().to_string_lossy());
-        let path = self.folder.path().join(source.file_name().expect("a name"));
+        let text = text.replace("{DIR}", &self.directory.path().to_string_lossy());
+        let path = self.directory.path().join(source.file_name().expect("a name"));
         std::fs::write(&path, &text).expect("written");
         (path, text)
     }
@@ -52,15 +53,15 @@ impl Files {
 fn wild_config_files_match_openssh() {
     let Some([ssh]) = peers("files_found_in_the_wild", ["ssh"]) else { return };
     let files = Files::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wild");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wild");
     let (our_default, their_default) = {
-        let empty = files.folder.path().join("empty");
+        let empty = files.directory.path().join("empty");
         std::fs::write(&empty, "").expect("written");
         (by_keyword(&files.dump(&our("lhssh"), &empty, "h")), by_keyword(&files.dump(&ssh, &empty, "h")))
     };
     let mut compared = 0;
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
+    for entry in std::fs::read_dir(directory).expect("the directory").flatten() {
         let (path, text) = files.place(&entry.path());
         let first = text.lines().next().unwrap_or_default();
         let hosts = first.trim_end().strip_prefix("# hosts: ").expect("a line with hosts");

@@ -120,7 +120,7 @@ impl<'a> MemoryServer<'a> {
             Event::KexDone { first: true, .. } => {
                 let session = self.transport.session_id().unwrap_or_default();
                 let mut auth = Server::new(session, self.transport.host_key().unwrap_or_default());
-                auth.bear_early(256 << 10);
+                auth.allow_early_data(256 << 10);
                 self.auth = Some(auth);
             }
             Event::Packet(payload) => match &mut self.connection {

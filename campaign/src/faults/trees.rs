@@ -226,14 +226,14 @@ fn listing(root: &Path) -> Result<BTreeMap<PathBuf, bool>, String> {
 mod tests {
     use super::*;
 
-    fn folder() -> tempfile::TempDir {
+    fn directory() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
     }
 
     #[test]
     fn wrong_trees_are_told_from_right_ones() {
         let (new, old) = (Tree::new(Shape::Mixed, 1, 0), Tree::new(Shape::Mixed, 1, 1));
-        let dir = folder();
+        let dir = directory();
         let root = dir.path().join("tree");
         assert!(new.allows(&root, None).is_ok() && new.equals(&root).is_err());
         new.write(&root).unwrap();

@@ -176,7 +176,7 @@ impl Server {
 
     /// Drops messages of the connection protocol behind a failed request, up to `bytes` in total, instead of
     /// ending the connection. For servers that have announced it (`first-flight@longhaul`).
-    pub const fn bear_early(&mut self, bytes: usize) {
+    pub const fn allow_early_data(&mut self, bytes: usize) {
         self.early = bytes;
     }
 

@@ -93,7 +93,7 @@ fn announced_early_data_is_dropped_after_a_failure() {
     let early = [vec![90; 60], vec![94; 40]];
     for (allowed, dropped) in [(0, 0), (60, 1), (100, 2)] {
         let mut pair = ahead();
-        pair.server.bear_early(allowed);
+        pair.server.allow_early_data(allowed);
         pair.server.reject(&["publickey"], false, &mut pair.to_client);
         pair.attempt().unwrap();
         pair.server.reject(&["publickey"], false, &mut pair.to_client);
@@ -111,7 +111,7 @@ fn announced_early_data_is_dropped_after_a_failure() {
     }
     // Before the first request, early data is always refused.
     let mut server = Server::new(SESSION, HOST_KEY);
-    server.bear_early(1000);
+    server.allow_early_data(1000);
     assert!(server.handle(&early[0], &mut Vec::new()).is_err());
 }
 

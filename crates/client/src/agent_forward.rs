@@ -16,14 +16,14 @@ use lh_wire::msg::open_failure;
 
 use crate::Options;
 use crate::identity::SessionProof;
-use crate::log::Voice;
+use crate::log::Logger;
 use crate::ui::LogLevel;
 
 /// The agent that programs at the server may use.
 pub struct AgentForward {
     /// `None`: nothing is forwarded, and a server that opens an agent channel is refused with a warning.
     agent: Option<Agent>,
-    voice: Voice,
+    logger: Logger,
 }
 
 struct Agent {
@@ -41,7 +41,7 @@ impl AgentForward {
         options: &Options,
         session: Option<SessionProof>,
         registered_names: bool,
-        voice: Voice,
+        logger: Logger,
     ) -> Result<Self, String> {
         let socket = match &*options.config.forward_agent {
             ForwardAgent::No => None,
@@ -56,15 +56,15 @@ impl AgentForward {
             Ok(_) => true,
             Err(error) => {
                 let why = crate::dial::errno_text(&error);
-                voice.debug(|| format!("agent {} is not forwarded: {why}", path.display()));
+                logger.debug(|| format!("agent {} is not forwarded: {why}", path.display()));
                 false
             }
         });
         let request = if registered_names { names::AGENT_REQ } else { names::AUTH_AGENT_REQ };
         if socket.is_some() {
-            voice.debug(|| "Requesting authentication agent forwarding.".to_owned());
+            logger.debug(|| "Requesting authentication agent forwarding.".to_owned());
         }
-        Ok(Self { agent: socket.map(|socket| Agent { socket, request, session }), voice })
+        Ok(Self { agent: socket.map(|socket| Agent { socket, request, session }), logger })
     }
 
     /// The channel request for agent forwarding; `None` if nothing is forwarded.
@@ -79,20 +79,20 @@ impl AgentForward {
             return Some(ControlEvent::OpenRequested { id, kind, fields });
         }
         let Some(agent) = &self.agent else {
-            self.voice.say(LogLevel::Error, "Warning: ssh server tried agent forwarding.");
-            self.voice
+            self.logger.say(LogLevel::Error, "Warning: ssh server tried agent forwarding.");
+            self.logger
                 .say(LogLevel::Error, "Warning: this is probably a break-in attempt by a malicious server.");
             cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "agent forwarding was not asked for");
             return None;
         };
         match agent.connect() {
             Ok(pump) => {
-                self.voice.debug(|| format!("channel {id}: new [authentication agent connection]"));
+                self.logger.debug(|| format!("channel {id}: new [authentication agent connection]"));
                 cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
             }
             Err(error) => {
                 let why = crate::dial::errno_text(&error);
-                self.voice.debug(|| format!("agent: {why}"));
+                self.logger.debug(|| format!("agent: {why}"));
                 cx.refuse(id, open_failure::CONNECT_FAILED, "agent is not there");
             }
         }

@@ -25,7 +25,7 @@ use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
 use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
 use crate::known_command::KnownHostsCommand;
-use crate::log::{Log, Voice};
+use crate::log::{Log, Logger};
 use crate::login::LoginConfig;
 use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
@@ -62,7 +62,7 @@ pub struct Client {
 /// # Errors
 /// See [`ClientError`]: its text is what OpenSSH prints, and each means exit status 255.
 pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
-    let mut client = arrive(options, ui)?;
+    let mut client = connect_unauthenticated(options, ui)?;
     client.log_in(ui)?;
     Ok(client)
 }
@@ -73,9 +73,9 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
 ///
 /// # Errors
 /// As [`connect`].
-pub fn arrive(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     let mut log = Log::configured(ui, options);
-    let Arrived { mut link, proxy, update, pending } = arrive_link(options, 0, &mut log)?;
+    let ConnectedLink { mut link, proxy, update, pending } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     link.transport().keep_early();
     let mut driver = Driver::new(link, channels(config));
@@ -123,7 +123,7 @@ impl Client {
     /// As [`connect`].
     pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        self.driver.speak_early();
+        self.driver.send_early_data();
         pending.log_in(self.driver.link(), &mut Log::configured(ui, &pending.options))?;
         self.driver.logged_in();
         self.metrics = Metrics::start(&pending.options, self.driver.link());
@@ -217,11 +217,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Config`].
-    pub fn agent_forward(&mut self, options: &Options, voice: Voice) -> Result<AgentForward, ClientError> {
+    pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> Result<AgentForward, ClientError> {
         let link = self.driver.link();
         let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
         let session = session_proof(link);
-        AgentForward::new(options, session, registered, voice).map_err(ClientError::Config)
+        AgentForward::new(options, session, registered, logger).map_err(ClientError::Config)
     }
 
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
@@ -261,7 +261,7 @@ pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
 }
 
 /// A link to the host, whose key has been checked.
-struct Arrived {
+struct ConnectedLink {
     link: Link,
     proxy: Option<ProxyCommand>,
     update: Option<HostKeyUpdate>,
@@ -277,7 +277,7 @@ struct Reached {
     fallen_back: Option<u16>,
 }
 
-fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arrived, ClientError> {
+fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<ConnectedLink, ClientError> {
     let config = &options.config;
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
@@ -327,7 +327,7 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
 
     let flight = pending::first_flight(&mut link, options, untrusted, &peer)?;
     let pending = Pending { options: options.clone(), peer, address: reached.address, untrusted, flight };
-    Ok(Arrived { link, proxy: reached.proxy, update, pending })
+    Ok(ConnectedLink { link, proxy: reached.proxy, update, pending })
 }
 
 /// `VersionAddendum`, expanded.
@@ -423,7 +423,7 @@ fn through_hop(
     }
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
-    let Arrived { mut link, proxy, pending, .. } = arrive_link(&hop_options, depth + 1, log)?;
+    let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, log)?;
     pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);

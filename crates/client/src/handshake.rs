@@ -296,7 +296,7 @@ impl Packets for LinkPackets<'_> {
         self.flight.is_some_and(|flight| flight.keys)
     }
 
-    fn speak_early(&mut self) {
+    fn send_early_data(&mut self) {
         if self.flight.is_some() {
             self.link.transport().send_early();
         }

@@ -50,18 +50,18 @@ mod x11;
 
 pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
-pub use connect::{Client, arrive, connect, public_keys};
+pub use connect::{Client, connect, connect_unauthenticated, public_keys};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
 pub use handshake::NEWKEYS;
 pub use lh_known_hosts as known_hosts;
-pub use log::{LogTarget, Voice, sanitise};
+pub use log::{LogTarget, Logger, sanitise};
 pub use options::{Options, Purpose, SystemEnvironment, local_account};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
 };
-pub use shared::{arrive_or_share, connect_or_share};
+pub use shared::{connect_or_share, connect_or_share_unauthenticated};
 pub use syslog::Syslog;
 pub use terminal::TerminalUi;
 pub use ticket::{TICKET_REQUEST, Ticket};

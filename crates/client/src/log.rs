@@ -29,19 +29,19 @@ pub enum LogTarget {
 /// The logger while the loop runs and the caller owns the user interface: writes to standard error, a file or
 /// syslog. Clones share their level, which `~v` and `~V` change.
 #[derive(Debug, Clone)]
-pub struct Voice {
+pub struct Logger {
     level: Arc<AtomicU8>,
     target: LogTarget,
     places: LogVerbose,
 }
 
-impl Default for Voice {
+impl Default for Logger {
     fn default() -> Self {
         Self::new(LogLevel::default(), LogTarget::Stderr)
     }
 }
 
-impl Voice {
+impl Logger {
     /// A logger for messages up to `level`.
     pub fn new(level: LogLevel, target: LogTarget) -> Self {
         Self { level: Arc::new(AtomicU8::new(level as u8)), target, places: LogVerbose::default() }

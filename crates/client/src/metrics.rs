@@ -11,7 +11,7 @@ use lh_driver::{Control, ControlCx, ControlEvent, Driver, Interests, Link, Ready
 use lh_metrics::{About, REQUEST, Recorder, Sample, Side};
 use lh_wire::Reader;
 
-use crate::log::{LogTarget, Voice};
+use crate::log::{LogTarget, Logger};
 use crate::options::Options;
 use crate::ui::LogLevel;
 
@@ -60,7 +60,7 @@ pub(crate) struct Metrics {
     asked: bool,
     /// Write nothing more.
     over: bool,
-    voice: Voice,
+    logger: Logger,
 }
 
 impl Metrics {
@@ -70,7 +70,7 @@ impl Metrics {
         if !*config.metrics {
             return None;
         }
-        let voice = Voice::new(options.log_level, LogTarget::Stderr);
+        let logger = Logger::new(options.log_level, LogTarget::Stderr);
         let now = Instant::now();
         let transport = link.transport_ref();
         let peer = transport.peer_identification().unwrap_or_default();
@@ -87,7 +87,7 @@ impl Metrics {
         let open = |side| match Recorder::open(prefix, side, about.clone()) {
             Ok(recorder) => Some(recorder),
             Err(why) => {
-                voice.say(LogLevel::Error, &format!("Metrics: {why}"));
+                logger.say(LogLevel::Error, &format!("Metrics: {why}"));
                 None
             }
         };
@@ -95,7 +95,7 @@ impl Metrics {
         let remote = if transport.peer().limits().answers_stack_metrics {
             open(Side::Remote)
         } else {
-            voice.say(LogLevel::Info, LOCAL_ONLY);
+            logger.say(LogLevel::Info, LOCAL_ONLY);
             None
         };
         if local.is_none() && remote.is_none() {
@@ -115,14 +115,14 @@ impl Metrics {
             remote,
             asked: false,
             over: false,
-            voice,
+            logger,
         })
     }
 
     /// Takes a local sample and requests one from the peer.
     fn sample(&mut self, cx: &mut ControlCx<'_>) {
         let sample = Sample::of(cx, self.rate_limit).0;
-        record(&mut self.local, cx.now(), self.started, &sample, &self.voice);
+        record(&mut self.local, cx.now(), self.started, &sample, &self.logger);
         if self.remote.is_some() && !self.asked {
             self.asked = true;
             cx.global_request(REQUEST, true, b"");
@@ -133,13 +133,13 @@ impl Metrics {
         self.asked = false;
         let sample = Reader::new(fields).string().ok().map(lh_metrics::read_answer);
         match sample {
-            Some(Ok(sample)) if ok => record(&mut self.remote, now, self.started, &sample, &self.voice),
+            Some(Ok(sample)) if ok => record(&mut self.remote, now, self.started, &sample, &self.logger),
             Some(Err(why)) if ok => {
-                self.voice.say(LogLevel::Error, &format!("Metrics: answer of the remote side: {why}"));
+                self.logger.say(LogLevel::Error, &format!("Metrics: answer of the remote side: {why}"));
                 self.remote = None;
             }
             _ => {
-                self.voice.say(LogLevel::Info, LOCAL_ONLY);
+                self.logger.say(LogLevel::Info, LOCAL_ONLY);
                 self.remote = None;
             }
         }
@@ -162,11 +162,11 @@ impl Metrics {
 }
 
 /// Writes a sample. A file that cannot be written is abandoned.
-fn record(to: &mut Option<Recorder>, now: Instant, started: Instant, sample: &Sample, voice: &Voice) {
+fn record(to: &mut Option<Recorder>, now: Instant, started: Instant, sample: &Sample, logger: &Logger) {
     let Some(recorder) = to else { return };
     if let Err(error) = recorder.write(now.saturating_duration_since(started), sample) {
         let path = recorder.path().display();
-        voice.say(LogLevel::Error, &format!("Metrics: {path}: {}", crate::dial::errno_text(&error)));
+        logger.say(LogLevel::Error, &format!("Metrics: {path}: {}", crate::dial::errno_text(&error)));
         *to = None;
     }
 }

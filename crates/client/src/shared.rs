@@ -10,7 +10,7 @@ use lh_crypto::SystemRandom;
 use lh_driver::{ConnectionConfig, Driver, Link, Stream};
 use lh_transport::Transport;
 
-use crate::connect::{Client, arrive, channels};
+use crate::connect::{Client, channels, connect_unauthenticated};
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::mux::{ConnectError, MuxClient, MuxError};
@@ -40,7 +40,7 @@ impl Client {
 /// # Errors
 /// See [`connect`](crate::connect()).
 pub fn connect_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
-    let mut client = arrive_or_share(options, ui)?;
+    let mut client = connect_or_share_unauthenticated(options, ui)?;
     client.log_in(ui)?;
     Ok(client)
 }
@@ -50,10 +50,13 @@ pub fn connect_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result
 ///
 /// # Errors
 /// See [`connect`](crate::connect()).
-pub fn arrive_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+pub fn connect_or_share_unauthenticated(
+    options: &Options,
+    ui: &mut dyn UserInterface,
+) -> Result<Client, ClientError> {
     match share(options, ui) {
         Some(client) => Ok(client),
-        None => arrive(options, ui),
+        None => connect_unauthenticated(options, ui),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lh_cli::prompt::{Kind, Prompter, Require};
 
-use crate::log::{LogTarget, Voice};
+use crate::log::{LogTarget, Logger};
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
@@ -41,12 +41,12 @@ impl TerminalUi {
 
     /// Writes a message without a level prefix; for messages that are not filtered by level.
     pub fn say(&mut self, text: &str) {
-        self.voice(LogLevel::Info).say(LogLevel::Info, text);
+        self.logger(LogLevel::Info).say(LogLevel::Info, text);
     }
 
     /// A logger for use while a loop runs, for messages up to `level`.
-    pub fn voice(&self, level: LogLevel) -> Voice {
-        Voice::new(level, self.log.clone())
+    pub fn logger(&self, level: LogLevel) -> Logger {
+        Logger::new(level, self.log.clone())
     }
 
     fn question(&self, prompt: &str, kind: Kind) -> Option<Secret> {
@@ -56,7 +56,7 @@ impl TerminalUi {
 
 impl UserInterface for TerminalUi {
     fn message(&mut self, level: LogLevel, text: &str) {
-        self.voice(level).say(level, text);
+        self.logger(level).say(level, text);
     }
 
     fn banner(&mut self, text: &str) {

@@ -403,7 +403,7 @@ keyword_table! {
     /// Example: `PrometheusListen 127.0.0.1:9122`
     prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
-    /// no: a client that has logged in may not bring further connections without another login. Tickets are
+    /// no: a client that has logged in may not bring additional connections without another login. Tickets are
     /// good once and for half a minute. Our own keyword.
     /// Example: `LonghaulTickets no`
     longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;

@@ -9,8 +9,8 @@ const TEXT: &str = "Hostname real.%h\nUser bob\nPort 2022\nHostKeyAlias alias\nP
 fn expands(text: &str) -> Result<String, String> {
     let home = Home::new();
     let config = home.with_text("typed", TEXT).expect("loads");
-    let home_folder = config.account.home.display().to_string();
-    config.tokens(&home.world).expand(text).map(|text| text.replace(&home_folder, "HOME"))
+    let home_directory = config.account.home.display().to_string();
+    config.tokens(&home.world).expand(text).map(|text| text.replace(&home_directory, "HOME"))
 }
 
 /// Covers: token %%; token %d; token %h; token %i; token %j; token %k; token %L; token %l; token %n; token %p; token %r; token %u

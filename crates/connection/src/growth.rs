@@ -10,11 +10,11 @@
 //!    slower with a large one (OpenSSH since 8.9, beyond about 15 MiB), independent of its version string. A
 //!    failed trial is undone at once and not repeated for a time that doubles with each failure. From time to
 //!    time the double size is tried in the same way, because a path may have become faster.
-//! 3. *Is the sink slower than the path?* See [`Standing`].
+//! 3. *Is the sink slower than the path?* See [`StandingQueue`].
 
 use std::time::{Duration, Instant};
 
-use crate::standing::Standing;
+use crate::standing_queue::StandingQueue;
 
 /// Minimum time over which a rate is measured, and the minimum number of round trips.
 const JUDGED_OVER: (Duration, u32) = (Duration::from_millis(400), 8);
@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(256);
 
 /// Target size of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum WindowTarget {
     /// Grant credit up to this size, bytes, with the next adjust.
     Larger(u64),
     /// Withhold credit until the window has this size, bytes.
@@ -65,7 +65,7 @@ pub(crate) struct Growth {
     pause: Duration,
     next_trial: Option<Instant>,
     next_is_up: bool,
-    standing: Standing,
+    standing_queue: StandingQueue,
     /// Bytes received in the last round trip.
     in_flight: u64,
     /// Smallest backlog in this round trip, sampled when the sink had consumed something. The backlog at
@@ -86,7 +86,7 @@ impl Default for Growth {
             pause: FIRST_PAUSE,
             next_trial: None,
             next_is_up: false,
-            standing: Standing::default(),
+            standing_queue: StandingQueue::default(),
             in_flight: 0,
             least: u64::MAX,
             was_spared: false,
@@ -114,7 +114,7 @@ impl Growth {
         now: Instant,
         round_trip: Option<Duration>,
         window: Present,
-    ) -> Option<Wish> {
+    ) -> Option<WindowTarget> {
         let epoch = self.epoch.get_or_insert(Span { from: now, bytes: 0 });
         epoch.bytes = epoch.bytes.saturating_add(n);
         if let Phase::Steady(Some(span)) | Phase::Trial { span: Some(span), .. } = &mut self.phase {
@@ -135,7 +135,7 @@ impl Growth {
     /// Records that the sink has consumed bytes; `backlog` bytes still wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
         self.least = self.least.min(backlog);
-        self.standing.on_consumed(backlog);
+        self.standing_queue.on_consumed(backlog);
     }
 
     /// Returns true when credit of `left` bytes exceeds the bytes of the last round trip by a quarter.
@@ -145,12 +145,12 @@ impl Growth {
 
     /// Returns true when the backlog is no more than the sink needs.
     pub(crate) const fn sink_has_enough(&self, backlog: u64) -> bool {
-        self.standing.is_enough(backlog)
+        self.standing_queue.is_enough(backlog)
     }
 
-    /// Records that [`Wish::Spare`] has been reached or is out of date.
+    /// Records that [`WindowTarget::Spare`] has been reached or is out of date.
     pub(crate) fn spared(&mut self, now: Instant, round_trip: Duration) {
-        self.standing.begin_again(now, round_trip);
+        self.standing_queue.begin_again(now, round_trip);
     }
 
     fn on_epoch(
@@ -159,7 +159,7 @@ impl Growth {
         now: Instant,
         round_trip: Duration,
         window: Present,
-    ) -> Option<Wish> {
+    ) -> Option<WindowTarget> {
         let waited = std::mem::replace(&mut self.least, u64::MAX).min(window.backlog);
         // Does not apply to a window that has become smaller than that.
         let waiting = self.sufficient.is_some_and(|enough| {
@@ -170,9 +170,9 @@ impl Growth {
         let spare = if window.changing {
             None
         } else {
-            self.standing.on_epoch(window.backlog, in_flight, now, round_trip)
+            self.standing_queue.on_epoch(window.backlog, in_flight, now, round_trip)
         };
-        let sink_limits = self.standing.limits();
+        let sink_limits = self.standing_queue.limits();
         // A sink that does not keep up is the limit; a larger window would only fill its backlog.
         if in_flight >= window.size / 2
             && waited <= window.size / 4
@@ -186,7 +186,7 @@ impl Growth {
             self.settled_at = None;
             let size =
                 if self.was_spared { window.size.saturating_mul(2) } else { in_flight.saturating_mul(4) };
-            return Some(Wish::Larger(size.min(window.cap)));
+            return Some(WindowTarget::Larger(size.min(window.cap)));
         }
         if window.changing {
             self.settled_at = None;
@@ -206,7 +206,7 @@ impl Growth {
             // The window that was sufficient may be too small when the sink becomes faster.
             self.sufficient = None;
             self.was_spared = true;
-            return Some(Wish::Spare(smaller));
+            return Some(WindowTarget::Spare(smaller));
         }
         // Bytes sent under the previous window are in flight for a round trip.
         let settled = *self.settled_at.get_or_insert(now + round_trip * 2);
@@ -222,7 +222,7 @@ impl Growth {
                 self.pause = FIRST_PAUSE;
                 // The rest would only be needed by a rate that doubles every round trip.
                 let enough = in_flight.saturating_mul(5) / 2;
-                (enough >= window.initial && enough < window.size).then_some(Wish::Smaller(enough))
+                (enough >= window.initial && enough < window.size).then_some(WindowTarget::Smaller(enough))
             }
             Phase::Steady(span) | Phase::Trial { span, .. } if span.is_none() => {
                 *span = Some(Span { from: now, bytes: 0 });
@@ -246,7 +246,13 @@ impl Growth {
     }
 
     /// Decides whether another size is worth a trial, now that the rate at this size is known.
-    fn try_another(&mut self, rate: f64, in_flight: u64, now: Instant, window: Present) -> Option<Wish> {
+    fn try_another(
+        &mut self,
+        rate: f64,
+        in_flight: u64,
+        now: Instant,
+        window: Present,
+    ) -> Option<WindowTarget> {
         if self.next_trial.is_some_and(|then| now < then) {
             return None;
         }
@@ -265,7 +271,7 @@ impl Growth {
         }
         self.phase = Phase::Trial { span: None, before: window.size, rate_before: rate, down: !up };
         self.settled_at = None;
-        Some(if up { Wish::Larger(size) } else { Wish::Smaller(size) })
+        Some(if up { WindowTarget::Larger(size) } else { WindowTarget::Smaller(size) })
     }
 
     /// Compares the trial's rate with the previous one.
@@ -277,8 +283,9 @@ impl Growth {
         down: bool,
         in_flight: u64,
         now: Instant,
-    ) -> Option<Wish> {
-        let (least, undo) = if down { (0.97, Wish::Larger(before)) } else { (1.03, Wish::Smaller(before)) };
+    ) -> Option<WindowTarget> {
+        let (least, undo) =
+            if down { (0.97, WindowTarget::Larger(before)) } else { (1.03, WindowTarget::Smaller(before)) };
         let keep = rate >= rate_before * least;
         // After a success the same direction is tried again, otherwise the other one.
         self.next_is_up = keep != down;

@@ -23,7 +23,7 @@ mod first;
 mod growth;
 mod peer;
 mod relay;
-mod standing;
+mod standing_queue;
 mod totals;
 mod window;
 

@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use crate::WindowPolicy;
-use crate::growth::{Growth, Present, Wish};
+use crate::growth::{Growth, Present, WindowTarget};
 
 /// The receive side of one channel.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct ReceiveWindow {
     /// sent.
     timed_grant: Option<(u64, Instant)>,
     growth: Growth,
-    wish: Option<Wish>,
+    target: Option<WindowTarget>,
     /// Time of the last credit.
     last_credit: Option<Instant>,
 }
@@ -56,7 +56,7 @@ impl ReceiveWindow {
             credited: 0,
             timed_grant: None,
             growth: Growth::default(),
-            wish: None,
+            target: None,
             last_credit: None,
         }
     }
@@ -115,10 +115,10 @@ impl ReceiveWindow {
             initial: self.initial,
             cap: self.cap,
             backlog: self.backlog(),
-            changing: self.wish.is_some(),
+            changing: self.target.is_some(),
         };
-        if let Some(wish) = self.growth.on_data(n, now, *round_trip, present) {
-            self.wish = Some(wish);
+        if let Some(target) = self.growth.on_data(n, now, *round_trip, present) {
+            self.target = Some(target);
         }
     }
 
@@ -151,9 +151,9 @@ impl ReceiveWindow {
         }
         self.last_credit = Some(now);
         self.credited += pending;
-        let bytes = match self.wish {
-            Some(Wish::Larger(wanted)) => {
-                self.wish = None;
+        let bytes = match self.target {
+            Some(WindowTarget::Larger(wanted)) => {
+                self.target = None;
                 let step = wanted.min(self.cap).saturating_sub(self.size).min(*budget);
                 // Limit of the value in one adjust.
                 let step = step.min(u64::from(u32::MAX).saturating_sub(pending));
@@ -161,12 +161,12 @@ impl ReceiveWindow {
                 self.size += step;
                 pending + step
             }
-            Some(Wish::Spare(_)) if self.growth.sink_has_enough(self.backlog()) => {
-                self.wish = None;
+            Some(WindowTarget::Spare(_)) if self.growth.sink_has_enough(self.backlog()) => {
+                self.target = None;
                 self.growth.spared(now, round_trip.unwrap_or_default());
                 pending
             }
-            Some(wish @ (Wish::Smaller(wanted) | Wish::Spare(wanted))) => {
+            Some(target @ (WindowTarget::Smaller(wanted) | WindowTarget::Spare(wanted))) => {
                 // Granted credit cannot be withdrawn, only not renewed. If the peer has little left, half of
                 // it is renewed, so that data keeps flowing.
                 let most = if self.growth.is_plenty(self.left().saturating_sub(pending)) {
@@ -178,8 +178,8 @@ impl ReceiveWindow {
                 self.size -= kept;
                 *budget += kept;
                 if self.size <= wanted.max(self.initial) || kept == 0 {
-                    self.wish = None;
-                    if wish == Wish::Spare(wanted) {
+                    self.target = None;
+                    if target == WindowTarget::Spare(wanted) {
                         self.growth.spared(now, round_trip.unwrap_or_default());
                     }
                 }

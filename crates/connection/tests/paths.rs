@@ -374,8 +374,11 @@ fn slow_sink_shrinks_the_window_and_fast_one_grows_it() {
     assert!(share(40, 120, capacity / 2.0) >= 0.99, "{}", share(40, 120, capacity / 2.0));
     // No more than was granted before the sink became slow, and soon less.
     assert!(outcome.most_held as f64 <= 3.0 * capacity, "{}", outcome.most_held);
-    let standing = *outcome.held[70..120].iter().max().unwrap();
-    assert!(standing as f64 <= capacity / 4.0, "{standing} bytes standing in the backlog of a slow sink");
+    let standing_queue = *outcome.held[70..120].iter().max().unwrap();
+    assert!(
+        standing_queue as f64 <= capacity / 4.0,
+        "{standing_queue} bytes standing in the backlog of a slow sink"
+    );
     assert!(share(130, 170, capacity) >= 0.97, "{:?}", &outcome.taken[118..140]);
 }
 

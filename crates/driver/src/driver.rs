@@ -9,11 +9,11 @@ use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
 use crate::core::Core;
-use crate::distance::Distance;
 use crate::handler::{ChannelEvent, Control, ControlEvent};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::CREW;
 use crate::poller::{Interests, Owner, Ready};
+use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
 use crate::{ControlCx, Link, LinkError, Workers};
 
@@ -60,7 +60,7 @@ pub struct Driver {
     spin: Spin,
     /// Pace the socket after the next rekey.
     spreads: bool,
-    distance: Distance,
+    round_trip_probe: RoundTripProbe,
 }
 
 /// Round-trip time from which the socket is paced after the first rekey. A whole window that leaves at once,
@@ -117,17 +117,17 @@ impl Driver {
             ready: Vec::new(),
             spin: Spin::new(),
             spreads: is_long,
-            distance: Distance::default(),
+            round_trip_probe: RoundTripProbe::default(),
         };
         if driver.core.link.transport_ref().is_authenticated() {
-            driver.distance.ask(&mut driver.core);
+            driver.round_trip_probe.ask(&mut driver.core);
         }
         driver
     }
 
     /// Before authentication: lets handlers of channels that are opened early produce their first data. It is
     /// kept, or sent with the login (see `Transport::keep_early`).
-    pub fn speak_early(&mut self) {
+    pub fn send_early_data(&mut self) {
         while let Some(event) = self.core.connection.poll_event() {
             if let ConnectionEvent::Opened { id, fields } = event {
                 self.core.deliver(id, ChannelEvent::Opened { fields });
@@ -138,7 +138,7 @@ impl Driver {
 
     /// Reports that authentication succeeded on a link that this driver had before.
     pub fn logged_in(&mut self) {
-        self.distance.ask(&mut self.core);
+        self.round_trip_probe.ask(&mut self.core);
     }
 
     /// Sends `keepalive@openssh.com` to a peer that is silent for `interval`. The connection ends after
@@ -175,7 +175,7 @@ impl Driver {
             }
         };
         // No thread is left, so the caller may fork.
-        self.core.link.dismiss();
+        self.core.link.stop_workers();
         result
     }
 
@@ -257,7 +257,7 @@ impl Driver {
         // released.
         self.dispatch(control)?;
         // Also after these events, which workers may have brought: the wait may be a long one.
-        self.come_to_rest(control);
+        self.deliver_pending(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
             return Ok(());
@@ -280,7 +280,7 @@ impl Driver {
                     Ok(more) => more,
                     Err(error) => {
                         // Packets before the error are not lost, though workers may still hold them.
-                        self.core.link.dismiss();
+                        self.core.link.stop_workers();
                         self.dispatch(control)?;
                         return Err(error.into());
                     }
@@ -299,7 +299,7 @@ impl Driver {
         self.settle(control);
         self.time_out(control)?;
         // Also at the end, so that a caller of single turns sees a stop at once.
-        self.come_to_rest(control);
+        self.deliver_pending(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())
     }
@@ -414,10 +414,10 @@ impl Driver {
                     ControlEvent::KexDone { names }
                 }
                 TransportEvent::ExtInfo(extensions) => {
-                    self.distance.ask(&mut self.core);
+                    self.round_trip_probe.ask(&mut self.core);
                     ControlEvent::ExtInfo(extensions)
                 }
-                TransportEvent::Pong(content) => match self.distance.on_pong(&content) {
+                TransportEvent::Pong(content) => match self.round_trip_probe.on_pong(&content) {
                     Some(round_trip) => {
                         // The value covers the whole path, unlike the socket's, which may end at a jump host.
                         self.core.connection.peer_answered(round_trip);
@@ -497,7 +497,7 @@ impl Driver {
             }
             // Any answer, a failure too, shows that the peer is alive; its arrival has been counted already.
             ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => {
-                if let Some(round_trip) = self.distance.on_reply() {
+                if let Some(round_trip) = self.round_trip_probe.on_reply() {
                     self.core.connection.peer_answered(round_trip);
                 }
                 return;
@@ -622,7 +622,7 @@ impl Driver {
     }
 
     /// Delivers pending notes, calls [`Control::before_wait`], and delivers the notes that this caused.
-    fn come_to_rest(&mut self, control: &mut dyn Control) {
+    fn deliver_pending(&mut self, control: &mut dyn Control) {
         self.settle(control);
         control.before_wait(&mut ControlCx::new(&mut self.core));
         self.settle(control);

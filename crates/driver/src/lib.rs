@@ -24,12 +24,9 @@
 //!   produced it.
 
 mod core;
-mod crew;
 mod cx;
 mod dial;
-mod distance;
 mod driver;
-mod figures;
 mod handler;
 mod idle;
 mod keepalive;
@@ -40,16 +37,17 @@ mod pace;
 mod poller;
 mod pump;
 mod resolve;
+mod round_trip;
 mod sink;
 mod spin;
+mod stats;
 mod stream;
 mod tunnel;
+mod worker_pool;
 
-pub use crew::{Crew, Workers};
 pub use cx::{ChannelCx, ControlCx};
 pub use dial::{Family, Target, dial, error_words};
 pub use driver::{Driver, DriverError};
-pub use figures::Figures;
 pub use handler::{ChannelEvent, ChannelHandler, Control, ControlEvent, HandlerId, Source, SourceId};
 pub use idle::IdleChannels;
 pub use keepalive::{Keepalive, KeepaliveAction};
@@ -59,7 +57,9 @@ pub use local_fd::{Direction, LocalFd};
 pub use poller::{Interest, Interests, Ready};
 pub use pump::{FdPump, InputFilter};
 pub use resolve::Resolver;
+pub use stats::ConnectionStats;
 pub use stream::Stream;
 pub use tunnel::PacketPump;
+pub use worker_pool::{WorkerPool, Workers};
 
 pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, HandedOver, WindowPolicy};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use lh_transport::{Event, Job, Transport, TransportError};
 
 use crate::core::SHARE_PER_TURN;
-use crate::crew::{Advice, Crew, Recruiter, Workers};
 use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
 use crate::stream::Stream;
+use crate::worker_pool::{Advice, WorkerPool, WorkerScaling, Workers};
 
 /// Progress of a connection, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub struct Link {
     /// Write error, and the time until which the peer's remaining data is still read.
     write_failed: Option<(io::Error, Instant)>,
     pace: Pace,
-    recruiter: Recruiter,
-    crew: Option<Crew>,
+    scaling: WorkerScaling,
+    pool: Option<WorkerPool>,
     /// Empty between calls; kept for its allocation.
     done: Vec<Job>,
     /// Jobs have come back, and the transport has not been polled for their events yet.
@@ -93,8 +93,8 @@ impl Link {
             write_blocked: false,
             write_failed: None,
             pace: Pace::new(),
-            recruiter: Recruiter::new(Workers::None),
-            crew: None,
+            scaling: WorkerScaling::new(Workers::None),
+            pool: None,
             done: Vec::new(),
             unseen: false,
         }
@@ -117,7 +117,7 @@ impl Link {
 
     /// Separates transport and descriptors, for a hand-over to another process.
     pub fn into_parts(mut self) -> (Transport, Stream) {
-        self.dismiss();
+        self.stop_workers();
         (self.transport, self.stream)
     }
 
@@ -130,7 +130,7 @@ impl Link {
     /// # Errors
     /// The connection is over, or `deadline` has passed ([`LinkError::TimedOut`]; waiting again is allowed).
     pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Event, LinkError> {
-        self.dismiss();
+        self.stop_workers();
         loop {
             let now = Instant::now();
             match self.transport.poll(now) {
@@ -155,7 +155,7 @@ impl Link {
     /// Writes everything that is queued, for at most `bound`. For last messages: an error only means that the
     /// peer has left already. True when all was written.
     pub fn finish(&mut self, bound: Duration) -> bool {
-        self.dismiss();
+        self.stop_workers();
         let deadline = Instant::now() + bound;
         loop {
             let now = Instant::now();
@@ -213,23 +213,23 @@ impl Link {
 
     /// Sets how many threads may seal and open packets while a driver runs.
     pub const fn set_workers(&mut self, workers: Workers) {
-        self.recruiter = Recruiter::new(workers);
+        self.scaling = WorkerScaling::new(workers);
     }
 
     /// Starts or stops workers. Called once a turn of a running driver. `spun`: time that the loop spent
     /// polling without work, which looks like CPU use.
     pub(crate) fn recruit(&mut self, now: Instant, spun: Duration) {
         let bytes = self.transport.bytes_in() + self.transport.bytes_out();
-        match self.recruiter.look(now, spun, bytes, self.crew.is_some()) {
+        match self.scaling.look(now, spun, bytes, self.pool.is_some()) {
             Advice::Stay => {}
-            Advice::Leave => self.dismiss(),
-            Advice::Join(n) => match Crew::start(n) {
-                Ok(crew) => {
-                    self.crew = Some(crew);
+            Advice::Leave => self.stop_workers(),
+            Advice::Join(n) => match WorkerPool::start(n) {
+                Ok(pool) => {
+                    self.pool = Some(pool);
                     self.transport.set_workers(true);
                 }
                 // The connection works without threads, and a second attempt would fail too.
-                Err(_) => self.recruiter = Recruiter::new(Workers::Exactly(0)),
+                Err(_) => self.scaling = WorkerScaling::new(Workers::Exactly(0)),
             },
         }
     }
@@ -249,33 +249,33 @@ impl Link {
     /// High-water mark of the output queue, bytes: producers of bulk stop there.
     pub(crate) fn high_water(&self) -> usize {
         // Bytes with workers do not wait for the path.
-        self.pace.queue() + self.crew.as_ref().map_or(0, Crew::size) * SHARE_PER_TURN
+        self.pace.queue() + self.pool.as_ref().map_or(0, WorkerPool::size) * SHARE_PER_TURN
     }
 
     /// Ends all threads, after finishing their jobs.
-    pub(crate) fn dismiss(&mut self) {
-        if let Some(crew) = &self.crew {
-            crew.finish();
+    pub(crate) fn stop_workers(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.finish();
             self.take_back();
             self.transport.set_workers(false);
             self.transport.run_jobs();
             self.unseen = true;
-            self.crew = None;
+            self.pool = None;
         }
     }
 
     /// Submits the transport's jobs to the workers, or runs them here where there are none.
     pub(crate) fn give_out(&mut self) {
-        let Some(crew) = &self.crew else { return self.transport.run_jobs() };
+        let Some(pool) = &self.pool else { return self.transport.run_jobs() };
         while let Some(job) = self.transport.next_job() {
-            crew.submit(job);
+            pool.submit(job);
         }
     }
 
     /// Returns finished jobs to the transport; true when there were some.
     pub(crate) fn take_back(&mut self) -> bool {
-        let Some(crew) = &self.crew else { return false };
-        crew.collect(&mut self.done);
+        let Some(pool) = &self.pool else { return false };
+        pool.collect(&mut self.done);
         let some = !self.done.is_empty();
         for job in self.done.drain(..) {
             self.transport.finish_job(job);
@@ -291,25 +291,25 @@ impl Link {
 
     /// True when a job is finished, or could be done here, so that the loop should not wait.
     pub(crate) fn has_work(&self) -> bool {
-        self.unseen || (self.transport.jobs_out() > 0 && self.crew.as_ref().is_some_and(Crew::is_ready))
+        self.unseen || (self.transport.jobs_out() > 0 && self.pool.as_ref().is_some_and(WorkerPool::is_ready))
     }
 
     /// Prepares for a wait; false when the loop should not wait.
     pub(crate) fn fall_asleep(&self) -> bool {
-        self.transport.jobs_out() == 0 || self.crew.as_ref().is_none_or(Crew::fall_asleep)
+        self.transport.jobs_out() == 0 || self.pool.as_ref().is_none_or(WorkerPool::fall_asleep)
     }
 
     /// Ends the wait announced by [`fall_asleep`](Self::fall_asleep).
     pub(crate) fn wake_up(&self) {
-        if let Some(crew) = self.crew.as_ref().filter(|_| self.transport.jobs_out() > 0) {
-            crew.wake_up();
+        if let Some(pool) = self.pool.as_ref().filter(|_| self.transport.jobs_out() > 0) {
+            pool.wake_up();
         }
     }
 
     /// Runs one job that no worker has taken.
     pub(crate) fn help(&self) {
-        if let Some(crew) = &self.crew {
-            crew.help();
+        if let Some(pool) = &self.pool {
+            pool.help();
         }
     }
 
@@ -349,8 +349,8 @@ impl Link {
             out.add(0, self.stream.read_fd(), Interest { read, write: false });
             out.add(0, self.stream.write_fd(), Interest { read: false, write: self.write_blocked });
         }
-        if let Some(crew) = self.crew.as_ref().filter(|_| self.transport.jobs_out() > 0) {
-            out.add(CREW, crew.fd(), Interest::READ);
+        if let Some(pool) = self.pool.as_ref().filter(|_| self.transport.jobs_out() > 0) {
+            out.add(CREW, pool.fd(), Interest::READ);
         }
     }
 
@@ -389,7 +389,7 @@ impl Link {
 
     /// Ends the link after a transport error: flushes the last messages without waiting for the peer.
     pub(crate) fn transport_failed(&mut self, error: TransportError) -> LinkError {
-        self.dismiss();
+        self.stop_workers();
         let _ = self.flush(Instant::now());
         match error {
             TransportError::Closed { .. } => LinkError::Closed { stage: self.stage() },

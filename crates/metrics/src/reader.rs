@@ -145,8 +145,8 @@ mod tests {
     use std::time::Duration;
 
     fn written() -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let prefix = folder.path().join("m");
+        let directory = tempfile::tempdir().unwrap();
+        let prefix = directory.path().join("m");
         let about =
             |run: &str| About { run: run.to_owned(), host: "a \"b\"\n".to_owned(), ..About::default() };
         let mut one = Recorder::open(&prefix, Side::Local, about("1")).unwrap();
@@ -160,7 +160,7 @@ mod tests {
             one.write(Duration::from_secs(second), &sample(second)).unwrap();
             two.write(Duration::from_secs(second), &Sample::default()).unwrap();
         }
-        assert_eq!(one.path(), folder.path().join("m.local"));
+        assert_eq!(one.path(), directory.path().join("m.local"));
         std::fs::read_to_string(one.path()).unwrap()
     }
 

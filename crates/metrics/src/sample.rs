@@ -1,6 +1,6 @@
 //! A sample of one end of a connection at one time.
 
-use lh_driver::{ControlCx, Figures};
+use lh_driver::{ConnectionStats, ControlCx};
 use lh_sys::tcp_info::FIELDS;
 
 /// Names of this process's own values; docs/metrics.md has their meaning and units.
@@ -38,8 +38,8 @@ impl Sample {
     pub fn of(cx: &ControlCx<'_>, rate_limit: Option<u64>) -> (Self, Option<(u8, u8)>) {
         let tcp = cx.tcp_info();
         // Destructured without `..`, so that a new field cannot be forgotten.
-        let Figures { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
-            cx.figures();
+        let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
+            cx.stats();
         let cpu = u64::try_from(lh_sys::time::process_cpu().as_micros()).unwrap_or(u64::MAX);
         // Without a TCP connection, TCP's buffers are no limit.
         let (receive_limit, send_limit) = match tcp {

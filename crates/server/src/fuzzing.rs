@@ -1,14 +1,14 @@
 //! What the processes of one connection read from each other, for the fuzz targets: the monitor reads what a process says
-//! that a stranger may have taken over.
+//! that an unauthenticated client may have taken over.
 
 use crate::grant::Grant;
-use crate::questions::{Decision, Question, decode_last};
+use crate::monitor_ipc::{Decision, MonitorRequest, decode_last};
 
 /// Reads a message to the monitor, and its answers; what could be read is written and read again.
 pub fn messages(bytes: &[u8]) {
-    if let Ok(question) = Question::decode(bytes) {
+    if let Ok(question) = MonitorRequest::decode(bytes) {
         let again = question.encode();
-        let read = Question::decode(&again).expect("what was written can be read");
+        let read = MonitorRequest::decode(&again).expect("what was written can be read");
         assert_eq!(*read.encode(), *again);
     }
     if let Ok(decision) = Decision::decode(bytes) {

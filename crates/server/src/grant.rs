@@ -1,4 +1,5 @@
-//! What the monitor tells the user's process: who has logged in, under which rules, and the connection itself.
+//! What the monitor tells the user session process: who has logged in, under which rules, and the connection
+//! itself.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::key_options::KeyOptions;
 use crate::log::Level;
-use crate::questions::{put_list, put_option, read_list, read_option, text};
+use crate::monitor_ipc::{put_list, put_option, read_list, read_option, text};
 
 /// See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -206,8 +206,8 @@ mod tests {
     use lh_crypto::KeyType;
     use std::os::unix::fs::PermissionsExt;
 
-    fn key_file(folder: &Path, name: &str, mode: u32) -> PathBuf {
-        let path = folder.join(name);
+    fn key_file(directory: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = directory.join(name);
         let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
         std::fs::write(&path, key.to_openssh("host", None).unwrap().as_bytes()).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_key_signs_on_both_ends_of_the_hand_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let key = HostKey::load(&key_file(folder.path(), "key", 0o600)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let key = HostKey::load(&key_file(directory.path(), "key", 0o600)).unwrap();
         let mut bytes = Vec::new();
         key.write_to(&mut bytes);
         let mut reader = Reader::new(&bytes);
@@ -231,14 +231,14 @@ mod tests {
 
     #[test]
     fn certificates_need_their_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = key_file(folder.path(), "key", 0o600);
+        let directory = tempfile::tempdir().unwrap();
+        let file = key_file(directory.path(), "key", 0o600);
         let keys = [HostKey::load(&file).unwrap()];
-        let public = folder.path().join("key.pub");
+        let public = directory.path().join("key.pub");
         std::fs::write(&public, keys[0].public().to_openssh_line("x")).unwrap();
         let text = HostKey::certified(&keys, &public).unwrap_err();
         assert_eq!(text, format!("Certificate file is not a certificate: {}", public.display()));
-        let missing = folder.path().join("none");
+        let missing = directory.path().join("none");
         let text = HostKey::certified(&keys, &missing).unwrap_err();
         let expected =
             format!("Could not load host certificate \"{}\": No such file or directory", missing.display());
@@ -247,17 +247,17 @@ mod tests {
 
     #[test]
     fn unusable_files_are_told_apart_in_openssh_s_words() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = key_file(folder.path(), "open", 0o644);
+        let directory = tempfile::tempdir().unwrap();
+        let open = key_file(directory.path(), "open", 0o644);
         let text = HostKey::load(&open).unwrap_err().to_string();
         assert!(text.contains("WARNING: UNPROTECTED PRIVATE KEY FILE!"), "{text}");
         assert!(text.contains(&format!("Permissions 0644 for '{}' are too open.", open.display())), "{text}");
-        let missing = folder.path().join("missing");
+        let missing = directory.path().join("missing");
         let text = HostKey::load(&missing).unwrap_err().to_string();
         let expected =
             format!("Unable to load host key \"{}\": No such file or directory", missing.display());
         assert_eq!(text, expected);
-        let junk = folder.path().join("junk");
+        let junk = directory.path().join("junk");
         std::fs::write(&junk, "junk").unwrap();
         std::fs::set_permissions(&junk, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert!(matches!(HostKey::load(&junk), Err(HostKeyError::Parse { .. })));

@@ -2,9 +2,9 @@
 //!
 //! [`serve`] listens and reads no byte from the network. For each connection it starts the program again
 //! ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration and host keys.
-//! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the cage, which
-//! talks with whoever has connected until somebody has logged in; and the user's process, which serves channels. They
-//! talk in values with bounds (`questions.rs`).
+//! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the
+//! pre-auth process, which talks with whoever has connected until somebody has logged in; and the user
+//! session process, which serves channels. They talk in values with bounds (`monitor_ipc/`).
 
 mod account;
 mod admission;
@@ -12,7 +12,6 @@ pub mod authorized_keys;
 mod cert_options;
 mod counters;
 mod facts;
-mod figures;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod grant;
@@ -25,9 +24,9 @@ mod listener;
 mod log;
 mod modules;
 mod monitor;
+mod monitor_ipc;
 mod passwords;
 mod penalties;
-mod questions;
 mod session;
 mod startups;
 mod strict;
@@ -36,6 +35,7 @@ mod surroundings;
 mod testing;
 mod tickets;
 mod transfer_log;
+mod usage;
 
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};

@@ -12,7 +12,7 @@ use lh_config::special::LogVerbose;
 use lh_sys::syslog::{Facility, Severity, Syslog};
 use lh_wire::Writer as _;
 
-use crate::questions::Question;
+use crate::monitor_ipc::MonitorRequest;
 
 /// Characters of a line that crosses to the monitor.
 const LONGEST: usize = 4096;
@@ -221,7 +221,8 @@ impl Log {
     fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Sink::Monitor(socket) = &self.shared.sink {
             // Its rules for lines are applied over there, where they cannot be got round.
-            let question = Question::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
+            let question =
+                MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
             let mut framed = Vec::new();
             framed.put_string(&question.encode());
             let _ = (&mut &*socket).write_all(&framed);

@@ -1,18 +1,19 @@
 //! What the monitor and the process that runs PAM say to each other.
 //!
-//! The modules run in the user's process while it is still root's: it has no host keys and has read nothing from the network,
-//! and what a module sets for a session (limits, keyrings, name spaces, the audit id) holds for everything that descends from
-//! it. The monitor orders and waits, never longer than `LoginGraceTime`.
+//! The modules run in the user session process while it is still root's: it has no host keys and has read
+//! nothing from the network, and what a module sets for a session (limits, keyrings, name spaces, the audit
+//! id) holds for everything that descends from it. The monitor orders and waits, never longer than
+//! `LoginGraceTime`.
 
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
-use crate::questions::text;
+use crate::monitor_ipc::text;
 
 /// Most questions in one report: the limit of keyboard-interactive.
 const MOST_QUESTIONS: u32 = 100;
 
-/// To the user's process, before it becomes the user's.
+/// To the user session process, before it becomes the user's.
 pub(crate) enum Order {
     /// Somebody is in: the bytes of a [`Grant`](crate::grant::Grant). The last order.
     Grant(Zeroizing<Vec<u8>>),
@@ -85,7 +86,7 @@ impl Order {
             Self::Authenticate { empty_allowed, password } => {
                 out.put_u8(2);
                 out.put_bool(*empty_allowed);
-                crate::questions::put_option(&mut out, password.as_ref().map(|password| &password[..]));
+                crate::monitor_ipc::put_option(&mut out, password.as_ref().map(|password| &password[..]));
             }
             Self::Answers(answers) => {
                 out.put_u8(3);
@@ -114,7 +115,7 @@ impl Order {
             },
             2 => Self::Authenticate {
                 empty_allowed: reader.boolean()?,
-                password: crate::questions::read_option(&mut reader)?.map(secret),
+                password: crate::monitor_ipc::read_option(&mut reader)?.map(secret),
             },
             3 => {
                 let mut answers = Vec::new();

@@ -46,7 +46,7 @@ use crate::hand_over::DelayKey;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
-use crate::questions::{Decision, Talk};
+use crate::monitor_ipc::{Decision, MonitorSocket};
 pub(crate) use chains::satisfiable;
 use gss::Gss;
 use joining::Joining;
@@ -87,7 +87,7 @@ enum Stage {
     KeyExchange,
     /// Attempts. `prompted`: answers to a prompt may come.
     Attempts { prompted: bool },
-    /// Nothing before the connection has moved to the user's process.
+    /// Nothing before the connection has moved to the user session process.
     Accepted,
     /// Nothing.
     Over,
@@ -243,10 +243,10 @@ impl Monitor {
         self
     }
 
-    /// Has PAM decide, in the process behind `talk`.
+    /// Has PAM decide, in the process behind `ipc`.
     #[must_use]
-    pub(crate) fn with_modules(mut self, talk: Talk) -> Self {
-        self.modules = Some(Modules::new(talk, self.deadline, self.log.clone()));
+    pub(crate) fn with_modules(mut self, ipc: MonitorSocket) -> Self {
+        self.modules = Some(Modules::new(ipc, self.deadline, self.log.clone()));
         self
     }
 
@@ -277,7 +277,7 @@ impl Monitor {
         Ok(signature)
     }
 
-    /// Signs the hash of a later key exchange, for the user's process.
+    /// Signs the hash of a later key exchange, for the user session process.
     pub(crate) fn sign_again(
         &mut self,
         key_index: usize,
@@ -400,7 +400,7 @@ impl Monitor {
         self.stage == Stage::Accepted
     }
 
-    /// What the user's process is told, once. `state`: the connection as its process left it.
+    /// What the user session process is told, once. `state`: the connection as its process left it.
     pub(crate) fn grant(&mut self, state: Zeroizing<Vec<u8>>) -> Result<Grant, Unexpected> {
         if self.stage != Stage::Accepted {
             return Err(Unexpected::Time);

@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn programs_must_be_root_s_alone() {
         assert_eq!(check_program(Path::new("/bin/sh")), Ok(()));
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
         write(&program, "#!/bin/sh").unwrap();
         mode(&program, 0o775);
         let text = check_program(&program).unwrap_err();

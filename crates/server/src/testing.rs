@@ -6,8 +6,8 @@ use lh_sys::users::User;
 
 /// The configuration that `lines` (of `sshd_config`) make.
 pub(crate) fn config(lines: &str) -> ServerConfig {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("sshd_config");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sshd_config");
     std::fs::write(&path, lines).unwrap();
     ServerConfig::load(Some(&path), &[], &crate::surroundings::Host).unwrap()
 }

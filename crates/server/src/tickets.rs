@@ -1,9 +1,9 @@
-//! Tickets: what lets a further connection join a session that has logged in (docs/protocol.md).
+//! Tickets: what lets a additional connection join a session that has logged in (docs/protocol.md).
 //!
-//! A monitor whose user's process asks for one tells the listener what the ticket is worth; the listener keeps that for a short
-//! while and gives it, once, to the monitor of the connection that shows the ticket. Both are privileged, and neither
-//! is reached by a byte of the network. What is kept is no secret: the ticket is a public key, and the private half
-//! never leaves the client.
+//! A monitor whose user session process asks for one tells the listener what the ticket is worth; the
+//! listener keeps that for a short while and gives it, once, to the monitor of the connection that shows the
+//! ticket. Both are privileged, and neither is reached by a byte of the network. What is kept is no secret:
+//! the ticket is a public key, and the private half never leaves the client.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use rustix::process::Pid;
 
 use crate::grant::{put_options, read_options};
 use crate::key_options::KeyOptions;
-use crate::questions::text;
+use crate::monitor_ipc::text;
 
 /// How long a ticket may be used.
 pub(crate) const LIFE: Duration = Duration::from_secs(30);

@@ -73,31 +73,31 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
         Typing::Path(side, word) => {
             let path = unescape(&word.pattern);
             let cut = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-            let (folder, prefix) = path.split_at(cut);
+            let (parent, prefix) = path.split_at(cut);
             let entries = match side {
-                Side::Local => local_entries(folder),
-                Side::Remote => remote_entries(remote, &crate::run::absolute(folder, directory)),
+                Side::Local => local_entries(parent),
+                Side::Remote => remote_entries(remote, &crate::run::absolute(parent, directory)),
             };
-            candidates(&word, folder, prefix, entries)
+            candidates(&word, parent, prefix, entries)
         }
         Typing::Other => Completions { start: line.len(), found: Vec::new() },
     }
 }
 
-/// A name in a folder, and whether it is a folder itself.
+/// A name in a directory, and whether it is a directory itself.
 type Entry = (Vec<u8>, bool);
 
-fn local_entries(folder: &[u8]) -> Vec<Entry> {
-    let folder = if folder.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(folder) };
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+fn local_entries(parent: &[u8]) -> Vec<Entry> {
+    let parent = if parent.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(parent) };
+    let Ok(entries) = std::fs::read_dir(parent) else { return Vec::new() };
     entries.flatten().map(|entry| (entry.file_name().into_vec(), entry.path().is_dir())).collect()
 }
 
-fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {
+fn remote_entries(remote: &mut Remote, parent: &[u8]) -> Vec<Entry> {
     remote.begin_command();
     let mut entries = Vec::new();
     // What cannot be listed completes to nothing.
-    let _ = remote.list(folder, b"", Detail::Attrs, &mut |entry| {
+    let _ = remote.list(parent, b"", Detail::Attrs, &mut |entry| {
         if !lh_transfer::is_safe_name(&entry.name) {
             return 0;
         }
@@ -108,20 +108,20 @@ fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {
     entries
 }
 
-fn candidates(word: &Word, folder: &[u8], prefix: &[u8], mut entries: Vec<Entry>) -> Completions {
+fn candidates(word: &Word, parent: &[u8], prefix: &[u8], mut entries: Vec<Entry>) -> Completions {
     entries.retain(|(name, _)| {
         name.starts_with(prefix) && (!name.starts_with(b".") || prefix.starts_with(b"."))
     });
     entries.sort();
     // The line is text: a name that is none cannot be typed.
-    let (Ok(folder), single) = (std::str::from_utf8(folder), entries.len() == 1) else {
+    let (Ok(parent), single) = (std::str::from_utf8(parent), entries.len() == 1) else {
         return Completions { start: word.start, found: Vec::new() };
     };
     let quote = word.open_quote;
     let open = quote.map_or_else(String::new, |quote| char::from(quote).to_string());
     let found = entries.iter().filter_map(|(name, is_dir)| {
         let name = std::str::from_utf8(name).ok().filter(|name| !name.contains(char::is_control))?;
-        let mut replacement = format!("{open}{}", typed(&format!("{folder}{name}"), quote));
+        let mut replacement = format!("{open}{}", typed(&format!("{parent}{name}"), quote));
         match (is_dir, single) {
             (true, _) => replacement.push('/'),
             (false, true) => replacement.push_str(&format!("{open} ")),

@@ -42,8 +42,8 @@ pub struct Settings {
 /// See [`Settings::journals`].
 #[derive(Debug, Clone)]
 pub struct Journals {
-    /// The folder they are in.
-    pub folder: PathBuf,
+    /// The directory they are in.
+    pub directory: PathBuf,
     /// What tells this server from others.
     pub server: Vec<u8>,
 }
@@ -62,7 +62,7 @@ impl Journals {
             words.push(if upload { copy.clone() } else { absolute(copy) });
         }
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        journal::file_for(&self.folder, &words, None)
+        journal::file_for(&self.directory, &words, None)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use lh_wire::{Reader, Writer};
 
-use crate::keep::{self, FileTimes, Inode};
+use crate::extended_attrs::{self, FileTimes, Inode};
 
 const FLAG_SIZE: u32 = 0x0000_0001;
 const FLAG_UIDGID: u32 = 0x0000_0002;
@@ -143,15 +143,15 @@ impl Attrs {
         if self.pairs() > 0 {
             out.put_u32(self.pairs());
             if let Some(times) = &self.full_times {
-                out.put_string(keep::TIMES.as_bytes());
+                out.put_string(extended_attrs::TIMES.as_bytes());
                 out.nested(|out| times.write(out));
             }
             if let Some(inode) = &self.inode {
-                out.put_string(keep::INODE.as_bytes());
+                out.put_string(extended_attrs::INODE.as_bytes());
                 out.nested(|out| inode.write(out));
             }
             if let Some(storage) = self.storage {
-                out.put_string(keep::STORAGE.as_bytes());
+                out.put_string(extended_attrs::STORAGE.as_bytes());
                 out.nested(|out| out.put_u64(storage));
             }
         }
@@ -167,9 +167,9 @@ impl Attrs {
     fn read_pair(&mut self, name: &[u8], value: &[u8]) {
         let mut reader = Reader::new(value);
         match core::str::from_utf8(name) {
-            Ok(keep::TIMES) => self.full_times = FileTimes::read(&mut reader).ok(),
-            Ok(keep::INODE) => self.inode = Inode::read(&mut reader).ok(),
-            Ok(keep::STORAGE) => self.storage = reader.u64().ok(),
+            Ok(extended_attrs::TIMES) => self.full_times = FileTimes::read(&mut reader).ok(),
+            Ok(extended_attrs::INODE) => self.inode = Inode::read(&mut reader).ok(),
+            Ok(extended_attrs::STORAGE) => self.storage = reader.u64().ok(),
             _ => {}
         }
     }
@@ -180,9 +180,9 @@ impl Attrs {
         let links = self.inode.is_some_and(|inode| inode.links != 1) && !self.is_dir();
         let holes = self.is_file() && self.storage < self.size;
         Self {
-            full_times: self.full_times.filter(|_| wanted & keep::WANT_TIMES != 0),
-            inode: self.inode.filter(|_| wanted & keep::WANT_INODE != 0 && links),
-            storage: self.storage.filter(|_| wanted & keep::WANT_STORAGE != 0 && holes),
+            full_times: self.full_times.filter(|_| wanted & extended_attrs::WANT_TIMES != 0),
+            inode: self.inode.filter(|_| wanted & extended_attrs::WANT_INODE != 0 && links),
+            storage: self.storage.filter(|_| wanted & extended_attrs::WANT_STORAGE != 0 && holes),
             ..*self
         }
     }

@@ -114,7 +114,7 @@ pub enum PutStep {
     Write,
     /// Its data are there, its attributes are not.
     Attributes,
-    /// No failure: it is complete but for its owner and group, see [`crate::kept`].
+    /// No failure: it is complete but for its owner and group, see [`crate::batched_extended_attrs`].
     Owner,
     /// The same for extended attributes.
     Xattrs,
@@ -323,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::keep;
+    use crate::extended_attrs;
 
     proptest! {
         #[test]
@@ -370,8 +370,8 @@ mod tests {
                 let before = out.len();
                 write_got(got, &mut out);
                 prop_assert!(out.len() - before <= GET_OVERHEAD);
-                let times = keep::FileTimes { access: (1, 2), modification: (3, 4) };
-                let inode = keep::Inode { device: 1, number: 2, links: 3 };
+                let times = extended_attrs::FileTimes { access: (1, 2), modification: (3, 4) };
+                let inode = extended_attrs::Inode { device: 1, number: 2, links: 3 };
                 let full = Attrs { full_times: Some(times), inode: Some(inode), storage: Some(1), ..attrs };
                 let mut longer = Vec::new();
                 write_got(&Ok(GotFile { attrs: full, whole: true, data: b"" }), &mut longer);

@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use crate::keep::{Ranges, Xattrs};
+use crate::extended_attrs::{Ranges, Xattrs};
 use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
@@ -15,9 +15,10 @@ use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 pub trait FileSystem: Send {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
-    /// Makes a file without a name in `folder` (empty: where relative paths start), for reading and writing. Nobody sees it
-    /// before [`FileSystem::give_name`], and nothing is left of it when it is dropped before that.
-    fn open_unnamed(&mut self, _folder: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
+    /// Makes a file without a name in `directory` (empty: where relative paths start), for reading and
+    /// writing. Nobody sees it before [`FileSystem::give_name`], and nothing is left of it when it is dropped
+    /// before that.
+    fn open_unnamed(&mut self, _directory: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as well.
@@ -54,7 +55,8 @@ pub trait FileSystem: Send {
     fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()>;
     /// statvfs(2).
     fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs>;
-    /// Extended attributes of what `path` names, links followed: those of `wanted` (bits of [`crate::keep`]).
+    /// Extended attributes of what `path` names, links followed: those of `wanted` (bits of
+    /// [`crate::extended_attrs`]).
     fn xattrs(&mut self, _path: &[u8], _wanted: u32) -> io::Result<Xattrs> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -78,7 +80,7 @@ pub trait File: Send {
     fn attrs(&mut self) -> io::Result<Attrs>;
     /// As [`FileSystem::set_attrs`].
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
-    /// Where data are, from `offset` on; [`crate::keep::MAX_RANGES`] at most.
+    /// Where data are, from `offset` on; [`crate::extended_attrs::MAX_RANGES`] at most.
     fn data_ranges(&mut self, _offset: u64) -> io::Result<Ranges> {
         Err(io::ErrorKind::Unsupported.into())
     }

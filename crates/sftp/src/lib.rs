@@ -19,12 +19,12 @@
 
 mod attrs;
 pub mod batch;
+pub mod batched_extended_attrs;
 mod chunks;
+pub mod extended_attrs;
 pub mod fs;
 pub mod glob;
 pub mod in_place;
-pub mod keep;
-pub mod kept;
 pub mod link_order;
 mod local;
 pub mod protocol;

@@ -231,7 +231,7 @@ pub mod extension {
     pub const GET_FILES: &str = "get-files@longhaul";
     /// A directory listed from the start, or what matches a pattern in it.
     pub const LIST_DIR: &str = "list-dir@longhaul";
-    /// More in ATTRS ([`crate::keep`]).
+    /// More in ATTRS ([`crate::extended_attrs`]).
     pub const FULL_ATTRS: &str = "full-attrs@longhaul";
     /// Where the data of an open file are, and where its holes.
     pub const DATA_RANGES: &str = "data-ranges@longhaul";
@@ -239,7 +239,8 @@ pub mod extension {
     pub const GET_XATTRS: &str = "get-xattrs@longhaul";
     /// Extended attributes, set.
     pub const SET_XATTRS: &str = "set-xattrs@longhaul";
-    /// [`PUT_FILES`] takes owners and extended attributes ([`crate::kept`]); no request of its own.
+    /// [`PUT_FILES`] takes owners and extended attributes ([`crate::batched_extended_attrs`]); no request of
+    /// its own.
     pub const PUT_KEPT: &str = "put-kept@longhaul";
     /// [`GET_FILES`] tells extended attributes.
     pub const GET_KEPT: &str = "get-kept@longhaul";

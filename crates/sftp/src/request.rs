@@ -85,14 +85,14 @@ pub enum Request<'a> {
     GetFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when it is empty.
     ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
-    /// `full-attrs@longhaul`: which pairs ([`crate::keep`]) ATTRS shall have from now on.
+    /// `full-attrs@longhaul`: which pairs ([`crate::extended_attrs`]) ATTRS shall have from now on.
     FullAttrs { wanted: u32 },
     /// `data-ranges@longhaul`: where the data of an open file are, from `offset` on.
     DataRanges { handle: &'a [u8], offset: u64 },
     /// `get-xattrs@longhaul`: the extended attributes of what `path` names, links followed.
     GetXattrs { path: &'a [u8], wanted: u32 },
     /// `set-xattrs@longhaul`: of the kinds `wanted`, `path` (a link itself) shall have `xattrs`
-    /// ([`crate::keep::write_xattrs`]) and no others.
+    /// ([`crate::extended_attrs::write_xattrs`]) and no others.
     SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a [u8] },
     /// Any other EXTENDED request; `fields` is all that follows the name.
     Extended { name: &'a [u8], fields: &'a [u8] },

@@ -3,9 +3,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 
 use crate::batch::PutStep;
+use crate::extended_attrs::Xattrs;
 use crate::fs::{File, FileSystem};
-use crate::keep::Xattrs;
-use crate::{Attrs, kept};
+use crate::{Attrs, batched_extended_attrs};
 
 /// A whole file to be written.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub struct Whole<'a> {
     pub compared: bool,
     /// Owner and group that it is given; `u32::MAX` leaves what there is.
     pub ids: Option<(u32, u32)>,
-    /// Kinds (bits of [`crate::keep`]), and what of these it is to have.
+    /// Kinds (bits of [`crate::extended_attrs`]), and what of these it is to have.
     pub xattrs: Option<(u32, &'a Xattrs)>,
     /// Permissions and times that are set in the end. With [`Whole::ids`] bits that lend rights are left out where the owner
     /// could not be given.
@@ -81,8 +81,8 @@ pub fn fill(file: &mut dyn File, whole: &Whole<'_>, fresh: bool) -> Filled {
 /// Makes a file that has no name before it is complete, where nothing is yet.
 pub fn make(fs: &mut (impl FileSystem + ?Sized), whole: &Whole<'_>) -> Made {
     let end = whole.path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-    let folder = whole.path.get(..end).unwrap_or_default();
-    let mut file = match fs.open_unnamed(folder, whole.made_with) {
+    let directory = whole.path.get(..end).unwrap_or_default();
+    let mut file = match fs.open_unnamed(directory, whole.made_with) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => return Made::Unsupported,
         Err(_) => return Made::Refused,
         Ok(file) => file,
@@ -153,5 +153,5 @@ fn write_all(file: &mut dyn File, data: &[u8], fresh: bool, done: &mut usize) ->
 
 /// What extended attributes of `xattrs` a file is to have, where any are spoken of.
 pub(crate) fn kinds_of(flags: u32, xattrs: &Xattrs) -> Option<(u32, &Xattrs)> {
-    Some(kept::put_kinds(flags)).filter(|&kinds| kinds != 0).map(|kinds| (kinds, xattrs))
+    Some(batched_extended_attrs::put_kinds(flags)).filter(|&kinds| kinds != 0).map(|kinds| (kinds, xattrs))
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use lh_client::{
     AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
-    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, arrive_or_share,
+    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, connect_or_share_unauthenticated,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
-use lh_transfer::{AsSession, Further, Job, JobHandler, Load, Side};
+use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Load, Side};
 
-use crate::further::{Asked, Connector};
+use crate::additional::{Asked, Connector};
 use crate::load::Gauge;
 
 /// What the loop stops with when the server does not start what was asked for.
@@ -32,7 +32,7 @@ pub struct Connection {
     begun: Option<Begun>,
 }
 
-/// The channel for one side of a job, unless none could be had, and who makes further connections.
+/// The channel for one side of a job, unless none could be had, and who makes additional connections.
 type Begun = (Result<ChannelId, String>, Option<Arc<Connector>>);
 
 impl Deref for Connection {
@@ -51,7 +51,7 @@ impl DerefMut for Connection {
 impl Connection {
     /// Connects and logs in, or uses the connection of a master. `None` when it cannot be had: why has been said.
     pub fn log_in(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
-        let mut connection = Self::arrive(request, ui)?;
+        let mut connection = Self::connect_unauthenticated(request, ui)?;
         connection.authenticate(ui).then_some(connection)
     }
 
@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// The same but for the login, which [`authenticate`](Self::authenticate) does.
-    pub fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
+    pub fn connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
             Err(error) => {
@@ -70,7 +70,7 @@ impl Connection {
                 return None;
             }
         };
-        let mut client = match arrive_or_share(&options, ui) {
+        let mut client = match connect_or_share_unauthenticated(&options, ui) {
             Ok(client) => client,
             Err(error) => {
                 tell(&error, &options, ui);
@@ -78,7 +78,7 @@ impl Connection {
             }
         };
         mark_as_bulk(&mut client, &options);
-        match client.agent_forward(&options, ui.voice(options.log_level)) {
+        match client.agent_forward(&options, ui.logger(options.log_level)) {
             Ok(agent) => {
                 Some(Self { client, agent, options, measure: None, asked: Asked::default(), begun: None })
             }
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Has the decision whether to make further connections taken on what `measure` says.
+    /// Has the decision whether to make additional connections taken on what `measure` says.
     pub fn measured_by(&mut self, measure: Measure) {
         self.measure = Some(measure);
     }
@@ -99,8 +99,9 @@ impl Connection {
         SessionSetup { agent_request: self.agent.request(), ..SessionSetup::new(start) }
     }
 
-    /// The handler for the first channel of a copy, on which `start` has been asked for, and who makes further connections for it:
-    /// to be given to the [`Copying`] that runs meanwhile, and told when it is over ([`Connector::end`]).
+    /// The handler for the first channel of a copy, on which `start` has been asked for, and who makes
+    /// additional connections for it: to be given to the [`Copying`] that runs meanwhile, and told when it is
+    /// over ([`Connector::end`]).
     /// `channels`: how many the user has asked for. With none, and with several, there may be more.
     pub fn begin(
         &mut self,
@@ -119,8 +120,9 @@ impl Connection {
             let load = Gauge::new(socket, side, measure.clone());
             Connector::new(job, side, options, start.clone(), load, asked.clone())
         });
-        let further = connector.clone().map(|connector| connector as Arc<dyn Further>);
-        let handler = job.handler(side).with_more_channels(as_session(start.clone())).with_further(further);
+        let additional = connector.clone().map(|connector| connector as Arc<dyn AdditionalConnections>);
+        let handler =
+            job.handler(side).with_more_channels(as_session(start.clone())).with_additional(additional);
         (handler, connector)
     }
 
@@ -205,7 +207,7 @@ pub(crate) fn mark_as_bulk(client: &mut Client, options: &ClientOptions) {
     }
 }
 
-/// Further channels for the data of a copy run the same.
+/// Additional channels for the data of a copy run the same.
 fn as_session(start: Start) -> AsSession {
     Arc::new(move |handler: Box<dyn ChannelHandler>| -> Box<dyn ChannelHandler> {
         Box::new(SessionChannel::new(SessionSetup::new(start.clone()), handler))
@@ -221,7 +223,7 @@ pub struct Copying<'a> {
     pub refused: Option<&'static str>,
     /// Of the remote program.
     pub status: Option<u32>,
-    /// Makes further connections.
+    /// Makes additional connections.
     connector: Option<Arc<Connector>>,
     asked: Asked,
 }

@@ -8,7 +8,8 @@ use lh_transfer::{Load, Side};
 
 use crate::connection::Measure;
 
-/// With fewer cores than these a further connection's thread would take the time of the first one's, or of the other end's.
+/// With fewer cores than these a additional connection's thread would take the time of the first one's, or of
+/// the other end's.
 const CORES: usize = 3;
 
 /// Behind each loss about so many segments come after a gap.

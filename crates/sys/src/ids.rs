@@ -143,14 +143,14 @@ mod tests {
         }
         let nobody = crate::users::by_name(OsStr::new("nobody")).unwrap().unwrap();
         let ids = Ids::of(&nobody).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let secret = folder.path().join("secret");
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let secret = directory.path().join("secret");
         std::fs::write(&secret, "x").unwrap();
         std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
         let before = current_groups().unwrap();
         let (read, made) = with_effective(&ids, || {
-            let made = folder.path().join("made");
+            let made = directory.path().join("made");
             std::fs::write(&made, "y").unwrap();
             (std::fs::read(&secret), made)
         })

@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn entry_keeps_its_fields() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
         assert!(Journal::open(&path, "lhsshd").is_err());
         let listener = UnixDatagram::bind(&path).unwrap();
         let journal = Journal::open(&path, "lhsshd").unwrap();

@@ -36,15 +36,15 @@
 //! | [`time`] | calendar dates and times |
 //! | [`tun`] | TUN devices, for tunnels and the emulated path of the benchmarks |
 //! | [`tuning`] | user settings of a TCP connection |
-//! | [`folders`] | private directories |
+//! | [`directories`] | private directories |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
 pub mod background;
 pub mod child;
 pub mod crypt;
+pub mod directories;
 pub mod dumps;
 pub mod fd;
-pub mod folders;
 pub mod forward_lookup;
 pub mod gssapi;
 pub mod ids;

@@ -68,8 +68,8 @@ impl Records {
     }
 
     /// Records in a directory, without utmp. For tests.
-    pub fn in_folder(folder: &Path) -> Self {
-        let file = |name| folder.join(name);
+    pub fn in_directory(directory: &Path) -> Self {
+        let file = |name| directory.join(name);
         Self { wtmp: file("wtmp"), btmp: file("btmp"), lastlog: file("lastlog"), utmp: false }
     }
 
@@ -220,13 +220,13 @@ mod tests {
 
     #[test]
     fn login_and_logout_are_recorded() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::in_folder(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::in_directory(directory.path());
         // Missing files are not created.
         records.login(1000, &entry()).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         for name in ["wtmp", "lastlog"] {
-            std::fs::write(folder.path().join(name), "").unwrap();
+            std::fs::write(directory.path().join(name), "").unwrap();
         }
         assert_eq!(records.last(1000), None);
         records.login(1000, &entry()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         let last = Last { time: 1_700_000_000, host: "client.example".into() };
         assert_eq!(records.last(1000), Some(last));
         assert_eq!(records.last(999), None);
-        let wtmp = std::fs::read(folder.path().join("wtmp")).unwrap();
+        let wtmp = std::fs::read(directory.path().join("wtmp")).unwrap();
         assert_eq!(wtmp.len(), 2 * size_of::<libc::utmpx>());
         let text = String::from_utf8_lossy(&wtmp);
         assert!(text.contains("pts/3") && text.contains("ada") && text.contains("client.example"));
@@ -243,10 +243,10 @@ mod tests {
 
     #[test]
     fn failures_need_a_private_btmp() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::in_folder(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::in_directory(directory.path());
         records.failure(&entry()).unwrap();
-        let btmp = folder.path().join("btmp");
+        let btmp = directory.path().join("btmp");
         std::fs::write(&btmp, "").unwrap();
         std::fs::set_permissions(&btmp, std::fs::Permissions::from_mode(0o644)).unwrap();
         let refused = records.failure(&entry()).unwrap_err().to_string();

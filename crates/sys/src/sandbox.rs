@@ -32,7 +32,7 @@ pub enum OnViolation {
 
 /// Settings of [`confine`].
 #[derive(Debug)]
-pub struct Cage {
+pub struct Confinement {
     /// The new root directory and ids. Only root can change them; other users keep theirs.
     pub elsewhere: Option<(PathBuf, Ids)>,
     /// Reaction to a forbidden system call.
@@ -60,9 +60,9 @@ fn data_in_use() -> u64 {
 ///
 /// # Errors
 /// A restriction could not be applied. The caller must exit: it still has rights that it must not have.
-pub fn confine(cage: &Cage) -> io::Result<()> {
+pub fn confine(confinement: &Confinement) -> io::Result<()> {
     let data = data_in_use();
-    if let Some((root, ids)) = &cage.elsewhere {
+    if let Some((root, ids)) = &confinement.elsewhere {
         rustix::process::chdir(root)?;
         rustix::process::chroot(root)?;
         rustix::process::chdir("/")?;
@@ -82,7 +82,7 @@ pub fn confine(cage: &Cage) -> io::Result<()> {
     limit(Resource::Nofile, 2)?;
     limit(Resource::Data, data.saturating_add(MEMORY))?;
     rustix::thread::set_no_new_privs(true)?;
-    filter_system_calls(cage.on_violation)
+    filter_system_calls(confinement.on_violation)
 }
 
 /// Installs the system call filter alone, for the calling thread.

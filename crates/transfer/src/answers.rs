@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lh_sftp::batch::{self, Listing, PutFailure};
-use lh_sftp::keep::{self, Ranges};
-use lh_sftp::{Handle as RemoteHandle, Name, ReplyBody, Status, StatusCode, kept};
+use lh_sftp::extended_attrs::{self, Ranges};
+use lh_sftp::{Handle as RemoteHandle, Name, ReplyBody, Status, StatusCode, batched_extended_attrs};
 
 use crate::end::{Done, Entry, Fault, FaultKind, Got, Handle, Info, Outcome};
 use crate::names::display_name;
@@ -45,7 +45,7 @@ fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
     Some(Ok(match shape {
         Shape::Plain => Done::Extended(fields.clone()),
         Shape::Ranges => Done::Ranges(Ranges::read(fields).ok()?),
-        Shape::Xattrs => Done::Xattrs(keep::read_xattrs(fields).ok()?),
+        Shape::Xattrs => Done::Xattrs(extended_attrs::read_xattrs(fields).ok()?),
         Shape::Listing => {
             let Listing { handle, names } = Listing::read(fields).ok()?;
             let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));
@@ -63,14 +63,18 @@ fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
             Done::Got(got.into_iter().map(|got| whole_file(got, None, fields)).collect())
         }
         Shape::GotKept => {
-            let got = kept::read_got(fields).ok()?;
+            let got = batched_extended_attrs::read_got(fields).ok()?;
             Done::Got(got.into_iter().map(|(got, xattrs)| whole_file(got, xattrs, fields)).collect())
         }
     }))
 }
 
 /// One file of an answer, which `fields` are.
-fn whole_file(got: batch::Got<'_>, xattrs: Option<keep::Xattrs>, fields: &Bytes) -> Result<Got, Fault> {
+fn whole_file(
+    got: batch::Got<'_>,
+    xattrs: Option<extended_attrs::Xattrs>,
+    fields: &Bytes,
+) -> Result<Got, Fault> {
     match got {
         Ok(file) => Ok(Got {
             info: Info::of_attrs(&file.attrs),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lh_sftp::batch::PutStep;
-use lh_sftp::keep::{FileTimes, Ranges, Xattrs};
+use lh_sftp::extended_attrs::{FileTimes, Ranges, Xattrs};
 use lh_sftp::{Attrs, Handle as RemoteHandle, ReadBack};
 
 /// What something is.
@@ -192,7 +192,7 @@ pub(crate) enum Op<'a> {
     Link { old: &'a [u8], new: &'a [u8] },
     /// → `Ranges`: where the data of an open file are, from `offset` on.
     Ranges { handle: &'a Handle, offset: u64 },
-    /// → `Xattrs`: extended attributes, links followed; `wanted` as in [`lh_sftp::keep`].
+    /// → `Xattrs`: extended attributes, links followed; `wanted` as in [`lh_sftp::extended_attrs`].
     Xattrs { path: &'a [u8], wanted: u32 },
     /// → `Ok`: these and no others.
     SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a Xattrs },

@@ -20,6 +20,7 @@
 //! itself by two names must not destroy it.
 
 mod additional;
+mod additional_connection;
 mod answers;
 mod changed;
 mod driver;
@@ -27,7 +28,6 @@ mod end;
 mod engine;
 mod event;
 mod flow;
-mod further;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handles;
@@ -44,11 +44,11 @@ mod table;
 mod wording;
 
 pub use additional::Load;
+pub use additional_connection::AdditionalConnections;
 pub use answers::status_text;
 pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::{Current, Engine, MAX_LISTS, Side};
 pub use event::{Event, Summary, Totals, Waits};
-pub use further::Further;
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{base_name, display_name, is_safe_name, join};

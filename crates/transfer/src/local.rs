@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
-use lh_sftp::keep::Xattrs;
+use lh_sftp::extended_attrs::Xattrs;
 use lh_sftp::{PieceSum, ReadBack, RunningSum, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};

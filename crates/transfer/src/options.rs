@@ -85,10 +85,10 @@ impl Keep {
         Some((if self.owner { user } else { u32::MAX }, if self.group { group } else { u32::MAX }))
     }
 
-    /// Bits of [`lh_sftp::keep`].
+    /// Bits of [`lh_sftp::extended_attrs`].
     pub(crate) const fn xattr_kinds(self) -> u32 {
-        (if self.xattrs { lh_sftp::keep::XATTRS } else { 0 })
-            | (if self.acls { lh_sftp::keep::ACLS } else { 0 })
+        (if self.xattrs { lh_sftp::extended_attrs::XATTRS } else { 0 })
+            | (if self.acls { lh_sftp::extended_attrs::ACLS } else { 0 })
     }
 }
 
@@ -129,10 +129,10 @@ pub struct Options {
     /// always followed.
     pub follow_links: bool,
     /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they are complete. What
-    /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a folder that may
-    /// not be written to), is written in place. Unfinished files of an earlier attempt are gone on with when they are
-    /// known to be right: by digests, or by the journal and samples. With [`Options::resume`] only where nothing is there under the
-    /// final name.
+    /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a
+    /// directory that may not be written to), is written in place. Unfinished files of an earlier attempt are
+    /// gone on with when they are known to be right: by digests, or by the journal and samples. With
+    /// [`Options::resume`] only where nothing is there under the final name.
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,
@@ -143,7 +143,7 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,
-    /// What of a tree is copied. With a shard the target is always a folder to put things into.
+    /// What of a tree is copied. With a shard the target is always a directory to put things into.
     pub select: Selection,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
@@ -181,10 +181,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What servers that can are to tell of files beyond version 3: bits of [`lh_sftp::keep`]. Times to the nanosecond are worth
-    /// their bytes where they are kept, or show whether a source changed while it was read.
+    /// What servers that can are to tell of files beyond version 3: bits of [`lh_sftp::extended_attrs`].
+    /// Times to the nanosecond are worth their bytes where they are kept, or show whether a source changed
+    /// while it was read.
     pub(crate) fn attrs_wanted(&self) -> u32 {
-        use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
+        use lh_sftp::extended_attrs::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
         let exact_times = self.preserve || self.verify == Verify::Always;
         (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
     }

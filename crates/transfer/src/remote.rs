@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_sftp::keep;
+use lh_sftp::extended_attrs;
 use lh_sftp::server::Output;
 use lh_sftp::{
     Attrs, Handle as RemoteHandle, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, SumStep,
@@ -236,7 +236,7 @@ impl Remote {
                 Request::GetXattrs { path, wanted: *wanted }
             }
             Op::SetXattrs { path, wanted, xattrs } => {
-                keep::write_xattrs(xattrs, &mut encoded);
+                extended_attrs::write_xattrs(xattrs, &mut encoded);
                 Request::SetXattrs { path, wanted: *wanted, xattrs: &encoded }
             }
             Op::FullAttrs { wanted } => Request::FullAttrs { wanted: *wanted },

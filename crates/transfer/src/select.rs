@@ -25,26 +25,26 @@ pub struct Rule {
     pattern: Vec<u8>,
     /// The pattern has several parts, or a slash in front: it is about the path from the top of the tree.
     whole_path: bool,
-    /// It ended with a slash: only folders match.
-    only_folders: bool,
+    /// It ended with a slash: only directories match.
+    only_directories: bool,
 }
 
 impl Rule {
     /// A rule from a pattern: shell wildcards; with a slash inside or in front it is compared with the path from the top of
-    /// the tree (where `**` stands for any number of folders), else with names at any depth; with a slash at the end it
-    /// matches only folders.
+    /// the tree (where `**` stands for any number of directories), else with names at any depth; with a slash
+    /// at the end it matches only directories.
     pub fn new(include: bool, pattern: &[u8]) -> Self {
-        let (pattern, only_folders) = match pattern.strip_suffix(b"/") {
+        let (pattern, only_directories) = match pattern.strip_suffix(b"/") {
             Some(rest) => (rest, true),
             None => (pattern, false),
         };
         let whole_path = pattern.contains(&b'/');
         let pattern = pattern.strip_prefix(b"/").unwrap_or(pattern).to_vec();
-        Self { include, pattern, whole_path, only_folders }
+        Self { include, pattern, whole_path, only_directories }
     }
 
-    fn matches(&self, path: &[u8], folder: bool) -> bool {
-        if self.only_folders && !folder {
+    fn matches(&self, path: &[u8], directory: bool) -> bool {
+        if self.only_directories && !directory {
             return false;
         }
         if !self.whole_path {
@@ -92,12 +92,12 @@ fn path_matches(pattern: &[&[u8]], path: &[&[u8]]) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest {
     files: HashSet<Vec<u8>>,
-    folders: HashSet<Vec<u8>>,
+    directories: HashSet<Vec<u8>>,
 }
 
 impl Manifest {
     /// Reads a list: a path a line, or with NULs where there is one. Empty lines and those that begin with `#` do not
-    /// count; `./` in front is ignored. A folder stands for everything in it.
+    /// count; `./` in front is ignored. A directory stands for everything in it.
     pub fn parse(text: &[u8]) -> Self {
         let end = if text.contains(&0) { 0 } else { b'\n' };
         let mut manifest = Self::default();
@@ -109,7 +109,7 @@ impl Manifest {
             let parts: Vec<&[u8]> =
                 line.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
             for depth in 1..parts.len() {
-                manifest.folders.insert(parts[..depth].join(&b'/'));
+                manifest.directories.insert(parts[..depth].join(&b'/'));
             }
             manifest.files.insert(parts.join(&b'/'));
         }
@@ -132,11 +132,11 @@ impl Manifest {
         self.files.iter().map(Vec::as_slice).filter(|path| !path.is_empty())
     }
 
-    fn wants(&self, path: &[u8], folder: bool) -> bool {
-        if self.files.contains(path) || (folder && self.folders.contains(path)) {
+    fn wants(&self, path: &[u8], directory: bool) -> bool {
+        if self.files.contains(path) || (directory && self.directories.contains(path)) {
             return true;
         }
-        // In a folder that is named?
+        // In a directory that is named?
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         slashes.into_iter().any(|(at, _)| self.files.contains(&path[..at])) || self.files.contains(&b""[..])
     }
@@ -188,11 +188,11 @@ impl Shard {
 
 impl Selection {
     /// The paths of the manifest that a copy of the whole tree must meet: without those that a rule leaves out, by their name or
-    /// with a folder, and those of other shards.
+    /// with a directory, and those of other shards.
     pub(crate) fn expected(&self) -> HashSet<Vec<u8>> {
         let paths = self.manifest.iter().flat_map(Manifest::paths);
-        let ruled_out = |path: &[u8], folder: bool| {
-            self.rules.iter().find(|rule| rule.matches(path, folder)).is_some_and(|rule| !rule.include)
+        let ruled_out = |path: &[u8], directory: bool| {
+            self.rules.iter().find(|rule| rule.matches(path, directory)).is_some_and(|rule| !rule.include)
         };
         let in_reach = |path: &&[u8]| {
             let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
@@ -202,12 +202,14 @@ impl Selection {
         paths.filter(in_reach).map(<[u8]>::to_vec).collect()
     }
 
-    /// Whether something is copied, or entered, by its path from the top of the tree. Folders belong to all shards.
-    pub(crate) fn wants(&self, path: &[u8], folder: bool) -> bool {
-        let ruled = self.rules.iter().find(|rule| rule.matches(path, folder)).is_none_or(|rule| rule.include);
+    /// Whether something is copied, or entered, by its path from the top of the tree. Directories belong to
+    /// all shards.
+    pub(crate) fn wants(&self, path: &[u8], directory: bool) -> bool {
+        let ruled =
+            self.rules.iter().find(|rule| rule.matches(path, directory)).is_none_or(|rule| rule.include);
         ruled
-            && self.manifest.as_ref().is_none_or(|manifest| manifest.wants(path, folder))
-            && (folder || self.shard.is_none_or(|shard| shard.has(path)))
+            && self.manifest.as_ref().is_none_or(|manifest| manifest.wants(path, directory))
+            && (directory || self.shard.is_none_or(|shard| shard.has(path)))
     }
 }
 
@@ -215,16 +217,16 @@ impl Selection {
 mod tests {
     use super::*;
 
-    fn wanted(rules: &[(bool, &str)], path: &str, folder: bool) -> bool {
+    fn wanted(rules: &[(bool, &str)], path: &str, directory: bool) -> bool {
         let rules = rules.iter().map(|(include, pattern)| Rule::new(*include, pattern.as_bytes())).collect();
-        Selection { rules, ..Selection::default() }.wants(path.as_bytes(), folder)
+        Selection { rules, ..Selection::default() }.wants(path.as_bytes(), directory)
     }
 
     #[test]
     fn the_first_rule_that_matches_decides() {
         let rules =
             [(true, "keep.tmp"), (false, "*.tmp"), (false, "/build/"), (false, "a/**/x"), (false, "cache/")];
-        for (path, folder, expected) in [
+        for (path, directory, expected) in [
             ("deep/down/keep.tmp", false, true),
             ("deep/down/other.tmp", false, false),
             (".hidden.tmp", false, false),
@@ -237,7 +239,7 @@ mod tests {
             ("any/cache", true, false),
             ("plain", false, true),
         ] {
-            assert_eq!(wanted(&rules, path, folder), expected, "{path}");
+            assert_eq!(wanted(&rules, path, directory), expected, "{path}");
         }
     }
 
@@ -258,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_names_files_and_whole_folders() {
+    fn a_manifest_names_files_and_whole_directories() {
         let text = b"# comment\n./a/b/file\r\n\nwhole/\nodd name\n";
         let manifest = Manifest::parse(text);
         assert_eq!(manifest.len(), 3);
         let selection = Selection { manifest: Some(manifest), ..Selection::default() };
-        for (path, folder, expected) in [
+        for (path, directory, expected) in [
             ("a", true, true),
             ("a/b", true, true),
             ("a/b/file", false, true),
@@ -273,7 +275,7 @@ mod tests {
             ("odd name", false, true),
             ("z", true, false),
         ] {
-            assert_eq!(selection.wants(path.as_bytes(), folder), expected, "{path}");
+            assert_eq!(selection.wants(path.as_bytes(), directory), expected, "{path}");
         }
         let nul = Manifest::parse(b"with\nline end\0#odd\0");
         assert!(nul.wants(b"with\nline end", false) && nul.wants(b"#odd", false));

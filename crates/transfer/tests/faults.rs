@@ -306,7 +306,7 @@ fn a_tree_without_write_permission_is_filled_and_then_closed() {
         let target = temp.join(format!("to-{direction:?}"));
         let options = Options { recursive: true, ..Options::default() };
         copy(plan(direction, &temp.join("from"), &target), options, temp.path()).well();
-        assert_eq!(fs::metadata(&target).expect("a folder").permissions().mode() & 0o777, 0o500);
+        assert_eq!(fs::metadata(&target).expect("a directory").permissions().mode() & 0o777, 0o500);
     }
 }
 

@@ -93,7 +93,7 @@ fn links_and_what_is_no_plain_file_stay_what_they_are() {
 }
 
 #[test]
-fn a_folder_that_takes_no_new_names_is_written_in_place() {
+fn a_directory_that_takes_no_new_names_is_written_in_place() {
     let temp = TempTree::new();
     let from = temp.file("from", 300_000);
     temp.write("to", b"old");
@@ -401,7 +401,7 @@ fn a_dry_run_tells_everything_and_changes_nothing() {
 }
 
 fn files_below(root: &Path, found: &mut Vec<Vec<u8>>) {
-    for entry in fs::read_dir(root).expect("a folder") {
+    for entry in fs::read_dir(root).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() { files_below(&path, found) } else { found.push(common::bytes_of(&path)) }
     }
@@ -430,7 +430,7 @@ fn shards_together_are_the_tree_and_none_copies_anothers_file() {
 }
 
 #[test]
-fn excluded_folders_are_not_even_listed() {
+fn excluded_directories_are_not_even_listed() {
     let temp = TempTree::new();
     for name in ["from/keep/a", "from/keep/b.tmp", "from/skip/c", "from/d.tmp"] {
         temp.file(name, 100);

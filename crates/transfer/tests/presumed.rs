@@ -99,5 +99,5 @@ fn nothing_is_presumed_where_links_are_not_followed() {
     let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
     let ended = copy_with(plan, options, temp.path(), &mut setup);
     assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
-    assert_eq!(std::fs::read_dir(temp.join("elsewhere")).expect("a folder").count(), 0);
+    assert_eq!(std::fs::read_dir(temp.join("elsewhere")).expect("a directory").count(), 0);
 }

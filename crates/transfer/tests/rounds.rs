@@ -1,5 +1,5 @@
 //! What a long path costs is counted in round trips: everything that can be sent is sent, then all answers come at once.
-//! Figures in seconds are these times the round trip.
+//! ConnectionStats in seconds are these times the round trip.
 
 mod common;
 
@@ -66,11 +66,14 @@ fn the_first_file_waits_for_two_flights_where_the_server_bears_it() {
     assert!(rounds(Direction::Download, "to", options(), true) <= 4);
     assert!(rounds(Direction::Upload, "to", options(), false) <= 4);
     assert!(rounds(Direction::Download, "to", options(), false) <= 6);
-    assert!(rounds(Direction::Upload, "kept", whole_tree(), true) <= 5, "folders get their times at the end");
+    assert!(
+        rounds(Direction::Upload, "kept", whole_tree(), true) <= 5,
+        "directories get their times at the end"
+    );
     assert!(rounds(Direction::Download, "kept", whole_tree(), true) <= 4);
 }
 
-/// Into a folder that is there, and beside something of that name.
+/// Into a directory that is there, and beside something of that name.
 #[test]
 fn what_is_there_already_is_looked_at_first() {
     for early in [false, true] {

@@ -13,7 +13,7 @@ use lh_transfer::{Direction, Options, Verify};
 const MIB: usize = 1 << 20;
 const SIZE: usize = 96 * MIB + 4_321;
 
-/// A server with windows of 2 MiB, 50 ms away, that allows `lanes` further channels.
+/// A server with windows of 2 MiB, 50 ms away, that allows `lanes` additional channels.
 fn far(lanes: usize) -> Setup {
     Setup { stock: true, rtt: Duration::from_millis(50), lanes, ..Setup::default() }
 }

@@ -138,7 +138,7 @@ fn without_preserve_new_files_get_todays_time_and_the_sources_mode() {
         let made = fs::metadata(temp.join("to/plain.txt")).expect("a file");
         assert_eq!(made.mode() & 0o777, 0o640);
         assert!(made.mtime() > 1_700_000_000);
-        assert_eq!(fs::metadata(temp.join("to/read-only")).expect("a folder").mode() & 0o777, 0o500);
+        assert_eq!(fs::metadata(temp.join("to/read-only")).expect("a directory").mode() & 0o777, 0o500);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Freezing: the whole state as bytes, for another process to continue (OpenSSH hands over the same way from
-//! its pre-auth process to the user's process).
+//! its pre-auth process to the user session process).
 //!
 //! Possible only between key exchanges, and before compression starts. Bytes that were received but not
 //! handled, and bytes that were queued but not written, are included. The format is internal: both processes
@@ -71,8 +71,8 @@ impl Transport {
         out.put_string(host_key);
         put_names(&mut out, names);
         out.put_bool(self.authenticated);
-        out.put_bool(self.squeezing);
-        out.put_bool(self.unsqueezing);
+        out.put_bool(self.compressing);
+        out.put_bool(self.decompressing);
         out.put_u32(self.ext_infos);
         out.put_u32(u32::try_from(self.extensions.len()).unwrap_or(u32::MAX));
         for (name, value) in &self.extensions {
@@ -127,8 +127,8 @@ impl Transport {
         transport.host_key = Some(reader.string()?.to_vec());
         let names = read_names(&mut reader)?;
         transport.authenticated = reader.boolean()?;
-        transport.squeezing = reader.boolean()?;
-        transport.unsqueezing = reader.boolean()?;
+        transport.compressing = reader.boolean()?;
+        transport.decompressing = reader.boolean()?;
         transport.ext_infos = reader.u32()?;
         for _ in 0..reader.u32()? {
             let name = reader.text()?.to_owned();

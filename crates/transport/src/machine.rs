@@ -47,10 +47,10 @@ impl Transport {
         self.held.push_back(Held { payload, authenticated: self.authenticated });
     }
 
-    /// Queues a packet at once, compressed if negotiated. `squeezing`: delayed compression has started for
+    /// Queues a packet at once, compressed if negotiated. `compressing`: delayed compression has started for
     /// this packet.
-    pub(crate) fn transmit(&mut self, payload: &[u8], squeezing: bool) {
-        if !self.deflater.when.applies(squeezing) {
+    pub(crate) fn transmit(&mut self, payload: &[u8], compressing: bool) {
+        if !self.deflater.when.applies(compressing) {
             self.push(payload);
             return;
         }
@@ -96,7 +96,7 @@ impl Transport {
     fn dispatch(&mut self, packet: Packet, now: Instant) -> Result<(), TransportError> {
         self.last_seq = packet.seq;
         self.packets_in += 1;
-        let payload = if self.inflater.when.applies(self.unsqueezing) {
+        let payload = if self.inflater.when.applies(self.decompressing) {
             let limit = self.config.max_packet as usize;
             Bytes::from(self.inflater.decompress(&packet.payload, limit)?)
         } else {
@@ -270,7 +270,7 @@ impl Transport {
         let unencrypted = if self.authenticated { self.unencrypted } else { Unencrypted::Refused };
         let ours = negotiate::offer(&self.config, cookie, self.names.is_none(), unencrypted);
         self.kexinit_seq = self.send.position().index.seq;
-        self.transmit(&ours, self.squeezing);
+        self.transmit(&ours, self.compressing);
         self.kex = KexState::InitSent { ours, unencrypted };
     }
 
@@ -364,7 +364,7 @@ impl Transport {
         skip_guess: bool,
     ) -> Result<(), TransportError> {
         if let Some(message) = progress.send {
-            self.transmit(&message, self.squeezing);
+            self.transmit(&message, self.compressing);
         }
         self.events.extend(progress.event);
         match progress.next {
@@ -396,7 +396,7 @@ impl Transport {
             Role::Server => (s2c, c2s, &names.compression_s2c),
         };
         let key = out.packet_key(Direction::Seal).map_err(|_| unusable())?;
-        self.transmit(&NewKeys::new().to_payload(), self.squeezing);
+        self.transmit(&NewKeys::new().to_payload(), self.compressing);
         self.send.new_keys(key, names.strict);
         self.deflater = Deflater::new(compression);
         self.raw_out = Some(out);
@@ -411,7 +411,7 @@ impl Transport {
             let ext_info = ext_info::ours(&self.config);
             self.transmit(&ext_info, false);
         }
-        self.squeezing = self.authenticated;
+        self.compressing = self.authenticated;
         self.held_bytes = 0;
         for held in std::mem::take(&mut self.held) {
             self.transmit(&held.payload, held.authenticated);
@@ -435,7 +435,7 @@ impl Transport {
             Role::Server => &names.compression_c2s,
         });
         self.raw_in = Some(*keys);
-        self.unsqueezing = self.authenticated;
+        self.decompressing = self.authenticated;
         self.last_kex = now;
         let first = self.names.is_none();
         self.names = Some(names.clone());

@@ -67,8 +67,8 @@ pub struct Transport {
     /// See [`relayed`](Self::relayed).
     pub(crate) relayed: bool,
     /// Delayed compression has started: in packets sent, in packets received.
-    pub(crate) squeezing: bool,
-    pub(crate) unsqueezing: bool,
+    pub(crate) compressing: bool,
+    pub(crate) decompressing: bool,
     pub(crate) next_algorithms: Option<Algorithms>,
     pub(crate) unencrypted: Unencrypted,
     pub(crate) last_kex: Instant,
@@ -152,8 +152,8 @@ impl Transport {
             raw_in: None,
             authenticated: false,
             relayed: false,
-            squeezing: false,
-            unsqueezing: false,
+            compressing: false,
+            decompressing: false,
             next_algorithms: None,
             unencrypted: Unencrypted::Refused,
             last_kex: now,
@@ -431,7 +431,10 @@ impl Transport {
             return;
         }
         if !self.relayed {
-            self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
+            self.transmit(
+                &Disconnect::new(reason, description.as_bytes(), b"").to_payload(),
+                self.compressing,
+            );
         }
         self.phase = Phase::Ended;
         self.held.clear();
@@ -455,8 +458,8 @@ impl Transport {
         // A key exchange may hold back a server's SUCCESS. The client then does not know yet, and messages of
         // the exchange are not compressed. `finish` and `on_newkeys` start the compression later.
         let server = self.config.role == Role::Server;
-        self.squeezing = !(server && self.holding());
-        self.unsqueezing = !server || matches!(self.kex, KexState::Idle);
+        self.compressing = !(server && self.holding());
+        self.decompressing = !server || matches!(self.kex, KexState::Idle);
     }
 
     /// Answers the packet that [`poll`](Self::poll) returned last with SSH_MSG_UNIMPLEMENTED (RFC 4253
@@ -567,7 +570,7 @@ impl PacketSink for Transport {
                 self.hold(payload.to_vec());
             }
             Some(_) => {
-                self.transmit(payload, self.squeezing);
+                self.transmit(payload, self.compressing);
                 self.rekey_if_due();
             }
         }
@@ -575,7 +578,7 @@ impl PacketSink for Transport {
 
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
         let direct =
-            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.squeezing);
+            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.compressing);
         if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
             self.send.push_many(sizes, fill);
             self.rekey_if_due();

@@ -229,11 +229,11 @@ fn sk_helpers_are_interchangeable() {
             lh_interop::script(&token.lab.path("client"), &wrapper);
             assert_in(&token.login(&token.lab.path("client"), server.port, &file, &[]), &file);
         }
-        let folder = format!("{name}-listed");
-        std::fs::create_dir(token.lab.path(&folder)).unwrap();
-        let line = format!("cd {folder} && exec {} -q -K -N ''", keygen.display());
+        let directory = format!("{name}-listed");
+        std::fs::create_dir(token.lab.path(&directory)).unwrap();
+        let line = format!("cd {directory} && exec {} -q -K -N ''", keygen.display());
         token.run_env(&[&helper], Path::new("sh"), &["-c", &line]).ok("listed");
-        assert!(token.lab.path(&format!("{folder}/id_ecdsa_sk_rk_{name}-ecdsa-sk.pub")).exists());
+        assert!(token.lab.path(&format!("{directory}/id_ecdsa_sk_rk_{name}-ecdsa-sk.pub")).exists());
     }
 }
 

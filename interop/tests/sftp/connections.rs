@@ -41,7 +41,7 @@ fn over_ssh(lab: &Lab, port: u16) {
     assert_eq!(run(&[], &[&format!("{host}:/nope")], "").code, 1);
 
     let dir = format!("{host}:{}/", lab.arg("r/d"));
-    let ran = run(&[], &[&dir], "pwd\nls -1\n").ok("a folder");
+    let ran = run(&[], &[&dir], "pwd\nls -1\n").ok("a directory");
     assert!(ran.text().contains(&format!("Remote working directory: {}", lab.arg("r/d"))), "{}", ran.text());
     let uri = format!("sftp://{host}:{port}/{}", lab.arg("r/d").replace(' ', "%20"));
     assert!(run(&[], &[&uri], "ls -1\n").ok("a URI").text().contains("sub"));

@@ -70,7 +70,7 @@ pub(super) fn completion(program: &Program) -> String {
     for flag in program.shown().filter(|flag| flag.value.is_some()) {
         let reply = match of_flag(program, flag) {
             Values::File => "$(compgen -f -- \"$cur\")".to_owned(),
-            Values::Folder => "$(compgen -d -- \"$cur\")".to_owned(),
+            Values::Directory => "$(compgen -d -- \"$cur\")".to_owned(),
             Values::User => "$(compgen -u -- \"$cur\")".to_owned(),
             Values::Interface => words("$(ls /sys/class/net 2>/dev/null)"),
             Values::Host => words(&format!("$(_{function}_hosts)")),
@@ -100,7 +100,7 @@ pub(super) fn completion(program: &Program) -> String {
         "    if [[ -n $prefix ]]; then\n\
          \x20       COMPREPLY=(\"${COMPREPLY[@]/#/$prefix}\")\n\
          \x20   fi\n\
-         \x20   # A keyword goes on behind its equals sign, a host behind its colon, a folder behind its slash.\n\
+         \x20   # A keyword goes on behind its equals sign, a host behind its colon, a directory behind its slash.\n\
          \x20   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:/] ]]; then\n\
          \x20       compopt -o nospace 2>/dev/null\n\
          \x20   fi\n\

@@ -47,7 +47,7 @@ fn action(values: Values) -> String {
     let list = |text: &str| format!(" -x -a {}", quote(text));
     match values {
         Values::File => " -r -F".to_owned(),
-        Values::Folder => " -x -a '(__fish_complete_directories)'".to_owned(),
+        Values::Directory => " -x -a '(__fish_complete_directories)'".to_owned(),
         Values::Host => list("(__fish_print_hostnames)"),
         Values::User => list("(__fish_complete_users)"),
         Values::Interface => list("(__fish_print_interfaces)"),

@@ -19,7 +19,7 @@ use crate::workspace::{Outcome, target_dir};
 pub(crate) fn run(args: &[String]) -> Outcome {
     let out = match args {
         [] => target_dir().join("docs"),
-        [flag, folder] if flag == "--out" => PathBuf::from(folder),
+        [flag, directory] if flag == "--out" => PathBuf::from(directory),
         _ => return Err("usage: cargo xtask docs [--out DIR]".to_owned()),
     };
     let files = files();
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Every generated file: its name below the output folder, and what is in it.
+/// Every generated file: its name below the output directory, and what is in it.
 fn files() -> Vec<(String, String)> {
     let mut files = Vec::new();
     for program in PROGRAMS {
@@ -48,8 +48,8 @@ fn files() -> Vec<(String, String)> {
 
 fn write(path: &Path, text: &str) -> Outcome {
     let problem = |error: std::io::Error| format!("{}: {error}", path.display());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(problem)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(problem)?;
     }
     fs::write(path, text).map_err(problem)
 }

@@ -15,14 +15,14 @@ fn run(program: &str, args: &[&str]) -> Option<std::process::Output> {
 }
 
 fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let mut paths = Vec::new();
     for (name, text) in files() {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         write(&path, &text).expect("written");
         paths.push(path);
     }
-    (folder, paths)
+    (directory, paths)
 }
 
 fn is_page(path: &Path) -> bool {
@@ -31,7 +31,7 @@ fn is_page(path: &Path) -> bool {
 
 #[test]
 fn manual_pages_have_no_faults_that_roff_knows() {
-    let (_folder, paths) = written();
+    let (_directory, paths) = written();
     for path in paths.iter().filter(|path| is_page(path)) {
         let name = path.to_string_lossy();
         if let Some(done) = run("groff", &["-man", "-Tutf8", "-ww", "-z", &name]) {
@@ -47,7 +47,7 @@ fn manual_pages_have_no_faults_that_roff_knows() {
 
 #[test]
 fn manual_pages_name_every_flag_and_keyword() {
-    let (_folder, paths) = written();
+    let (_directory, paths) = written();
     let read = |name: &str| {
         let path = paths.iter().find(|path| path.ends_with(name)).expect("there");
         fs::read_to_string(path).expect("readable")
@@ -150,7 +150,7 @@ fn files_in_the_pages_are_accepted() {
 
 #[test]
 fn shells_take_their_completions() {
-    let (_folder, paths) = written();
+    let (_directory, paths) = written();
     for (shell, args) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["-n"])] {
         for path in paths.iter().filter(|path| path.components().any(|part| part.as_os_str() == shell)) {
             let name = path.to_string_lossy();
@@ -166,16 +166,16 @@ fn shells_take_their_completions() {
 
 /// What bash offers for the last of `words`, in a home with a configuration, where `lhssh -Q cipher` answers.
 fn offers(program: &str, words: &[&str]) -> Vec<String> {
-    let (folder, _) = written();
-    let home = folder.path().join("home");
-    fs::create_dir_all(home.join(".ssh")).expect("a folder");
-    fs::create_dir_all(home.join("dir")).expect("a folder");
+    let (directory, _) = written();
+    let home = directory.path().join("home");
+    fs::create_dir_all(home.join(".ssh")).expect("a directory");
+    fs::create_dir_all(home.join("dir")).expect("a directory");
     fs::write(home.join(".ssh/config"), "Host web1 web2 *.wild\n  User x\nHost=db\n").expect("written");
     let known =
         "[port.example]:2222,192.0.2.9 ssh-ed25519 AAAA\n|1|hash= ssh-ed25519 AAAA\n@revoked old ssh-rsa A\n";
     fs::write(home.join(".ssh/known_hosts"), known).expect("written");
     fs::write(home.join("file.txt"), "").expect("written");
-    let file = folder.path().join("completions/bash").join(program);
+    let file = directory.path().join("completions/bash").join(program);
     let function = program.replace('-', "_");
     let script = format!(
         "cd ~; lhssh() {{ [[ $1$2 == -Qcipher ]] && printf '%s\\n' aes128-gcm@openssh.com aes256-ctr; }}\n\

@@ -7,8 +7,8 @@ use lh_cli::flags::{Flag, Program};
 pub(super) enum Values {
     /// A file.
     File,
-    /// A folder.
-    Folder,
+    /// A directory.
+    Directory,
     /// A host, with or without a user.
     Host,
     /// A local user's name.
@@ -51,7 +51,7 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
         (_, _, "login_name") => Values::User,
         (_, _, "bind_interface") => Values::Interface,
         (_, _, "destination" | "hostname" | "[user@]host[:port]") => Values::Host,
-        (_, _, name) if name.ends_with("dir") || name.ends_with("folder") => Values::Folder,
+        (_, _, name) if name.ends_with("dir") || name.ends_with("directory") => Values::Directory,
         (_, _, name)
             if ["file", "path", "key", "config", "program", "list", "provider", "pkcs11"]
                 .iter()

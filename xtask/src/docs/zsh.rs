@@ -37,7 +37,7 @@ pub(super) fn completion(program: &Program) -> String {
 fn action(values: Values) -> String {
     match values {
         Values::File => "_files".to_owned(),
-        Values::Folder => "_files -/".to_owned(),
+        Values::Directory => "_files -/".to_owned(),
         Values::Host => "_hosts".to_owned(),
         Values::User => "_users".to_owned(),
         Values::Interface => "_net_interfaces".to_owned(),

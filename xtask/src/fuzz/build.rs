@@ -6,29 +6,29 @@ use std::process::Command;
 
 use crate::workspace::{Outcome, call, cargo, root, target_dir};
 
-/// Builds the targets with these flags into a folder of their own below the target folder.
-pub(super) fn build(flags: &str, folder: &str) -> Outcome {
+/// Builds the targets with these flags into a directory of their own below the target directory.
+pub(super) fn build(flags: &str, directory: &str) -> Outcome {
     call(
         cargo()
             .current_dir(root().join("fuzz"))
             .args(["build", "--release", "--bins", "--target", &host()?])
-            .env("CARGO_TARGET_DIR", target_dir().join(folder))
+            .env("CARGO_TARGET_DIR", target_dir().join(directory))
             .env("RUSTFLAGS", flags),
     )
 }
 
-/// The folder of a target's programs.
-pub(super) fn programs(folder: &str) -> Result<PathBuf, String> {
-    Ok(target_dir().join(folder).join(host()?).join("release"))
+/// The directory of a target's programs.
+pub(super) fn programs(directory: &str) -> Result<PathBuf, String> {
+    Ok(target_dir().join(directory).join(host()?).join("release"))
 }
 
-/// Folders of inputs: what runs have found, then what the repository has.
+/// Directories of inputs: what runs have found, then what the repository has.
 pub(super) fn corpora(name: &str) -> Result<[PathBuf; 2], String> {
-    let folders = [target_dir().join("fuzz/corpus").join(name), root().join("fuzz/corpus").join(name)];
-    for folder in &folders {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let directories = [target_dir().join("fuzz/corpus").join(name), root().join("fuzz/corpus").join(name)];
+    for directory in &directories {
+        fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     }
-    Ok(folders)
+    Ok(directories)
 }
 
 /// The machine's target triple, by the compiler.

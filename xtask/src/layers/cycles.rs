@@ -11,16 +11,16 @@ use crate::workspace::shown;
 const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),
-    ("campaign", 2),
+    ("campaign", 10),
     ("crates/client", 20),
     ("crates/config", 5),
     ("crates/crypto", 21),
     ("crates/driver", 7),
-    ("crates/server", 43),
+    ("crates/server", 47),
     ("crates/sftp", 9),
     ("crates/sftp-shell", 7),
     ("crates/ssh-transfer", 3),
-    ("crates/transfer", 31),
+    ("crates/transfer", 30),
 ];
 
 /// Adds differences from the table to `wrong`. Returns the number of modules in cycles.

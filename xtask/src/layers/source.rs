@@ -107,13 +107,13 @@ impl Files {
     }
 }
 
-/// Reads the crate whose sources are in `folder`: a library, a program or both.
-pub(super) fn read(folder: &Path) -> Result<Files, String> {
+/// Reads the crate whose sources are in `directory`: a library, a program or both.
+pub(super) fn read(directory: &Path) -> Result<Files, String> {
     let mut files = Files::default();
     for root in ["lib.rs", "main.rs"] {
-        let file = folder.join(root);
+        let file = directory.join(root);
         if file.exists() {
-            read_file(&file, folder, Vec::new(), &mut files)?;
+            read_file(&file, directory, Vec::new(), &mut files)?;
         }
     }
     Ok(files)
@@ -276,11 +276,11 @@ mod tests {
     use super::{BTreeSet, Files, PathBuf, read_items};
 
     fn files(modules: &[(&str, &str)]) -> Files {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, text) in modules {
-            std::fs::write(folder.path().join(name), text).unwrap();
+            std::fs::write(directory.path().join(name), text).unwrap();
         }
-        super::read(folder.path()).unwrap()
+        super::read(directory.path()).unwrap()
     }
 
     fn names(files: &Files, from: &str) -> BTreeSet<String> {

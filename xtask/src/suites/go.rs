@@ -35,16 +35,16 @@ pub(super) fn ssh(place: &Place) -> Result<Report, Missing> {
     call(Command::new("chmod").arg("-R").arg("a+rwX").arg(&source)).map_err(Missing)?;
     let names = ordinary.names(place)?;
     // The suite preloads a library over the C library to give its user a password.
-    let folder = source.join("ssh/test");
+    let directory = source.join("ssh/test");
     let shim = ["-shared", "-fPIC", "-o", "sshd_test_pw.so", "sshd_test_pw.c", "-lcrypt"];
-    call(Command::new("cc").args(shim).current_dir(&folder)).map_err(Missing)?;
+    call(Command::new("cc").args(shim).current_dir(&directory)).map_err(Missing)?;
     let mut all = Report::default();
     for package in ["test", "agent"] {
-        let folder = source.join("ssh").join(package);
-        let tests = compile(&source, &format!("./ssh/{package}"), &folder.join("longhaul.test"))?;
+        let directory = source.join("ssh").join(package);
+        let tests = compile(&source, &format!("./ssh/{package}"), &directory.join("longhaul.test"))?;
         lh_interop::open_to_all(&tests);
         let mut command = ordinary.command(&tests);
-        command.arg("-test.v").current_dir(&folder).env("PATH", path_with(&names));
+        command.arg("-test.v").current_dir(&directory).env("PATH", path_with(&names));
         all.add(report(&output_of(place, &format!("go-ssh-{package}"), &mut command)?));
     }
     Ok(all)
@@ -89,7 +89,7 @@ fn fetch(place: &Place, module: &str) -> Result<PathBuf, Missing> {
         .output()
         .map_err(|error| Missing(format!("go: {error}")))?;
     let text = String::from_utf8_lossy(&done.stdout);
-    let folder = folder_of(&text).ok_or_else(|| {
+    let directory = directory_of(&text).ok_or_else(|| {
         let said = String::from_utf8_lossy(&done.stderr);
         Missing(format!("{module} cannot be fetched: {}{}", text.trim(), said.trim()))
     })?;
@@ -98,12 +98,12 @@ fn fetch(place: &Place, module: &str) -> Result<PathBuf, Missing> {
     // Some tests expect the directory's name in the repository.
     let name = module.split('@').next().and_then(|path| path.rsplit('/').next()).unwrap_or(module);
     let to = above.join(name);
-    copy_tree(Path::new(folder), &to)?;
+    copy_tree(Path::new(directory), &to)?;
     Ok(to)
 }
 
 /// Returns the directory in the output of `go mod download -json`.
-fn folder_of(json: &str) -> Option<&str> {
+fn directory_of(json: &str) -> Option<&str> {
     json.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next())
 }
 
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_found_in_what_go_says() {
+    fn directories_are_found_in_what_go_says() {
         let json = "{\n\t\"Path\": \"m\",\n\t\"Dir\": \"/root/go/pkg/mod/m@v1\",\n\t\"Sum\": \"h1:\"\n}\n";
-        assert_eq!(folder_of(json), Some("/root/go/pkg/mod/m@v1"));
-        assert_eq!(folder_of("{\n\t\"Error\": \"no network\"\n}\n"), None);
+        assert_eq!(directory_of(json), Some("/root/go/pkg/mod/m@v1"));
+        assert_eq!(directory_of("{\n\t\"Error\": \"no network\"\n}\n"), None);
     }
 }

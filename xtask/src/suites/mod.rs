@@ -73,7 +73,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--bins" => bins = Some(PathBuf::from(args.next().ok_or("--bins needs a folder")?)),
+            "--bins" => bins = Some(PathBuf::from(args.next().ok_or("--bins needs a directory")?)),
             name if SUITES.iter().any(|suite| suite.name == name) => wanted.push(name.to_owned()),
             other => {
                 let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();

@@ -36,7 +36,7 @@ pub(super) struct Missing(pub(super) String);
 pub(super) struct Place {
     /// Our programs.
     pub(super) bins: PathBuf,
-    /// The folder with OpenSSH's names for them.
+    /// The directory with OpenSSH's names for them.
     pub(super) names: PathBuf,
     /// What was fetched, kept from run to run.
     pub(super) cache: PathBuf,
@@ -49,11 +49,11 @@ pub(super) fn output_of(place: &Place, name: &str, command: &mut Command) -> Res
     let file = fs::File::create(&log).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;
     // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
-    let folder = tempfile::tempdir().map_err(failed)?;
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
-    fs::write(folder.path().join("something"), "to list").map_err(failed)?;
+    let directory = tempfile::tempdir().map_err(failed)?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
+    fs::write(directory.path().join("something"), "to list").map_err(failed)?;
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
-    command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", folder.path());
+    command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", directory.path());
     // How it ended shows in what it said of its tests.
     command.status().map_err(|error| Missing(format!("{command:?}: {error}")))?;
     println!("suites: {name}: what it said is in {}", log.display());
@@ -67,7 +67,7 @@ pub(super) fn bounded(program: &Path) -> Command {
     command
 }
 
-/// Copies a folder of the registry's cache, which may be read-only, to where tests may write into it.
+/// Copies a directory of the registry's cache, which may be read-only, to where tests may write into it.
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), Missing> {
     let _ = fs::remove_dir_all(to);
     call(Command::new("cp").args(["-r", "--no-preserve=mode,ownership"]).arg(from).arg(to)).map_err(Missing)
@@ -78,8 +78,8 @@ pub(super) fn path_with(names: &Path) -> String {
     format!("{}:{}", names.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// A folder that everybody may read, with a user who is not root: suites refuse to run as root, and a server of an ordinary user
-/// is another case. Where root does not run this, the user is who does.
+/// A directory that everybody may read, with a user who is not root: suites refuse to run as root, and a
+/// server of an ordinary user is another case. Where root does not run this, the user is who does.
 pub(super) struct Ordinary {
     pub(super) lab: Lab,
     user: Option<TestUser>,

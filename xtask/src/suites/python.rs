@@ -16,18 +16,18 @@ pub(super) const ASYNCSSH_KNOWN: &[(&str, &str)] = &[];
 
 /// asyncssh: its tests that call OpenSSH's programs.
 pub(super) fn asyncssh(place: &Place) -> Result<Report, Missing> {
-    let folder = fetch(place, ASYNCSSH)?;
+    let directory = fetch(place, ASYNCSSH)?;
     let mut command = pytest(
         place,
         &["test_agent", "test_sshsig", "test_public_key"].map(|name| format!("tests/{name}.py")),
     );
-    command.current_dir(&folder).env("PATH", path_with(&place.names));
+    command.current_dir(&directory).env("PATH", path_with(&place.names));
     output_of(place, "asyncssh", &mut command).map(|text| report(&text))
 }
 
 /// scp.py: its only file of tests, which logs in with the key it finds at home.
 pub(super) fn scp(place: &Place) -> Result<Report, Missing> {
-    let folder = fetch(place, SCP)?;
+    let directory = fetch(place, SCP)?;
     let lab = Lab::new();
     // Commands on the server's side find `scp` on PATH.
     let set = format!("SetEnv PATH={}", path_with(&place.names));
@@ -37,7 +37,7 @@ pub(super) fn scp(place: &Place) -> Result<Report, Missing> {
     }
     let mut command = pytest(place, &["test.py".to_owned()]);
     command
-        .current_dir(&folder)
+        .current_dir(&directory)
         .env("HOME", lab.path("home"))
         .env("SCPPY_PORT", server.port.to_string())
         .env("SCPPY_USERNAME", lh_interop::me());

@@ -14,7 +14,7 @@ pub(crate) const OURS: &str = env!("CARGO_BIN_EXE_lhssh-keygen");
 
 /// A temporary directory of one test, in which the programs run.
 pub(crate) struct Room {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// Output of a program. Line ends are newlines: on standard error both programs write `\r\n`.
@@ -27,11 +27,11 @@ pub(crate) struct Said {
 
 impl Room {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder") }
+        Self { directory: tempfile::tempdir().expect("a directory") }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
@@ -53,7 +53,7 @@ impl Room {
 
     /// Names in the directory, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.path()).expect("a folder");
+        let entries = fs::read_dir(self.directory.path()).expect("a directory");
         let mut names: Vec<String> = entries
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
@@ -74,7 +74,7 @@ impl Room {
         environment: &[(&str, &str)],
     ) -> Said {
         let mut command = Command::new(program.as_ref());
-        command.args(arguments).current_dir(self.folder.path());
+        command.args(arguments).current_dir(self.directory.path());
         // The program must not prompt in a window.
         command.env_remove("SSH_AUTH_SOCK").env("TZ", "Europe/Berlin");
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("SSH_ASKPASS_REQUIRE", "never");

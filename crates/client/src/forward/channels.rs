@@ -64,11 +64,11 @@ impl Forwards {
         outcome: impl FnOnce(bool, &mut ChannelCx<'_>) + 'static,
     ) {
         let (kind, fields) = direct(target, from);
-        let voice = self.0.voice.clone();
+        let logger = self.0.logger.clone();
         let pump = FdPump::socket(socket).idle_limit(self.0.rules.timeouts.of(kind)).on_outcome(
             move |result, cx| {
                 if let Err((reason, text)) = result {
-                    voice.say(LogLevel::Info, &open_failed(cx.id(), reason, text));
+                    logger.say(LogLevel::Info, &open_failed(cx.id(), reason, text));
                 }
                 outcome(result.is_ok(), cx);
             },
@@ -79,10 +79,10 @@ impl Forwards {
             Target::Unix(path) => path.display().to_string(),
         };
         let text = format!("{kind}: {listening} for {to}, connect from {ip} port {port}");
-        self.0.voice.debug(|| format!("channel: new {text}"));
+        self.0.logger.debug(|| format!("channel: new {text}"));
         match cx.open(kind, &fields, &ChannelOptions::default(), Box::new(pump)) {
             Ok(id) => self.name(id, text, cx),
-            Err(problem) => self.0.voice.say(LogLevel::Error, &problem.to_string()),
+            Err(problem) => self.0.logger.say(LogLevel::Error, &problem.to_string()),
         }
     }
 

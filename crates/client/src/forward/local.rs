@@ -52,7 +52,7 @@ impl Forwards {
     }
 
     fn complain(&self, text: String) -> String {
-        self.0.voice.say(LogLevel::Error, &text);
+        self.0.logger.say(LogLevel::Error, &text);
         text
     }
 
@@ -68,7 +68,7 @@ impl Forwards {
             // As in ssh: only the last address's failure is an error, the others are logged at a verbose
             // level.
             let last = addresses.last().is_some_and(|last| last.ip() == address.ip());
-            self.0.voice.say(if last { LogLevel::Error } else { LogLevel::Verbose }, &text);
+            self.0.logger.say(if last { LogLevel::Error } else { LogLevel::Verbose }, &text);
         }
         let Some(port) = bound.first().map(|(_, at)| at.port()) else {
             let port = addresses.first().map_or(0, SocketAddr::port);
@@ -78,7 +78,7 @@ impl Forwards {
         };
         let mut sources = Vec::new();
         for (socket, at) in bound {
-            self.0.voice.debug(|| format!("Local forwarding listening on {} port {}.", at.ip(), at.port()));
+            self.0.logger.debug(|| format!("Local forwarding listening on {} port {}.", at.ip(), at.port()));
             let listening = format!("listening port {}", at.port());
             let accepted = self.acceptor(forward, listening);
             sources.push(cx.add_source(Box::new(Listening::tcp(socket, accepted))));
@@ -101,7 +101,7 @@ impl Forwards {
                 )));
             }
         };
-        self.0.voice.debug(|| format!("Local forwarding listening on path {path}."));
+        self.0.logger.debug(|| format!("Local forwarding listening on path {path}."));
         let accepted = self.acceptor(forward, format!("listening path {path}"));
         let sources = vec![cx.add_source(Box::new(Listening::unix(listener, accepted)))];
         self.0.state.borrow_mut().local.push(Listener { forward: forward.clone(), sources });
@@ -122,10 +122,10 @@ impl Forwards {
                 Ok(accepted) => accepted,
                 Err(problem) => {
                     let text = format!("accept: {}", error_words(&problem));
-                    return this.0.voice.say(LogLevel::Error, &text);
+                    return this.0.logger.say(LogLevel::Error, &text);
                 }
             };
-            this.0.voice.debug(|| words::requested(&forward));
+            this.0.logger.debug(|| words::requested(&forward));
             match &target {
                 Some(target) => this.open_direct(target, from, socket, &listening, cx, |_, _| {}),
                 None => this.negotiate_socks(socket, from, &listening, cx),

@@ -30,7 +30,7 @@ use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
 pub use tunnel::TunnelEnd;
 pub use words::allocated;
 
-use crate::log::Voice;
+use crate::log::Logger;
 use crate::ui::LogLevel;
 
 /// Called with the result of a forward: the port that it listens on (0 for a socket path), or the error.
@@ -53,7 +53,7 @@ pub struct Forwards(Rc<Shared>);
 
 struct Shared {
     rules: Rules,
-    voice: Voice,
+    logger: Logger,
     resolver: Resolver,
     /// The configuration's forwards, with `%` and `${}` expanded: local listeners, and listeners at the
     /// server.
@@ -83,7 +83,7 @@ struct State {
 
 impl Forwards {
     /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
-    pub fn new(config: &ClientConfig, voice: Voice) -> Self {
+    pub fn new(config: &ClientConfig, logger: Logger) -> Self {
         use lh_config::enums::AddressFamily;
         let configured = configured(config);
         let rules = Rules {
@@ -100,7 +100,7 @@ impl Forwards {
             },
         };
         let shared =
-            Shared { rules, voice, resolver: Resolver::new(), configured, state: RefCell::default() };
+            Shared { rules, logger, resolver: Resolver::new(), configured, state: RefCell::default() };
         Self(Rc::new(shared))
     }
 
@@ -117,13 +117,13 @@ impl Forwards {
             (state.pending, state.relayed) = (waited_for, relayed);
         }
         for forward in local {
-            self.0.voice.debug(|| words::local(forward, self.0.rules.gateway_ports));
+            self.0.logger.debug(|| words::local(forward, self.0.rules.gateway_ports));
             let this = self.clone();
             let done: Done = Box::new(move |result, cx| this.local_started(result.is_ok(), cx));
             self.add_local(forward, cx, done);
         }
         for forward in remote {
-            self.0.voice.debug(|| words::remote(forward));
+            self.0.logger.debug(|| words::remote(forward));
             let (this, what) = (self.clone(), forward.clone());
             self.add_remote(forward, cx, Box::new(move |result, cx| this.remote_started(&what, result, cx)));
         }
@@ -141,7 +141,7 @@ impl Forwards {
             state.fatal.get_or_insert_with(|| TEXT.to_owned());
             cx.stop(255);
         } else if state.local_works == 0 {
-            self.0.voice.say(LogLevel::Error, TEXT);
+            self.0.logger.say(LogLevel::Error, TEXT);
         }
     }
 
@@ -153,14 +153,14 @@ impl Forwards {
         match result {
             Ok(port) => {
                 if let Some(text) = allocated(forward, port) {
-                    self.0.voice.say(LogLevel::Info, &text);
+                    self.0.logger.say(LogLevel::Info, &text);
                 }
             }
             Err(text) if self.0.rules.exit_on_failure => {
                 state.fatal.get_or_insert_with(|| format!("Error: {text}"));
                 cx.stop(255);
             }
-            Err(text) => self.0.voice.say(LogLevel::Info, &format!("Warning: {text}")),
+            Err(text) => self.0.logger.say(LogLevel::Info, &format!("Warning: {text}")),
         }
     }
 

@@ -102,7 +102,7 @@ impl Forwards {
             }
             Endpoint::Unix(path) => Err(format!("remote port forwarding failed for listen path {path}")),
         };
-        self.0.voice.debug(|| words::answered(&listener.forward, ok));
+        self.0.logger.debug(|| words::answered(&listener.forward, ok));
         if result.is_err() {
             state.remote.swap_remove(index);
         }
@@ -145,10 +145,10 @@ impl Forwards {
                 Endpoint::Unix(path) => format!("unknown listen_path {path}"),
             };
             let text = format!("WARNING: Server requests forwarding for {}", sanitise(&text));
-            self.0.voice.say(LogLevel::Info, &text);
+            self.0.logger.say(LogLevel::Info, &text);
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         };
-        self.0.voice.debug(|| format!("client_request_forwarded: {listen:?}, originator {from}"));
+        self.0.logger.debug(|| format!("client_request_forwarded: {listen:?}, originator {from}"));
         if let Some(taker) = taker {
             return taker(id, kind, fields, cx);
         }
@@ -169,7 +169,7 @@ impl Forwards {
                         Target::Tcp { host, port } => format!("{host} port {port}"),
                         Target::Unix(path) => path.display().to_string(),
                     };
-                    this.0.voice.say(LogLevel::Error, &format!("connect_to {to}: failed: {words}"));
+                    this.0.logger.say(LogLevel::Error, &format!("connect_to {to}: failed: {words}"));
                     cx.refuse(id, open_failure::CONNECT_FAILED, &words);
                 }
             }

@@ -89,19 +89,19 @@ impl RemoteSocks {
         let shared = &self.forwards.0;
         if !shared.rules.permit_remote_open.allows(&host, port) {
             let text = format!("rejected remote dynamic forward to {} port {port}", sanitise(&host));
-            shared.voice.say(LogLevel::Error, &text);
+            shared.logger.say(LogLevel::Error, &text);
             return self.end(&answer(version, Outcome::Forbidden), cx);
         }
         let outbox = Outbox::default();
         self.state = State::Dialling(version, Rc::clone(&outbox));
         self.until = None;
         let target = Target::Tcp { host: host.clone(), port };
-        let (id, voice) = (cx.id(), shared.voice.clone());
+        let (id, logger) = (cx.id(), shared.logger.clone());
         dial(&target, shared.rules.family, &shared.resolver, &mut cx.control(), move |result, cx| {
             if let Err(problem) = &result {
                 let words = error_words(problem);
                 let text = format!("connect_to {} port {port}: failed: {words}", sanitise(&host));
-                voice.say(LogLevel::Error, &text);
+                logger.say(LogLevel::Error, &text);
             }
             *outbox.borrow_mut() = Some(result);
             // If the channel has closed meanwhile, the handler that reuses its number gets one needless call.

@@ -59,7 +59,7 @@ impl Forwards {
             Layer::Frames => 2,
         });
         fields.put_u32(remote.unwrap_or(ANY));
-        self.0.voice.debug(|| format!("Requesting a tunnel for {name}"));
+        self.0.logger.debug(|| format!("Requesting a tunnel for {name}"));
         self.0.state.borrow_mut().pending += 1;
         let this = self.clone();
         let pump = PacketPump::new(device, layer)
@@ -68,7 +68,7 @@ impl Forwards {
         match cx.open(KIND, &fields, &ChannelOptions::default(), Box::new(pump)) {
             Ok(id) => self.name(id, format!("tun {name}"), cx),
             Err(problem) => {
-                self.0.voice.say(LogLevel::Error, &problem.to_string());
+                self.0.logger.say(LogLevel::Error, &problem.to_string());
                 self.tunnel_started(false, cx);
             }
         }
@@ -79,12 +79,12 @@ impl Forwards {
         let mut state = self.0.state.borrow_mut();
         state.pending -= 1;
         if opened {
-            self.0.voice.debug(|| "tunnel forward established".to_owned());
+            self.0.logger.debug(|| "tunnel forward established".to_owned());
         } else if self.0.rules.exit_on_failure {
             state.fatal.get_or_insert_with(|| TEXT.to_owned());
             cx.stop(255);
         } else {
-            self.0.voice.say(LogLevel::Error, TEXT);
+            self.0.logger.say(LogLevel::Error, TEXT);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) trait Packets {
         false
     }
     /// Allows channel messages behind the last request, which may log the user in.
-    fn speak_early(&mut self) {}
+    fn send_early_data(&mut self) {}
     /// Drops those messages: the request did not log the user in.
     fn early_dropped(&mut self) {}
     /// The descriptor of the connection, if there is one.
@@ -353,7 +353,7 @@ impl Login<'_> {
             match identities.sign(index, &algorithm, &data, log) {
                 Ok(signature) => {
                     self.machine.signed_key(&algorithm, public.blob(), &signature, self.packets.sink());
-                    self.packets.speak_early();
+                    self.packets.send_early_data();
                 }
                 Err(SignFailure::Skip) => return false,
             }
@@ -402,7 +402,7 @@ impl Login<'_> {
                 let data = self.machine.signature_data(algorithm, key);
                 if let Ok(signature) = identities.sign(index, algorithm, &data, log) {
                     self.machine.signed_key(algorithm, key, &signature, self.packets.sink());
-                    self.packets.speak_early();
+                    self.packets.send_early_data();
                     return Ok(());
                 }
             }

@@ -46,7 +46,7 @@ impl Packets for Script {
         self.wants_keys
     }
 
-    fn speak_early(&mut self) {
+    fn send_early_data(&mut self) {
         self.early.push("sent");
     }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::Master;
-use super::passenger::{Ride, board_session, board_stdio};
+use super::mux_client::{MuxRequest, open_mux_session, open_mux_stdio};
 use super::relay::Relay;
 use super::wire::{self, Kind, Reply, Request};
 use crate::ui::LogLevel;
@@ -66,7 +66,7 @@ enum State {
         answer: Receiver<bool>,
     },
     /// A session runs; only the client's end is awaited.
-    Riding(Ride),
+    Riding(MuxRequest),
     Over,
 }
 
@@ -157,7 +157,7 @@ impl Connection {
             self.line.reply(id, &Reply::Failure("unsupported request".to_owned()));
             return Ok(());
         };
-        self.master.0.voice.debug(|| format!("mux request {id}"));
+        self.master.0.logger.debug(|| format!("mux request {id}"));
         self.state = State::Descriptors { id, request, got: Vec::new() };
         if matches!(&self.state, State::Descriptors { request, .. } if descriptor_count(request) == 0) {
             self.complete(cx);
@@ -284,17 +284,17 @@ impl Connection {
                 );
             }
             Request::NewSession(session) => {
-                let boarded = board_session(&self.master, &session, got, id, &line, cx);
+                let boarded = open_mux_session(&self.master, &session, got, id, &line, cx);
                 self.ride(id, boarded);
             }
             Request::StdioForward(target) => {
-                let boarded = board_stdio(&self.master, &target, got, id, &line, cx);
+                let boarded = open_mux_stdio(&self.master, &target, got, id, &line, cx);
                 self.ride(id, boarded);
             }
         }
     }
 
-    fn ride(&mut self, id: u32, boarded: Result<Ride, String>) {
+    fn ride(&mut self, id: u32, boarded: Result<MuxRequest, String>) {
         match boarded {
             Ok(ride) => self.state = State::Riding(ride),
             Err(why) => self.line.reply(id, &Reply::Failure(why)),
@@ -363,7 +363,7 @@ impl Source for Connection {
         }
         if let Err(error) = self.read(cx) {
             if error.kind() != io::ErrorKind::UnexpectedEof {
-                self.master.0.voice.say(LogLevel::Error, &format!("multiplex client: {error}"));
+                self.master.0.logger.say(LogLevel::Error, &format!("multiplex client: {error}"));
             }
             if let State::Riding(ride) = &self.state {
                 ride.abandon(cx);

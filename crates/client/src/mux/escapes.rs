@@ -11,13 +11,13 @@ use crate::Forwards;
 use crate::escape::{Action, EscapeFilter};
 
 /// Filters escape sequences; their output goes to the mux client's standard error.
-pub(super) struct PassengerEscapes {
+pub(super) struct MuxClientEscapes {
     filter: EscapeFilter,
     forwards: Forwards,
     stderr: Rc<OwnedFd>,
 }
 
-impl PassengerEscapes {
+impl MuxClientEscapes {
     pub(super) const fn new(escape: u8, forwards: Forwards, stderr: Rc<OwnedFd>) -> Self {
         Self { filter: EscapeFilter::new(Some(escape)), forwards, stderr }
     }
@@ -67,7 +67,7 @@ pub(super) fn write_notice(fd: &OwnedFd, text: &str) {
     }
 }
 
-impl InputFilter for PassengerEscapes {
+impl InputFilter for MuxClientEscapes {
     fn filter(&mut self, mut input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
         while !input.is_empty() {
             if let Some(action) = self.filter.process(&mut input, out) {

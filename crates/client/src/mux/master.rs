@@ -13,9 +13,9 @@ use lh_driver::{
 };
 
 use super::connection::Connection;
-use super::passenger::Passenger;
+use super::mux_client::MuxClient;
 use super::relay::Relay;
-use crate::log::Voice;
+use crate::log::Logger;
 use crate::session::connection_information;
 use crate::ui::LogLevel;
 use crate::{Forwards, X11Forward};
@@ -38,7 +38,7 @@ pub struct Master(pub(super) Rc<Shared>);
 
 pub(super) struct Shared {
     pub(super) forwards: Forwards,
-    pub(super) voice: Voice,
+    pub(super) logger: Logger,
     /// The host's name, for questions.
     pub(super) host: String,
     /// Ask the user before each request (`ControlMaster ask`).
@@ -53,7 +53,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct State {
     listener: Option<SourceId>,
-    pub(super) passengers: HashMap<HandlerId, Passenger>,
+    pub(super) mux_clients: HashMap<HandlerId, MuxClient>,
     pub(super) terminate: bool,
     /// A client has sent `-O stop`.
     stopped: bool,
@@ -67,10 +67,16 @@ pub(super) struct State {
 impl Master {
     /// A master that does not listen yet. `agent` is the request for agent forwarding, if the agent is
     /// forwarded; with `ask` the user is asked before each request.
-    pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool, agent: Option<&'static str>) -> Self {
+    pub fn new(
+        forwards: Forwards,
+        logger: Logger,
+        host: &str,
+        ask: bool,
+        agent: Option<&'static str>,
+    ) -> Self {
         let state = RefCell::default();
         let host = host.to_owned();
-        Self(Rc::new(Shared { forwards, voice, host, ask, agent, x11: None, state }))
+        Self(Rc::new(Shared { forwards, logger, host, ask, agent, x11: None, state }))
     }
 
     /// Allows mux clients to use this display.
@@ -96,7 +102,7 @@ impl Master {
             }
             Err(error) => return Err(error),
         };
-        self.0.voice.debug(|| format!("setting up multiplex master socket: {}", path.display()));
+        self.0.logger.debug(|| format!("setting up multiplex master socket: {}", path.display()));
         let master = self.clone();
         let accepted = move |accepted: Accepted, cx: &mut ControlCx<'_>| master.accepted(accepted, cx);
         let source = cx.add_source(Box::new(Listening::unix(listener, accepted)));
@@ -109,7 +115,7 @@ impl Master {
             Ok((socket, _)) => socket,
             Err(error) => {
                 let text = format!("multiplex: accept: {}", error_words(&error));
-                return self.0.voice.say(LogLevel::Error, &text);
+                return self.0.logger.say(LogLevel::Error, &text);
             }
         };
         let here = rustix::process::getuid().as_raw();
@@ -117,10 +123,10 @@ impl Master {
             Ok(there) if there == here || there == 0 => Connection::start(self, UnixStream::from(socket), cx),
             Ok(there) => {
                 let text = format!("multiplex uid mismatch: peer euid {there} != uid {here}");
-                self.0.voice.say(LogLevel::Error, &text);
+                self.0.logger.say(LogLevel::Error, &text);
             }
             Err(error) => {
-                self.0.voice.say(LogLevel::Error, &format!("multiplex: {}", error_words(&error)));
+                self.0.logger.say(LogLevel::Error, &format!("multiplex: {}", error_words(&error)));
             }
         }
     }
@@ -150,18 +156,18 @@ impl Master {
         match event {
             ControlEvent::Note { handler, id, note } => {
                 let mut state = self.0.state.borrow_mut();
-                let Some(passenger) = state.passengers.get_mut(&handler) else {
+                let Some(mux_client) = state.mux_clients.get_mut(&handler) else {
                     return Some(ControlEvent::Note { handler, id, note });
                 };
                 if let Some(note) = note.downcast_ref() {
-                    passenger.on_note(note, cx);
+                    mux_client.on_note(note, cx);
                 }
                 None
             }
             ControlEvent::ChannelGone { id, handler } => {
-                let passenger = self.0.state.borrow_mut().passengers.remove(&handler);
-                if let Some(passenger) = passenger {
-                    passenger.end();
+                let mux_client = self.0.state.borrow_mut().mux_clients.remove(&handler);
+                if let Some(mux_client) = mux_client {
+                    mux_client.end();
                 }
                 // Other components count channels.
                 Some(ControlEvent::ChannelGone { id, handler })
@@ -196,7 +202,7 @@ impl Master {
             "channels" => {
                 let state = self.0.state.borrow();
                 let mut all = self.0.forwards.describe();
-                all.extend(state.passengers.values().map(|each| (each.channel(), "mux-session".to_owned())));
+                all.extend(state.mux_clients.values().map(|each| (each.channel(), "mux-session".to_owned())));
                 all.extend(state.relayed.keys().map(|id| (*id, "mux-proxy".to_owned())));
                 all.sort();
                 let lines = all.into_iter().map(|(id, name)| format!("  #{id} {name}"));
@@ -210,8 +216,8 @@ impl Master {
 
     /// Sends changed window sizes: a terminal that was resized may belong to a mux client.
     pub fn window_changed(&self, cx: &mut ControlCx<'_>) {
-        for passenger in self.0.state.borrow().passengers.values() {
-            passenger.send_window_size(cx);
+        for mux_client in self.0.state.borrow().mux_clients.values() {
+            mux_client.send_window_size(cx);
         }
     }
 }

@@ -10,7 +10,7 @@ mod connection;
 mod escapes;
 mod frames;
 mod master;
-mod passenger;
+mod mux_client;
 mod relay;
 pub mod wire;
 

@@ -486,7 +486,7 @@ impl FromClient {
         if let Err(why) = self.take(cx) {
             if !why.is_empty() {
                 let text = format!("multiplex client in proxy mode sent {why}");
-                self.relay.0.master.0.voice.say(LogLevel::Error, &text);
+                self.relay.0.master.0.logger.say(LogLevel::Error, &text);
             }
             self.relay.end(cx);
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Ready};
 
 use super::gate::{Gate, Step};
-use crate::log::Voice;
+use crate::log::Logger;
 use crate::ui::LogLevel;
 
 /// A pump whose peer must first present the fake cookie.
@@ -14,12 +14,12 @@ pub(super) struct X11Channel {
     /// `None` after the program was accepted or refused.
     gate: Option<Gate>,
     refuse_from: Option<Instant>,
-    voice: Voice,
+    logger: Logger,
 }
 
 impl X11Channel {
-    pub(super) fn new(pump: FdPump, gate: Gate, refuse_from: Option<Instant>, voice: Voice) -> Self {
-        Self { pump, gate: Some(gate), refuse_from, voice }
+    pub(super) fn new(pump: FdPump, gate: Gate, refuse_from: Option<Instant>, logger: Logger) -> Self {
+        Self { pump, gate: Some(gate), refuse_from, logger }
     }
 
     fn check(&mut self, data: &[u8], cx: &mut ChannelCx<'_>) {
@@ -33,12 +33,12 @@ impl X11Channel {
             }
             Step::Pass(_) => "Rejected X11 connection after ForwardX11Timeout expired",
             Step::Wrong(why) => {
-                self.voice.debug(|| why.to_owned());
+                self.logger.debug(|| why.to_owned());
                 "X11 connection rejected because of wrong authentication."
             }
         };
         self.gate = None;
-        self.voice.say(LogLevel::Info, why);
+        self.logger.say(LogLevel::Info, why);
         cx.consumed(held);
         self.pump.stop_input(cx);
         self.pump.end_output(cx);

@@ -11,7 +11,7 @@ use lh_crypto::{Random as _, SystemRandom};
 use zeroize::Zeroizing;
 
 use super::display::Display;
-use crate::log::Voice;
+use crate::log::Logger;
 use crate::ui::LogLevel;
 
 /// The only protocol for which xauth generates cookies.
@@ -35,11 +35,11 @@ impl Cookie {
         xauth: &Path,
         trusted: bool,
         timeout: Duration,
-        voice: &Voice,
+        logger: &Logger,
     ) -> Option<Self> {
         let name = display.authority_name();
         let found = if !xauth.is_file() {
-            voice.debug(|| "No xauth program.".to_owned());
+            logger.debug(|| "No xauth program.".to_owned());
             None
         } else if trusted {
             list(xauth, None, &name)
@@ -48,7 +48,7 @@ impl Cookie {
                 Ok(directory) => generate(xauth, &directory.0.join("xauthfile"), &name, timeout),
                 Err(error) => {
                     let text = format!("cannot make a directory for xauth: {error}");
-                    voice.say(LogLevel::Error, &text);
+                    logger.say(LogLevel::Error, &text);
                     None
                 }
             }
@@ -56,12 +56,12 @@ impl Cookie {
         match found {
             None if !trusted => {
                 let text = "Warning: untrusted X11 forwarding setup failed: xauth key data not generated";
-                voice.say(LogLevel::Info, text);
+                logger.say(LogLevel::Info, text);
                 None
             }
             None => {
                 let text = "Warning: No xauth data; using fake authentication data for X11 forwarding.";
-                voice.say(LogLevel::Info, text);
+                logger.say(LogLevel::Info, text);
                 let mut value = Zeroizing::new(vec![0; 16]);
                 SystemRandom.fill(&mut value);
                 Some(Self { protocol: MIT.to_owned(), value })

@@ -21,7 +21,7 @@ use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Writer};
 use zeroize::Zeroizing;
 
-use crate::log::{Voice, sanitise};
+use crate::log::{Logger, sanitise};
 use crate::ui::LogLevel;
 use channel::X11Channel;
 use cookie::Cookie;
@@ -55,7 +55,7 @@ impl std::fmt::Debug for X11Request {
 pub struct X11Forward {
     /// `None`: nothing is forwarded, and a server that opens an X11 channel is refused with a warning.
     shared: Option<Rc<Shared>>,
-    voice: Voice,
+    logger: Logger,
 }
 
 struct Shared {
@@ -72,20 +72,20 @@ struct Shared {
 impl X11Forward {
     /// Evaluates `ForwardX11`. Runs xauth and waits for it; without a display or a cookie nothing is
     /// forwarded.
-    pub fn new(config: &ClientConfig, voice: Voice) -> Self {
-        let shared = if *config.forward_x11 { prepare(config, &voice) } else { None };
-        Self { shared: shared.map(Rc::new), voice }
+    pub fn new(config: &ClientConfig, logger: Logger) -> Self {
+        let shared = if *config.forward_x11 { prepare(config, &logger) } else { None };
+        Self { shared: shared.map(Rc::new), logger }
     }
 
     /// Forwards nothing.
-    pub const fn none(voice: Voice) -> Self {
-        Self { shared: None, voice }
+    pub const fn none(logger: Logger) -> Self {
+        Self { shared: None, logger }
     }
 
     /// The channel request, if a display is forwarded.
     pub fn request(&self) -> Option<X11Request> {
         let shared = self.shared.as_ref()?;
-        self.voice.debug(|| "Requesting X11 forwarding with authentication spoofing.".to_owned());
+        self.logger.debug(|| "Requesting X11 forwarding with authentication spoofing.".to_owned());
         let mut fields = Vec::new();
         // `single connection` is false.
         fields.put_bool(false);
@@ -102,8 +102,8 @@ impl X11Forward {
             return Some(ControlEvent::OpenRequested { id, kind, fields });
         }
         let Some(shared) = self.shared.clone() else {
-            self.voice.say(LogLevel::Error, "Warning: ssh server tried X11 forwarding.");
-            self.voice
+            self.logger.say(LogLevel::Error, "Warning: ssh server tried X11 forwarding.");
+            self.logger
                 .say(LogLevel::Error, "Warning: this is probably a break-in attempt by a malicious server.");
             cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
             return None;
@@ -114,24 +114,24 @@ impl X11Forward {
         };
         if shared.refuse_from.is_some_and(|from| from <= cx.now()) {
             let text = "Rejected X11 connection after ForwardX11Timeout expired";
-            self.voice.say(LogLevel::Verbose, text);
+            self.logger.say(LogLevel::Verbose, text);
             cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
             return None;
         }
-        self.voice.debug(|| format!("client_request_x11: request from {from}"));
-        let voice = self.voice.clone();
+        self.logger.debug(|| format!("client_request_x11: request from {from}"));
+        let logger = self.logger.clone();
         let resolver = shared.resolver.clone();
         let display = shared.display.clone();
         display.connect(&resolver, cx, move |result, cx| match result.and_then(LocalFd::owned) {
             Ok(socket) => {
                 let pump = FdPump::socket(socket).idle_limit(shared.idle);
                 let gate = Gate::new(&shared.cookie, &shared.fake);
-                let channel = X11Channel::new(pump, gate, shared.refuse_from, voice);
+                let channel = X11Channel::new(pump, gate, shared.refuse_from, logger);
                 cx.accept(id, &ChannelOptions::default(), b"", Box::new(channel));
             }
             Err(error) => {
                 let text = format!("connect {}: {}", shared.display.text, error_words(&error));
-                voice.say(LogLevel::Error, &text);
+                logger.say(LogLevel::Error, &text);
                 cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
             }
         });
@@ -139,20 +139,20 @@ impl X11Forward {
     }
 }
 
-fn prepare(config: &ClientConfig, voice: &Voice) -> Option<Shared> {
+fn prepare(config: &ClientConfig, logger: &Logger) -> Option<Shared> {
     let Some(text) = std::env::var("DISPLAY").ok().filter(|text| !text.is_empty()) else {
-        voice.debug(|| "X11 forwarding requested but DISPLAY not set".to_owned());
+        logger.debug(|| "X11 forwarding requested but DISPLAY not set".to_owned());
         return None;
     };
     let Some(display) = Display::parse(&text) else {
         let text = format!("DISPLAY \"{}\" invalid; disabling X11 forwarding", sanitise(&text));
-        voice.say(LogLevel::Info, &text);
+        logger.say(LogLevel::Info, &text);
         return None;
     };
     let xauth = config.xauth_location.as_deref().unwrap_or_default();
     let timeout = Duration::from_secs(config.forward_x11_timeout.0);
     let trusted = *config.forward_x11_trusted;
-    let cookie = Cookie::of(&display, Path::new(xauth), trusted, timeout, voice)?;
+    let cookie = Cookie::of(&display, Path::new(xauth), trusted, timeout, logger)?;
     let refuse_from = (!trusted && !timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
     let mut fake = Zeroizing::new(vec![0; cookie.value.len()]);
     SystemRandom.fill(&mut fake);

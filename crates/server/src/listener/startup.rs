@@ -19,7 +19,7 @@ pub(super) struct Startup {
     pub(super) peer: SocketAddr,
     pub(super) source: Source,
     pub(super) deadline: Option<Instant>,
-    /// There is a ticket for it: it is no stranger that logs in.
+    /// There is a ticket for it: it is no unauthenticated client that logs in.
     pub(super) expected: bool,
     /// How much of the hand-over the session process has taken.
     pub(super) handed_over: usize,

@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn a_program_somebody_else_may_change_is_not_run() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
         std::fs::write(&program, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o777)).unwrap();
         let text = run(&program.display().to_string(), None, 60).unwrap_err();
         assert!(text.starts_with("Unsafe AuthorizedKeysCommand") && text.contains("bad ownership"), "{text}");
-        assert!(!folder.path().join("program.ran").exists());
+        assert!(!directory.path().join("program.ran").exists());
     }
 }

@@ -1,8 +1,8 @@
 //! Kerberos (RFC 4462 section 3): who has a ticket for this host may be who `~/.k5login` says, or who he is called.
 //!
 //! The key table is root's, so the library's dialogue with the client's runs here. What the client sends is handed to it as it
-//! comes: the only bytes of strangers that this process has interpreted, and by a library that is made for them. It is asked only
-//! where `GSSAPIAuthentication` allows it.
+//! comes: the only bytes of unauthenticated clients that this process has interpreted, and by a library that
+//! is made for them. It is asked only where `GSSAPIAuthentication` allows it.
 
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
 use lh_auth::server::Method;

@@ -19,7 +19,7 @@ use crate::log::{debug, error, info, verbose};
 
 /// The files that say which key a host has.
 const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
-/// The same, in the home folder.
+/// The same, in the home directory.
 const USER_FILES: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
 
 impl Monitor {

@@ -1,4 +1,4 @@
-//! Tickets (`LonghaulTickets`): a further connection of somebody who is in already.
+//! Tickets (`LonghaulTickets`): a additional connection of somebody who is in already.
 //!
 //! The joined session gets what the first one has and nothing else: the same account, looked up anew and by the rules of today;
 //! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that
@@ -118,7 +118,7 @@ impl Monitor {
         });
     }
 
-    /// Makes a ticket of the client's `key`, for the user's process. False: there is none to be had.
+    /// Makes a ticket of the client's `key`, for the user session process. False: there is none to be had.
     pub(crate) fn ticket(&mut self, key: &[u8]) -> Result<bool, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);

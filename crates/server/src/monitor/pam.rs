@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::log::{Log, debug, error};
 use crate::modules::{Order, Outcome, Report};
-use crate::questions::{Talk, TalkError};
+use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// What is tried in place of the password of somebody who may not log in with one: it can be nobody's, and takes as long.
 const JUNK: &[u8] = b"\x08\n\r\x7fINCORRECT";
@@ -27,7 +27,7 @@ pub(super) enum Step {
 
 /// The other process, as long as nobody is in.
 pub(super) struct Modules {
-    talk: Talk,
+    ipc: MonitorSocket,
     deadline: Option<Instant>,
     log: Log,
     begun: bool,
@@ -38,8 +38,8 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    pub(super) const fn new(talk: Talk, deadline: Option<Instant>, log: Log) -> Self {
-        Self { talk, deadline, log, begun: false, asking: false, said: String::new() }
+    pub(super) const fn new(ipc: MonitorSocket, deadline: Option<Instant>, log: Log) -> Self {
+        Self { ipc, deadline, log, begun: false, asking: false, said: String::new() }
     }
 
     /// What modules have said so far.
@@ -52,7 +52,7 @@ impl Modules {
         self.asking
     }
 
-    fn begin(&mut self, facts: &Facts<'_>) -> Result<(), TalkError> {
+    fn begin(&mut self, facts: &Facts<'_>) -> Result<(), MonitorSocketError> {
         if self.asking {
             // The client has changed its mind.
             self.asking = false;
@@ -66,14 +66,14 @@ impl Modules {
                 remote: facts.remote.clone(),
                 connection: facts.connection.clone(),
             };
-            self.talk.send(&order.encode())?;
+            self.ipc.send(&order.encode())?;
         }
         Ok(())
     }
 
-    fn order(&mut self, order: &Order) -> Result<Report, TalkError> {
-        self.talk.send(&order.encode())?;
-        let report = Report::decode(&self.talk.receive_until(self.deadline)?)?;
+    fn order(&mut self, order: &Order) -> Result<Report, MonitorSocketError> {
+        self.ipc.send(&order.encode())?;
+        let report = Report::decode(&self.ipc.receive_until(self.deadline)?)?;
         if let Report::Done { why, said, .. } = &report {
             debug!(self.log, "PAM: {why}");
             /// A login message is a page or two.
@@ -86,7 +86,7 @@ impl Modules {
     }
 
     /// A conversation that cannot go on counts as a wrong password.
-    fn or_wrong<T>(&self, result: Result<T, TalkError>, wrong: T) -> T {
+    fn or_wrong<T>(&self, result: Result<T, MonitorSocketError>, wrong: T) -> T {
         result.unwrap_or_else(|problem| {
             error!(self.log, "PAM: {problem}");
             wrong
@@ -126,7 +126,7 @@ impl Modules {
         self.step(result, real)
     }
 
-    fn step(&mut self, result: Result<Report, TalkError>, real: bool) -> Step {
+    fn step(&mut self, result: Result<Report, MonitorSocketError>, real: bool) -> Step {
         let step = result.map(|report| match report {
             Report::Ask(questions) => Step::Ask(questions),
             Report::Done { outcome, .. } => Step::Done(outcome == Outcome::Good && real),

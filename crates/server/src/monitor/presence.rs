@@ -1,4 +1,4 @@
-//! Who sits at which terminal: utmp, wtmp and lastlog, written for the user's process, which may not.
+//! Who sits at which terminal: utmp, wtmp and lastlog, written for the user session process, which may not.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;

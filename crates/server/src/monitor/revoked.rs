@@ -74,8 +74,8 @@ mod tests {
         let line = |key: &PublicKey| key.to_openssh_line("x");
         let key = || PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone();
         let (good, bad) = (key(), key());
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("revoked");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("revoked");
         let settings = crate::testing::settings(&format!("RevokedKeys {}\n", path.display()));
         let log = Log::lines(Level::Info);
         let check = |text: &str, key: &PublicKey| {

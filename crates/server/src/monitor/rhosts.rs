@@ -15,7 +15,7 @@ use crate::strict;
 
 /// About the whole host; they do not count for root.
 const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
-/// In the home folder.
+/// In the home directory.
 const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
 
 /// Who asks, and by which rules he is judged.

@@ -14,15 +14,15 @@ struct Scene {
     key: PrivateKey,
     user: String,
     log: Log,
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Scene {
     fn new(lines: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let private = |name: &str| {
             let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, key.to_openssh("", None).unwrap().as_bytes()).unwrap();
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
             (key, path)
@@ -30,7 +30,7 @@ impl Scene {
         let host_keys =
             vec![HostKey::load(&private("one").1).unwrap(), HostKey::load(&private("two").1).unwrap()];
         let (key, _) = private("user");
-        let authorized = folder.path().join("authorized");
+        let authorized = directory.path().join("authorized");
         std::fs::write(&authorized, key.public().to_openssh_line("")).unwrap();
         let config = crate::testing::config(&format!(
             "StrictModes no\nPermitRootLogin yes\nAuthorizedKeysFile {}\n{lines}",
@@ -40,7 +40,7 @@ impl Scene {
         let peer = ([127, 0, 0, 1], 7).into();
         let monitor = Monitor::new(config, host_keys, peer, peer, log.clone());
         let user = users::current().unwrap().unwrap().name;
-        Self { monitor, key, user, log, _folder: folder }
+        Self { monitor, key, user, log, _directory: directory }
     }
 
     fn decide(&mut self, method: Method) -> Result<Verdict, Unexpected> {
@@ -171,7 +171,7 @@ fn key_files_are_read_once_for_each_connection() {
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
     let attempt = scene.signed(&[4; 32], &scene.user.clone(), None);
     assert!(matches!(scene.decide(attempt), Ok(Verdict::Reject { .. })));
-    std::fs::remove_file(scene._folder.path().join("authorized")).unwrap();
+    std::fs::remove_file(scene._directory.path().join("authorized")).unwrap();
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right), Ok(Verdict::Accept));
 }
@@ -262,7 +262,7 @@ fn security_keys_must_have_done_what_is_asked() {
         let mut scene = Scene::new(config);
         let token = Token::new();
         let line = PublicKey::from_blob(&token.blob).unwrap().to_openssh_line("");
-        std::fs::write(scene._folder.path().join("authorized"), format!("{options}{line}\n")).unwrap();
+        std::fs::write(scene._directory.path().join("authorized"), format!("{options}{line}\n")).unwrap();
         scene.monitor.sign_first(0, "ssh-ed25519", &id).unwrap().unwrap();
         let request = KeyRequest { algorithm: Token::KIND, key: &token.blob, host_key: None };
         let data = lh_auth::signed_data(&id, scene.user.as_bytes(), &request);

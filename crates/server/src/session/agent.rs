@@ -1,7 +1,8 @@
 //! Agent forwarding, the server's side: a socket at which the user's programs find the agent of whoever has logged in.
 //!
 //! There is one for the whole connection, however many of its sessions ask, in `~/.ssh/agent` as with OpenSSH since 10.1: home
-//! folders are private, while everybody may list `/tmp`. Where the home folder cannot be written to, a private folder below
+//! directories are private, while everybody may list `/tmp`. Where the home directory cannot be written to, a
+//! private directory below
 //! `/tmp` has to do. The socket goes with the connection.
 
 use std::io;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use lh_agent::{names, place};
 use lh_crypto::SystemRandom;
 use lh_driver::{ChannelOptions, ControlCx, FdPump, Listening, LocalFd, UnixListener};
-use lh_sys::folders;
+use lh_sys::directories;
 
 use super::shared::Shared;
 use crate::log::{debug, error, verbose};
@@ -39,7 +40,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
         debug!(shared.log, "agent forwarding is there already");
         return false;
     }
-    let (listener, folder) = match listen(&shared.user.home) {
+    let (listener, directory) = match listen(&shared.user.home) {
         Ok(made) => made,
         Err(problem) => {
             error!(shared.log, "agent forwarding: {problem}");
@@ -53,7 +54,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
     let owner = Rc::clone(shared);
     let accept = move |accepted: lh_driver::Accepted, cx: &mut ControlCx<'_>| {
         // Lives as long as the listener.
-        let _ = &folder;
+        let _ = &directory;
         let opened = accepted.and_then(|(socket, _)| LocalFd::owned(socket)).and_then(|socket| {
             let pump = Box::new(FdPump::socket(socket));
             cx.open(kind, b"", &ChannelOptions::default(), pump).map_err(io::Error::other)
@@ -67,37 +68,37 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
     true
 }
 
-/// A folder that was made for one socket.
-struct Folder(PathBuf);
+/// A directory that was made for one socket.
+struct Directory(PathBuf);
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir(&self.0);
     }
 }
 
-fn listen(home: &Path) -> io::Result<(UnixListener, Option<Folder>)> {
-    let folder = home.join(".ssh/agent");
-    for each in [&home.join(".ssh"), &folder] {
-        if folders::private(each).is_err() {
-            return in_temporary_folder();
+fn listen(home: &Path) -> io::Result<(UnixListener, Option<Directory>)> {
+    let directory = home.join(".ssh/agent");
+    for each in [&home.join(".ssh"), &directory] {
+        if directories::private(each).is_err() {
+            return in_temporary_directory();
         }
     }
     let node = rustix::system::uname();
     let name = place::socket_name(node.nodename().to_bytes(), "sshd", &mut SystemRandom);
-    match UnixListener::bind(&folder.join(name), MASK, false) {
+    match UnixListener::bind(&directory.join(name), MASK, false) {
         Ok(listener) => Ok((listener, None)),
-        Err(_) => in_temporary_folder(),
+        Err(_) => in_temporary_directory(),
     }
 }
 
-fn in_temporary_folder() -> io::Result<(UnixListener, Option<Folder>)> {
-    let (folder, name) = place::temporary_names(std::process::id(), &mut SystemRandom);
-    let path = Path::new("/tmp").join(folder);
-    folders::make_private(&path)?;
-    let folder = Folder(path);
-    // The listener is dropped first, and with it the file that keeps the folder.
-    Ok((UnixListener::bind(&folder.0.join(name), MASK, false)?, Some(folder)))
+fn in_temporary_directory() -> io::Result<(UnixListener, Option<Directory>)> {
+    let (directory, name) = place::temporary_names(std::process::id(), &mut SystemRandom);
+    let path = Path::new("/tmp").join(directory);
+    directories::make_private(&path)?;
+    let directory = Directory(path);
+    // The listener is dropped first, and with it the file that keeps the directory.
+    Ok((UnixListener::bind(&directory.0.join(name), MASK, false)?, Some(directory)))
 }
 
 #[cfg(test)]
@@ -108,9 +109,9 @@ mod tests {
     #[test]
     fn the_socket_is_the_user_s_alone_and_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let (listener, folder) = listen(home.path()).unwrap();
+        let (listener, directory) = listen(home.path()).unwrap();
         let path = listener.path().to_path_buf();
-        assert!(path.starts_with(home.path().join(".ssh/agent")) && folder.is_none());
+        assert!(path.starts_with(home.path().join(".ssh/agent")) && directory.is_none());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         drop(listener);
@@ -118,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_home_a_private_folder_below_tmp_does() {
-        let (listener, folder) = listen(Path::new("/nonexistent")).unwrap();
+    fn without_a_home_a_private_directory_below_tmp_does() {
+        let (listener, directory) = listen(Path::new("/nonexistent")).unwrap();
         let path = listener.path().to_path_buf();
-        let folder_path = folder.as_ref().unwrap().0.clone();
-        assert!(path.starts_with(&folder_path) && folder_path.starts_with("/tmp"));
+        let directory_path = directory.as_ref().unwrap().0.clone();
+        assert!(path.starts_with(&directory_path) && directory_path.starts_with("/tmp"));
         drop(listener);
-        drop(folder);
-        assert!(!folder_path.exists());
+        drop(directory);
+        assert!(!directory_path.exists());
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lh_crypto::{Random, SystemRandom};
 
-/// Where it is put; in a chroot, the folder of that name there.
+/// Where it is put; in a chroot, the directory of that name there.
 pub(super) const FOLDER: &str = "/tmp";
 
 /// The file, removed with this value.
@@ -20,13 +20,13 @@ impl AuthInfo {
     /// Writes the file, readable by the user alone. To be called as the user.
     ///
     /// # Errors
-    /// There is no such folder, or nothing can be written to it.
+    /// There is no such directory, or nothing can be written to it.
     pub(super) fn write(proofs: &str) -> io::Result<Self> {
         Self::write_in(Path::new(FOLDER), proofs)
     }
 
-    fn write_in(folder: &Path, proofs: &str) -> io::Result<Self> {
-        let path = folder.join(format!("sshauth.{}", unguessable()));
+    fn write_in(directory: &Path, proofs: &str) -> io::Result<Self> {
+        let path = directory.join(format!("sshauth.{}", unguessable()));
         // Never somebody else's file or link: it is made new or not at all.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let info = Self { path };
@@ -39,7 +39,7 @@ impl AuthInfo {
     }
 }
 
-/// The end of a file's name in a folder that everybody may write to.
+/// The end of a file's name in a directory that everybody may write to.
 pub(super) fn unguessable() -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     let mut random = [0; 15];
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn the_file_is_private_and_goes_with_its_value() {
-        let folder = tempfile::tempdir().unwrap();
-        let info = AuthInfo::write_in(folder.path(), "password\n").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let info = AuthInfo::write_in(directory.path(), "password\n").unwrap();
         assert_eq!(std::fs::read_to_string(info.path()).unwrap(), "password\n");
         assert_eq!(std::fs::metadata(info.path()).unwrap().mode() & 0o777, 0o600);
-        let other = AuthInfo::write_in(folder.path(), "").unwrap();
+        let other = AuthInfo::write_in(directory.path(), "").unwrap();
         assert_ne!(info.path(), other.path());
         drop((info, other));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

@@ -19,15 +19,15 @@ use rustix::termios::Winsize;
 use super::agent;
 use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
+use super::command_usage::{Files, Work};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
-use super::work::{Files, Work};
 use super::x11::{self, Display};
 use super::{greeting, rc};
 use crate::log::{error, info, verbose};
-use crate::questions::{Question, decode_last};
+use crate::monitor_ipc::{MonitorRequest, decode_last};
 
 /// What runs behind the channel.
 enum State {
@@ -357,7 +357,7 @@ impl SessionChannel {
     fn record(&mut self, pid: u32) -> Option<Last> {
         let line = self.line.as_deref()?.to_owned();
         let mut monitor = self.shared.monitor.borrow_mut();
-        let answer = monitor.ask(&Question::Arrived { line, pid });
+        let answer = monitor.ask(&MonitorRequest::Arrived { line, pid });
         answer.ok().and_then(|bytes| decode_last(&bytes).ok()).flatten()
     }
 
@@ -365,7 +365,7 @@ impl SessionChannel {
     fn unrecord(&mut self) {
         if let Some(line) = self.line.take() {
             // Nobody may be left to hear it, who then does it by himself.
-            let _ = self.shared.monitor.borrow().send(&Question::Left { line }.encode());
+            let _ = self.shared.monitor.borrow().send(&MonitorRequest::Left { line }.encode());
         }
     }
 

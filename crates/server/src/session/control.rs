@@ -17,11 +17,11 @@ use lh_wire::{Reader, Writer};
 use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
 use super::shared::Shared;
-use super::tally::{self, Tally};
 use super::tunnel;
-use crate::figures::Conduct;
+use super::usage_reporter::{self, UsageReporter};
 use crate::log::{debug, error, info};
-use crate::questions::Question;
+use crate::monitor_ipc::MonitorRequest;
+use crate::usage::Conduct;
 
 /// The server's [`Control`].
 pub(super) struct Serving {
@@ -36,7 +36,7 @@ pub(super) struct Serving {
     forwards: Rc<RefCell<Forwards>>,
     replies: Replies,
     /// What is told the monitor about the connection.
-    tally: Option<Tally>,
+    usage_reporter: Option<UsageReporter>,
     /// When a connection without channels is over (`UnusedConnectionTimeout`).
     unused_until: Option<Instant>,
     /// `ChannelTimeout global`.
@@ -62,20 +62,20 @@ impl Serving {
             forwards,
             replies: Replies::default(),
             unused_until,
-            tally: None,
+            usage_reporter: None,
         }
     }
 
     /// Begins to count what the connection moves, where anybody wants to know.
     pub(super) fn count(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
-        self.tally = Tally::new(&self.shared, cx.transport(), now);
+        self.usage_reporter = UsageReporter::new(&self.shared, cx.transport(), now);
     }
 
     /// Tells the monitor how the connection has ended.
     pub(super) fn last_word(&mut self, conduct: &Conduct) {
-        if let Some(tally) = &mut self.tally {
-            tally.tell(&self.shared, conduct);
+        if let Some(usage_reporter) = &mut self.usage_reporter {
+            usage_reporter.tell(&self.shared, conduct);
         }
     }
 
@@ -143,20 +143,20 @@ impl Serving {
                 Some(name) => name,
                 None => algorithms.first()?,
             };
-            let question = Question::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
+            let question = MonitorRequest::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
             proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&question).ok()?);
         }
         Some(proofs)
     }
 
-    /// Lets the client bring a further connection (`ticket@longhaul`): its key is to be the ticket.
+    /// Lets the client bring a additional connection (`ticket@longhaul`): its key is to be the ticket.
     fn ticket(&self, fields: &[u8]) -> Option<Vec<u8>> {
         if self.shared.restricted() {
             return None;
         }
         let mut reader = Reader::new(fields);
         let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
-        let answer = self.shared.monitor.borrow_mut().ask(&Question::Ticket { key }).ok()?;
+        let answer = self.shared.monitor.borrow_mut().ask(&MonitorRequest::Ticket { key }).ok()?;
         let given = answer[..] == [1];
         self.shared.shares_files.fetch_or(given, Ordering::Relaxed);
         given.then(Vec::new)
@@ -202,7 +202,7 @@ impl Control for Serving {
                 self.replies.answer(slot, answer, cx);
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
-                let question = Question::Sign { key_index, algorithm, hash: data };
+                let question = MonitorRequest::Sign { key_index, algorithm, hash: data };
                 let signed = match self.shared.monitor.borrow_mut().ask_signature(&question) {
                     Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
@@ -230,8 +230,8 @@ impl Control for Serving {
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
-        if let Some(tally) = &mut self.tally {
-            tally.turn(cx.transport(), now);
+        if let Some(usage_reporter) = &mut self.usage_reporter {
+            usage_reporter.turn(cx.transport(), now);
         }
         if let Some(idle) = &mut self.idle_channels {
             idle.before_wait(cx);
@@ -245,16 +245,20 @@ impl Control for Serving {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let tally = self.tally.as_ref().and_then(Tally::due);
+        let usage_reporter = self.usage_reporter.as_ref().and_then(UsageReporter::due);
         let idle = self.idle_channels.as_ref().and_then(IdleChannels::next_deadline);
-        [tally, self.unused_until, idle].into_iter().flatten().min()
+        [usage_reporter, self.unused_until, idle].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
-        if let Some(tally) = self.tally.as_mut().filter(|tally| tally.due().is_some_and(|due| due <= now)) {
-            let figures = cx.figures();
-            tally.tell(&self.shared, &tally::conduct(cx.transport(), &figures));
+        if let Some(usage_reporter) = self
+            .usage_reporter
+            .as_mut()
+            .filter(|usage_reporter| usage_reporter.due().is_some_and(|due| due <= now))
+        {
+            let figures = cx.stats();
+            usage_reporter.tell(&self.shared, &usage_reporter::conduct(cx.transport(), &figures));
         }
         if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
             info!(self.shared.log, "global channel timeout: closing all channels");

@@ -1,4 +1,5 @@
-//! From the first byte to a user who has logged in: key exchange and authentication. Runs in the cage (`preauth.rs`).
+//! From the first byte to a user who has logged in: key exchange and authentication. Runs in the pre-auth
+//! process (`preauth.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use zeroize::Zeroizing;
 use super::names;
 use crate::log::{Log, debug, error, info};
 use crate::monitor::Verdict;
-use crate::questions::{Decision, Question, Talk, TalkError};
+use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
 
 /// How long to try to tell the client why it is turned away.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -29,34 +30,34 @@ pub(super) enum NoLogin {
 }
 
 /// The monitor, as this process sees it.
-pub(super) struct Asker {
-    talk: Talk,
+pub(super) struct MonitorClient {
+    ipc: MonitorSocket,
     /// How log lines name the client.
     client: Option<String>,
 }
 
-impl Asker {
-    pub(super) const fn new(talk: Talk) -> Self {
-        Self { talk, client: None }
+impl MonitorClient {
+    pub(super) const fn new(ipc: MonitorSocket) -> Self {
+        Self { ipc, client: None }
     }
 
-    fn decide(&mut self, attempt: Attempt, log: &Log) -> Result<Decision, TalkError> {
-        let answer = self.talk.ask(&Question::Decide(attempt))?;
+    fn decide(&mut self, attempt: Attempt, log: &Log) -> Result<Decision, MonitorSocketError> {
+        let answer = self.ipc.ask(&MonitorRequest::Decide(attempt))?;
         let decision = Decision::decode(&answer)?;
         log.set_level(decision.level);
         self.client.clone_from(&decision.client);
         Ok(decision)
     }
 
-    /// The last word: the connection moves to the user's process.
-    pub(super) fn hand_over(&self, state: Zeroizing<Vec<u8>>) -> Result<(), TalkError> {
-        self.talk.send(&Question::HandOver(state).encode())
+    /// The last word: the connection moves to the user session process.
+    pub(super) fn hand_over(&self, state: Zeroizing<Vec<u8>>) -> Result<(), MonitorSocketError> {
+        self.ipc.send(&MonitorRequest::HandOver(state).encode())
     }
 }
 
 /// The address for log lines.
 struct Client<'a> {
-    monitor: &'a Asker,
+    monitor: &'a MonitorClient,
     address: &'a super::Address,
 }
 
@@ -73,7 +74,7 @@ impl std::fmt::Display for Client<'_> {
 /// Does the first key exchange and lets the monitor decide about the client's attempts.
 pub(super) fn log_in(
     link: &mut Link,
-    monitor: &mut Asker,
+    monitor: &mut MonitorClient,
     address: &super::Address,
     deadline: Option<Instant>,
 ) -> Result<(), NoLogin> {
@@ -96,19 +97,22 @@ pub(super) fn log_in(
                 );
             }
             Event::SignExchangeHash { algorithm, key_index, data } => {
-                let signature =
-                    match monitor.talk.ask_signature(&Question::Sign { key_index, algorithm, hash: data }) {
-                        Ok(signature) => signature,
-                        Err(problem) => {
-                            error!(log, "host key signature failed: {problem}");
-                            link.disconnect(
-                                disconnect::KEY_EXCHANGE_FAILED,
-                                "host key signature failed",
-                                GOODBYE,
-                            );
-                            return Err(NoLogin::Ended);
-                        }
-                    };
+                let signature = match monitor.ipc.ask_signature(&MonitorRequest::Sign {
+                    key_index,
+                    algorithm,
+                    hash: data,
+                }) {
+                    Ok(signature) => signature,
+                    Err(problem) => {
+                        error!(log, "host key signature failed: {problem}");
+                        link.disconnect(
+                            disconnect::KEY_EXCHANGE_FAILED,
+                            "host key signature failed",
+                            GOODBYE,
+                        );
+                        return Err(NoLogin::Ended);
+                    }
+                };
                 if link.transport().exchange_hash_signed(&signature).is_err() {
                     return Err(NoLogin::Ended);
                 }
@@ -123,7 +127,7 @@ pub(super) fn log_in(
                     let transport = link.transport_ref();
                     let session_id = transport.session_id().unwrap_or_default();
                     let host_key = transport.host_key().unwrap_or_default();
-                    server.insert(Server::new(session_id, host_key)).bear_early(MOST_EARLY);
+                    server.insert(Server::new(session_id, host_key)).allow_early_data(MOST_EARLY);
                 }
             }
             Event::Packet(payload) => {
@@ -201,7 +205,7 @@ pub(super) fn log_in(
 }
 
 /// Logs the end of a connection in OpenSSH's words.
-fn failed(link: &mut Link, monitor: &Asker, address: &super::Address, problem: LinkError) -> NoLogin {
+fn failed(link: &mut Link, monitor: &MonitorClient, address: &super::Address, problem: LinkError) -> NoLogin {
     let log = &address.log.preauth();
     let client = Client { monitor, address };
     match problem {

@@ -1,36 +1,37 @@
 //! One connection from its first byte to its last, in three processes.
 //!
-//! The one that was started becomes the *monitor* ([`supervisor`]): it has root's rights (where the server has them) and
-//! the host keys, and reads nothing from the network. Before it knows a key it splits twice. The *cage*
-//! ([`preauth`]) has no rights at all and does key exchange and authentication. The *user's process* ([`user`]) waits until
-//! somebody has logged in, becomes that user for good, and goes on with the connection. Splitting instead of executing
-//! costs a fraction of a millisecond, and none of the three has seen another's secrets.
+//! The one that was started becomes the *monitor* ([`monitor_process`]): it has root's rights (where the
+//! server has them) and the host keys, and reads nothing from the network. Before it knows a key it splits
+//! twice. The *pre-auth process* ([`preauth`]) has no rights at all and does key exchange and authentication.
+//! The *user session process* ([`user`]) waits until somebody has logged in, becomes that user for good, and
+//! goes on with the connection. Splitting instead of executing costs a fraction of a millisecond, and none of
+//! the three has seen another's secrets.
 
 mod agent;
 mod auth_info;
 mod become_user;
 mod channel;
 mod command;
+mod command_usage;
 mod control;
 mod credentials;
 mod environment;
 mod forward;
 mod greeting;
-mod holder;
-mod ledger;
 mod login;
+mod monitor_process;
 pub(crate) mod names;
+mod pam_holder;
 mod parts;
 mod preauth;
 mod process;
 mod rc;
 mod sftp;
 mod shared;
-mod supervisor;
-mod tally;
 mod tunnel;
+mod usage_log;
+mod usage_reporter;
 mod user;
-mod work;
 mod x11;
 
 use std::ffi::OsStr;
@@ -54,9 +55,9 @@ use crate::hand_over::{CoreLimit, HandOver, Secrets, Session, receive_secrets};
 use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::monitor::Monitor;
-use crate::questions::Talk;
-use ledger::Ledger;
-use supervisor::{Child, Children};
+use crate::monitor_ipc::MonitorSocket;
+use monitor_process::{Child, Children};
+use usage_log::UsageLog;
 
 /// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
 pub(crate) const EXIT_GRACE: i32 = 3;
@@ -207,7 +208,8 @@ impl Common {
         Address { peer: self.peer, local: self.local, known: self.known, log }
     }
 
-    /// What the transport is told, before the cage and after it. Reads the file of moduli where it may be needed.
+    /// What the transport is told, before the pre-auth process and after it. Reads the file of moduli where
+    /// it may be needed.
     fn transport_config(&self) -> Config {
         let settings = &self.settings;
         let algorithms = names::algorithms(settings);
@@ -268,7 +270,7 @@ fn serve(session: Session, connection: Connection, control: File) -> i32 {
             return EXIT_FAILURE;
         }
     };
-    // Each process opens its own, and the cage none: it must not have the descriptor.
+    // Each process opens its own, and the pre-auth process none: it must not have the descriptor.
     drop(log);
     match split(common, connection, control) {
         Ok(status) => status,
@@ -303,14 +305,14 @@ fn split(
         }
     }
     drop(connection);
-    let mut talks = Vec::new();
+    let mut sockets = Vec::new();
     for (pid, socket) in children {
-        match Talk::new(socket) {
-            Ok(talk) => talks.push(Child { pid, talk }),
+        match MonitorSocket::new(socket) {
+            Ok(ipc) => sockets.push(Child { pid, ipc }),
             Err(problem) => return Err((common, problem.into())),
         }
     }
-    let Ok([cage, user]) = <[Child; 2]>::try_from(talks) else { return Ok(EXIT_FAILURE) };
+    let Ok([preauth, user]) = <[Child; 2]>::try_from(sockets) else { return Ok(EXIT_FAILURE) };
     // Only now, and only here.
     let Secrets { host_keys, delay_key } = match receive_secrets(&mut control) {
         Ok(secrets) => secrets,
@@ -320,7 +322,7 @@ fn split(
         debug!(common.session.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
     let address = common.address(common.session.log());
-    let ledger = Ledger::new(&common.session.config, &address);
+    let usage_log = UsageLog::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
@@ -336,15 +338,15 @@ fn split(
         monitor = monitor.with_tickets(OwnedFd::from(listener).into());
     }
     if crate::uses_pam(&settings) {
-        match user.talk.socket().try_clone().and_then(Talk::new) {
-            Ok(talk) => monitor = monitor.with_modules(talk),
+        match user.ipc.socket().try_clone().and_then(MonitorSocket::new) {
+            Ok(ipc) => monitor = monitor.with_modules(ipc),
             Err(problem) => {
                 error!(address.log, "{problem}");
                 return Ok(EXIT_FAILURE);
             }
         }
     }
-    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
+    Ok(monitor_process::run(monitor, Children { preauth, user }, control, deadline, usage_log, &address))
 }
 
 /// `RekeyLimit`.

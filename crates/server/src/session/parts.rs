@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::figures::{Outcome, Transfer};
+use crate::usage::{Outcome, Transfer};
 
 /// Most files whose record waits; those beyond are recorded at once.
 const MOST: usize = 4096;
@@ -129,7 +129,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Kind;
+    use crate::usage::Kind;
 
     fn transfer(path: &Path, start: u64, bytes_in: u64) -> Transfer {
         Transfer {
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn what_was_not_renamed_is_recorded_at_the_end() {
         let now = Instant::now();
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let [left, gone] =
-            ["left", "gone"].map(|name| folder.path().join(format!(".{name}.0123456789ab.lhpart")));
+            ["left", "gone"].map(|name| directory.path().join(format!(".{name}.0123456789ab.lhpart")));
         std::fs::write(&left, "half").unwrap();
         for joined in [false, true] {
             let mut parts = Parts::default();
@@ -201,7 +201,7 @@ mod tests {
             let mut ends: Vec<_> = parts.end(joined).into_iter().map(|one| (one.path, one.outcome)).collect();
             ends.sort_by_key(|(_, outcome)| *outcome == Outcome::Abandoned);
             let abandoned = (left.as_os_str().as_bytes().to_vec(), Outcome::Abandoned);
-            let named = (folder.path().join("gone").into_os_string().into_vec(), Outcome::Complete);
+            let named = (directory.path().join("gone").into_os_string().into_vec(), Outcome::Complete);
             assert_eq!(ends, if joined { vec![abandoned] } else { vec![named, abandoned] });
         }
     }

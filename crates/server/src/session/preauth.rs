@@ -1,4 +1,4 @@
-//! The cage: the process that talks with somebody who may be anybody.
+//! the pre-auth process: the process that talks with somebody who may be anybody.
 //!
 //! Whoever takes it over by a mistake in the code that reads packets has an unprivileged process in an empty
 //! directory, which may compute, use the connection, and ask the monitor what any client may ask.
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use lh_crypto::{Random, SystemRandom};
 use lh_driver::Link;
 use lh_sys::ids::{Ids, is_root};
-use lh_sys::sandbox::{Cage, OnViolation, confine};
+use lh_sys::sandbox::{Confinement, OnViolation, confine};
 use lh_sys::users;
 use lh_transport::Transport;
 use lh_wire::msg::disconnect;
 
-use super::login::{Asker, NoLogin, log_in};
+use super::login::{MonitorClient, NoLogin, log_in};
 use super::{Address, Common, Connection, EXIT_FAILURE, EXIT_GRACE, Failure};
 use crate::log::{Log, error};
-use crate::questions::Talk;
+use crate::monitor_ipc::MonitorSocket;
 
 /// Root directories in which nothing is and nobody but root can put anything, best first.
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
@@ -62,26 +62,27 @@ fn serve(
     monitor: UnixStream,
     address: &Address,
 ) -> Result<i32, Failure> {
-    let talk = Talk::new(monitor)?;
+    let ipc = MonitorSocket::new(monitor)?;
     // The log's file must not be written to from here but through the monitor.
     lh_sys::fd::replace_stderr(lh_sys::fd::null()?)?;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let cage = cage()?;
+    let preauth = preauth()?;
     // The generator is seeded now: later it could not open what it may want to open.
     SystemRandom.fill(&mut [0; 32]);
-    confine(&cage).map_err(|problem| format!("cannot confine the pre-authentication process: {problem}"))?;
+    confine(&preauth)
+        .map_err(|problem| format!("cannot confine the pre-authentication process: {problem}"))?;
 
     let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, stream);
-    let mut asker = Asker::new(talk);
-    match log_in(&mut link, &mut asker, address, common.deadline) {
+    let mut monitor = MonitorClient::new(ipc);
+    match log_in(&mut link, &mut monitor, address, common.deadline) {
         Ok(()) => {}
         Err(NoLogin::GraceTime) => return Ok(EXIT_GRACE),
         Err(NoLogin::Ended) => return Ok(EXIT_FAILURE),
     }
     match link.transport().freeze() {
-        Ok(state) => asker.hand_over(state)?,
+        Ok(state) => monitor.hand_over(state)?,
         Err(problem) => {
             // A client that begins another key exchange before it is in: OpenSSH does not have that either.
             link.disconnect(disconnect::PROTOCOL_ERROR, &problem.to_string(), Duration::from_secs(2));
@@ -96,11 +97,11 @@ fn report_panics(log: Log) {
     std::panic::set_hook(Box::new(move |panic| error!(log, "{panic}")));
 }
 
-fn cage() -> Result<Cage, Failure> {
+fn preauth() -> Result<Confinement, Failure> {
     let report = cfg!(debug_assertions) && std::env::var_os(REPORT).is_some_and(|value| value == "report");
     let on_violation = if report { OnViolation::Report } else { OnViolation::Kill };
     let elsewhere = if is_root() { Some((empty_directory()?, ids()?)) } else { None };
-    Ok(Cage { elsewhere, on_violation })
+    Ok(Confinement { elsewhere, on_violation })
 }
 
 fn ids() -> Result<Ids, Failure> {

@@ -20,7 +20,7 @@ use super::parts::Parts;
 use super::sftp::{Mounts, Workers};
 use crate::key_options::KeyOptions;
 use crate::log::Log;
-use crate::questions::Talk;
+use crate::monitor_ipc::MonitorSocket;
 
 /// The user who has logged in, and the rules.
 pub(super) struct Shared {
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     /// Kerberos credentials that the client has given away.
     pub(super) credentials: Option<Credentials>,
     /// The monitor, for what only root may do.
-    pub(super) monitor: RefCell<Talk>,
+    pub(super) monitor: RefCell<MonitorSocket>,
     /// Uploads whose record waits for their final name.
     pub(super) parts: RefCell<Parts>,
     /// Another connection has logged in to this session, which this one has joined.

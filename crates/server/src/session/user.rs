@@ -1,7 +1,9 @@
-//! The user's process: waits until somebody has logged in, becomes that user, and serves what the user asks for.
+//! The user session process: waits until somebody has logged in, becomes that user, and serves what the user
+//! asks for.
 //!
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
-//! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
+//! memory. The connection reaches it as bytes that the pre-auth process wrote, and those are read with the
+//! user's rights.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -26,15 +28,15 @@ use super::auth_info::AuthInfo;
 use super::become_user::Start;
 use super::control::Serving;
 use super::credentials::Credentials;
-use super::holder::{Holder, Inherited};
+use super::pam_holder::{Holder, Inherited};
 use super::sftp::{Mounts, Workers as FileWorkers};
 use super::shared::{self, Shared};
-use super::tally;
+use super::usage_reporter;
 use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user, environment};
 use crate::grant::Grant;
 use crate::key_options::KeyOptions;
 use crate::log::{error, info};
-use crate::questions::{Talk, TalkError};
+use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// How long the last words to a client may take.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -65,15 +67,16 @@ pub(super) struct Login {
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     // PAM's modules may hang for as long as they like, with the client's socket in this process.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let received = monitor.try_clone().and_then(Talk::new).map_err(TalkError::from).and_then(|talk| {
-        let mut holder = Holder::new(talk, common.session.log());
-        let grant = Grant::decode(&holder.obey()?)?;
-        Ok((holder, grant, Talk::new(monitor)?))
-    });
-    let (holder, mut grant, talk) = match received {
+    let received =
+        monitor.try_clone().and_then(MonitorSocket::new).map_err(MonitorSocketError::from).and_then(|ipc| {
+            let mut holder = Holder::new(ipc, common.session.log());
+            let grant = Grant::decode(&holder.obey()?)?;
+            Ok((holder, grant, MonitorSocket::new(monitor)?))
+        });
+    let (holder, mut grant, ipc) = match received {
         Ok(received) => received,
         // Nobody has logged in.
-        Err(TalkError::Closed) => return 0,
+        Err(MonitorSocketError::Closed) => return 0,
         Err(problem) => {
             error!(common.session.log(), "fatal: {problem}");
             return EXIT_FAILURE;
@@ -96,7 +99,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
                 drop((connection, grant));
                 let status = session.hold(child, &log);
                 // The monitor waits for this end.
-                drop(talk);
+                drop(ipc);
                 return status;
             }
             Err(problem) => {
@@ -106,7 +109,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
         },
     };
     let address = common.address(log);
-    match begin(common, connection, grant, inherited, talk, &address) {
+    match begin(common, connection, grant, inherited, ipc, &address) {
         Ok((shared, link, host_keys)) => serve(shared, link, host_keys),
         Err(problem) => {
             error!(address.log, "fatal: {problem}");
@@ -123,7 +126,7 @@ fn begin(
     connection: Connection,
     grant: Grant,
     inherited: Option<Inherited>,
-    monitor: Talk,
+    monitor: MonitorSocket,
     address: &Address,
 ) -> Result<Begun, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
@@ -181,7 +184,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     if end.is_ok() || matches!(end, Err(DriverError::Connection(_) | DriverError::KeepaliveTimeout)) {
         driver.finish(GOODBYE);
     }
-    let conduct = tally::at_the_end(&mut driver, &end);
+    let conduct = usage_reporter::at_the_end(&mut driver, &end);
     // Handlers go here: terminals hang up.
     drop(driver);
     shared.end_parts();
@@ -219,7 +222,7 @@ fn share(
     login: Login,
     start: Start,
     mounts: Mounts,
-    monitor: Talk,
+    monitor: MonitorSocket,
     address: &Address,
     link: &Link,
 ) -> Shared {

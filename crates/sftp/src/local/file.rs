@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
+use crate::extended_attrs::{FileTimes, Inode, Ranges, Xattrs};
 use crate::fs::{DirEntry, Directory, File, copy_through_memory};
-use crate::keep::{FileTimes, Inode, Ranges, Xattrs};
 use crate::{Attrs, StatVfs};
 
 /// The kernel's IOV_MAX: more slices in one call are an error.

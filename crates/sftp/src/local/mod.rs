@@ -4,7 +4,7 @@
 //! permissions. Paths are taken from a start directory that is joined to them, so that several sessions in one
 //! process do not share a working directory.
 
-mod extras;
+mod extended_attrs;
 mod file;
 mod real_path;
 mod unnamed;
@@ -20,14 +20,14 @@ use std::sync::OnceLock;
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::extended_attrs::Xattrs;
 use crate::fs::{Directory, File, FileSystem};
-use crate::keep::Xattrs;
 use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs};
 use file::{LocalDir, LocalFile};
 use unnamed::{give_name, open_unnamed};
 
-pub use extras::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
+pub use extended_attrs::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
 
 /// A [`FileSystem`] over the host's files, with the rights of the process.
 #[derive(Debug, Clone)]
@@ -101,9 +101,9 @@ impl FileSystem for LocalFs {
         Ok(Box::new(LocalFile::new(opened?)))
     }
 
-    fn open_unnamed(&mut self, folder: &[u8], permissions: u32) -> io::Result<Box<dyn File>> {
-        let folder = if folder.is_empty() { Cow::Borrowed(&*self.start) } else { self.path(folder) };
-        let opened = self.under_umask(|| open_unnamed(&folder, permissions));
+    fn open_unnamed(&mut self, directory: &[u8], permissions: u32) -> io::Result<Box<dyn File>> {
+        let directory = if directory.is_empty() { Cow::Borrowed(&*self.start) } else { self.path(directory) };
+        let opened = self.under_umask(|| open_unnamed(&directory, permissions));
         Ok(Box::new(LocalFile::new(opened?)))
     }
 

@@ -10,12 +10,12 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// A new file in `folder`, for reading and writing, without a name. The umask counts, as for any new file. Fails with
-/// [`io::ErrorKind::Unsupported`] where the file system has no such files; else what open(2) says.
-pub(super) fn open_unnamed(folder: &Path, permissions: u32) -> io::Result<OwnedFd> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+/// A new file in `directory`, for reading and writing, without a name. The umask counts, as for any new file.
+/// Fails with [`io::ErrorKind::Unsupported`] where the file system has no such files; else what open(2) says.
+pub(super) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<OwnedFd> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let how = OFlags::RDWR | OFlags::TMPFILE | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match fs::open(folder, how, Mode::from_bits_truncate(permissions & 0o7777)) {
+    match fs::open(directory, how, Mode::from_bits_truncate(permissions & 0o7777)) {
         // What kernels and file systems say that do not know it.
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => Err(io::ErrorKind::Unsupported.into()),
         done => Ok(done?),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_gets_a_name_is_gone_and_missing_folders_are_told() {
+    fn what_never_gets_a_name_is_gone_and_missing_directories_are_told() {
         let dir = tempfile::tempdir().unwrap();
         drop(open_unnamed(dir.path(), 0o600));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -10,7 +10,7 @@ use crate::whole::{Made, Whole, make};
 /// So many files are worth a thread: to start one takes as long as to make three.
 const WORTH_A_THREAD: usize = 16;
 
-/// More wait for one another in the folder.
+/// More wait for one another in the directory.
 const MOST_THREADS: usize = 4;
 
 /// Makes `files`, on threads that end before this returns. In the order of `files` where they have the same name.

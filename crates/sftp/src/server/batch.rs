@@ -11,18 +11,18 @@ use super::handles::{Open, OpenFile};
 use super::log::Shown;
 use super::{LogLevel, Server};
 use crate::batch::{GET_BUDGET, GetFile, Got, GotFile, MAX_FILES, write_got};
+use crate::extended_attrs::Xattrs;
 use crate::fs::{status_of, text_of};
-use crate::keep::Xattrs;
-use crate::{Attrs, OpenFlags, StatusCode, kept};
+use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
 impl Server {
     pub(super) fn serve_get_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
-        let known = if self.permits_named("get-kept") { kept::GET_KINDS } else { 0 };
+        let known = if self.permits_named("get-kept") { batched_extended_attrs::GET_KINDS } else { 0 };
         if flags & !known != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
         let files = read_all(fields, count, GetFile::read);
-        let overhead = self.get_overhead() + if flags == 0 { 0 } else { kept::MOST };
+        let overhead = self.get_overhead() + if flags == 0 { 0 } else { batched_extended_attrs::MOST };
         let size = |file: &GetFile<'_>| file.len as usize + overhead;
         let Some(files) = files.filter(|files| files.iter().map(size).sum::<usize>() <= GET_BUDGET) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
@@ -50,7 +50,7 @@ impl Server {
         });
         write_got(&got, reply);
         if kinds != 0 && got.is_ok() {
-            kept::write_got(xattrs.as_ref(), reply);
+            batched_extended_attrs::write_got(xattrs.as_ref(), reply);
         }
     }
 

@@ -91,7 +91,7 @@ pub struct Server {
     pub(super) placing: super::put::Placing,
     /// What is known of the client's SYMLINK.
     pub(super) links: Known,
-    /// Pairs that ATTRS are to have ([`crate::keep`]).
+    /// Pairs that ATTRS are to have ([`crate::extended_attrs`]).
     pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
     input: Chunks,

@@ -11,10 +11,10 @@ use super::handles::OpenFile;
 use super::log::{FileEvent, FileOutcome};
 use super::{LogLevel, Server, request_table};
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
+use crate::extended_attrs::{Xattrs, is_wanted};
 use crate::fs::{FileSystem, status_of, text_of};
-use crate::keep::{Xattrs, is_wanted};
 use crate::whole::{Filled, Made, Whole, fill, kinds_of};
-use crate::{Attrs, OpenFlags, StatusCode, kept};
+use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
 /// The end of the names under which files grow, and how much of the final name they keep.
 const PART_SUFFIX: &[u8] = b".lhpart";
@@ -39,15 +39,17 @@ impl Server {
     pub(super) fn serve_put_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
         let mut known = PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED | PUT_OVER_LINKS;
         if self.permits_named("put-kept") {
-            known |= kept::PUT_OWNER | kept::PUT_XATTRS | kept::PUT_ACLS;
+            known |= batched_extended_attrs::PUT_OWNER
+                | batched_extended_attrs::PUT_XATTRS
+                | batched_extended_attrs::PUT_ACLS;
         }
         if flags & !known != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
-        let kinds = kept::put_kinds(flags);
+        let kinds = batched_extended_attrs::put_kinds(flags);
         let files = read_all(fields, count, |reader| {
             let file = PutFile::read(reader)?;
-            let xattrs = if kinds == 0 { Xattrs::new() } else { kept::read(reader)? };
+            let xattrs = if kinds == 0 { Xattrs::new() } else { batched_extended_attrs::read(reader)? };
             Ok(Put { file, xattrs })
         });
         let only_kinds = |put: &Put<'_>| put.xattrs.iter().all(|(name, _)| is_wanted(name, kinds));
@@ -165,9 +167,9 @@ impl Server {
             }
             _ => return None,
         };
-        let (folder, name) = folder_and_name(path);
+        let (directory, name) = directory_and_name(path);
         let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
-        Some(([folder, b".", name, PART_SUFFIX].concat(), old))
+        Some(([directory, b".", name, PART_SUFFIX].concat(), old))
     }
 
     /// Opens it, as the owner of what it replaces; `None` where that cannot be.
@@ -208,7 +210,7 @@ impl Put<'_> {
     /// The same with what is to be done. Without permissions of its own it has those of what it replaces.
     fn whole(&self, flags: u32, old_mode: Option<u32>) -> Whole<'_> {
         let PutFile { path, attrs, data } = self.file;
-        let ids = attrs.ids.filter(|_| flags & kept::PUT_OWNER != 0);
+        let ids = attrs.ids.filter(|_| flags & batched_extended_attrs::PUT_OWNER != 0);
         let wanted = attrs.permissions.map(|bits| bits & 0o7777).filter(|_| flags & PUT_PERMISSIONS != 0);
         let Attrs { times, full_times, .. } = attrs;
         // Bits that lend rights wait for the owner.
@@ -230,6 +232,6 @@ const fn not_opened(error: io::Error) -> Filled {
 }
 
 /// Everything up to the last slash, and what is behind it.
-fn folder_and_name(path: &[u8]) -> (&[u8], &[u8]) {
+fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }

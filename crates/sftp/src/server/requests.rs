@@ -87,7 +87,7 @@ static TABLE: [RequestInfo; 42] = [
     made_of("data-ranges", extension::DATA_RANGES, false, &["read"]),
     made_of("get-xattrs", extension::GET_XATTRS, false, &["stat"]),
     made_of("set-xattrs", extension::SET_XATTRS, true, &["setstat"]),
-    // No requests: bits in the flags of others ([`crate::kept`]).
+    // No requests: bits in the flags of others ([`crate::batched_extended_attrs`]).
     made_of(
         "put-kept",
         extension::PUT_KEPT,

@@ -559,8 +559,8 @@ mod tests {
 
     #[test]
     fn invalid_credentials_are_not_stored() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("cache");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("cache");
         for bytes in [&b""[..], b"x", &[0; 64], &[0xff; 4096]] {
             assert!(store(bytes, &file).is_err());
             assert!(!file.exists());

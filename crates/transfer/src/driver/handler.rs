@@ -13,7 +13,7 @@ use lh_sys::signals::Signals;
 
 use crate::Side;
 use crate::additional::LOOK;
-use crate::further::{Bell, Further};
+use crate::additional_connection::{AdditionalConnections, Waker};
 use crate::remote_stderr::RemoteStderr;
 
 use super::{AsSession, Job, Open, State};
@@ -27,11 +27,11 @@ pub struct JobHandler {
     /// Which of the connections to this end.
     pub(super) connection: usize,
     /// Rung by the others; in one handler of each connection.
-    pub(super) bell: Option<Arc<Bell>>,
-    /// How further channels are opened, if they may be.
+    pub(super) waker: Option<Arc<Waker>>,
+    /// How additional channels are opened, if they may be.
     pub(super) as_session: Option<AsSession>,
-    /// Who makes further connections, if they may be.
-    pub(super) further: Option<Arc<dyn Further>>,
+    /// Who makes additional connections, if they may be.
+    pub(super) additional: Option<Arc<dyn AdditionalConnections>>,
     pub(super) deadline: Option<Instant>,
     pub(super) closed: bool,
     pub(super) signals: Option<Arc<Signals>>,
@@ -41,20 +41,20 @@ pub struct JobHandler {
 /// What a handler waits for, beside its channel.
 const WAKE: usize = 0;
 const SIGNALS: usize = 1;
-const BELL: usize = 2;
+const WAKER: usize = 2;
 
 impl JobHandler {
-    /// Lets the copy open further channels on the same connection when they help.
+    /// Lets the copy open additional channels on the same connection when they help.
     #[must_use]
     pub fn with_more_channels(mut self, as_session: AsSession) -> Self {
         self.as_session = Some(as_session);
         self
     }
 
-    /// Lets the copy have further connections when they help.
+    /// Lets the copy have additional connections when they help.
     #[must_use]
-    pub fn with_further(mut self, further: Option<Arc<dyn Further>>) -> Self {
-        self.further = further;
+    pub fn with_additional(mut self, additional: Option<Arc<dyn AdditionalConnections>>) -> Self {
+        self.additional = additional;
         self
     }
 
@@ -97,9 +97,9 @@ impl JobHandler {
         }
         drop(guard);
         if finished && !self.closed {
-            self.job.ring(|connection| connection != self.connection);
+            self.job.notify(|connection| connection != self.connection);
         } else if !others.is_empty() {
-            self.job.ring(|connection| others.contains(&connection));
+            self.job.notify(|connection| others.contains(&connection));
         }
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
@@ -135,9 +135,9 @@ impl JobHandler {
         let Some(as_session) = &self.as_session else { return };
         let mut channels = std::mem::take(&mut state.instead);
         // Who has not said how many has channels first, and connections where they are found to help.
-        let instead = self.further.as_ref().filter(|_| !state.engine.chooses_channels());
+        let instead = self.additional.as_ref().filter(|_| !state.engine.chooses_channels());
         for _ in 0..state.engine.lanes_wanted() {
-            let connects = instead.is_some_and(|further| further.instead(&mut cx.control()));
+            let connects = instead.is_some_and(|additional| additional.instead(&mut cx.control()));
             channels += usize::from(!connects);
         }
         for _ in 0..channels {
@@ -146,9 +146,9 @@ impl JobHandler {
                 side: self.side,
                 lane: None,
                 connection: self.connection,
-                bell: None,
+                waker: None,
                 as_session: None,
-                further: self.further.clone(),
+                additional: self.additional.clone(),
                 deadline: None,
                 closed: false,
                 signals: None,
@@ -163,16 +163,16 @@ impl JobHandler {
 
     /// From time to time: would another connection help?
     fn look_at_load(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
-        let Some(further) = self.further.as_ref().filter(|_| self.lane == Some(0)) else { return };
+        let Some(additional) = self.additional.as_ref().filter(|_| self.lane == Some(0)) else { return };
         let now = cx.now();
         if state.next_look.is_some_and(|next| now < next) {
             return;
         }
         state.next_look = Some(now + LOOK);
-        if state.engine.look_at_load(further.load(), now) {
+        if state.engine.look_at_load(additional.load(), now) {
             // As many channels as this one has: where windows are small one would not show what it is worth.
             let channels = state.channels.iter().filter(|open| open.connection == self.connection).count();
-            if !further.another(channels, &mut cx.control()) {
+            if !additional.another(channels, &mut cx.control()) {
                 state.engine.connection_refused();
             }
         }
@@ -206,7 +206,7 @@ impl JobHandler {
                 cx.stop(0);
             }
             Some(lane) => self.job.lock().engine.lane_lost(lane, reason, cx.now()),
-            None if self.further.as_ref().is_some_and(|further| further.beyond()) => {}
+            None if self.additional.as_ref().is_some_and(|additional| additional.beyond()) => {}
             None => {
                 let mut state = self.job.lock();
                 state.engine.lane_refused();
@@ -267,8 +267,8 @@ impl ChannelHandler for JobHandler {
         if self.job.shared.relay {
             out.add(WAKE, self.job.listen[self.side as usize].as_fd(), Interest::READ);
         }
-        if let Some(bell) = &self.bell {
-            out.add(BELL, bell.fd(), Interest::READ);
+        if let Some(waker) = &self.waker {
+            out.add(WAKER, waker.fd(), Interest::READ);
         }
         if let Some(signals) = &self.signals {
             out.add(SIGNALS, signals.as_fd(), Interest::READ);
@@ -284,8 +284,8 @@ impl ChannelHandler for JobHandler {
             }
             return self.run(cx);
         }
-        if let (BELL, Some(bell)) = (token, &self.bell) {
-            bell.hear();
+        if let (WAKER, Some(waker)) = (token, &self.waker) {
+            waker.drain();
             return self.run(cx);
         }
         let mut drained = [0; 256];

@@ -2,7 +2,7 @@
 //!
 //! The channel of that session stays its owner's. He gives the job what comes on it and what may be sent, either directly
 //! ([`Job::received`], [`Job::advance`]) or, on a driver, through a [`JobHandler`] that he passes events on to
-//! ([`JobHandler::take_over`]): then the copy may have further channels and connections as any other.
+//! ([`JobHandler::take_over`]): then the copy may have additional channels and connections as any other.
 
 use std::time::Instant;
 
@@ -64,7 +64,7 @@ impl Job {
     /// Calls the copy off; see [`Engine::cancel`].
     pub fn cancel(&self, now: Instant) {
         self.lock().engine.cancel(now);
-        self.ring(|_| true);
+        self.notify(|_| true);
     }
 
     /// Finished, and no answer is awaited; see [`Engine::is_quiet`].
@@ -82,15 +82,15 @@ impl JobHandler {
 
     /// What becomes readable when there is something to do because of what has happened on another connection.
     pub fn bell_interest<'a>(&'a self, token: usize, out: &mut Interests<'a>) {
-        if let Some(bell) = &self.bell {
-            out.add(token, bell.fd(), Interest::READ);
+        if let Some(waker) = &self.waker {
+            out.add(token, waker.fd(), Interest::READ);
         }
     }
 
     /// To be called when that is so, before an event is passed on.
-    pub fn hear_bell(&self) {
-        if let Some(bell) = &self.bell {
-            bell.hear();
+    pub fn drain_notifications(&self) {
+        if let Some(waker) = &self.waker {
+            waker.drain();
         }
     }
 }

@@ -3,8 +3,9 @@
 //! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
 //! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the engine
 //! is behind a lock, and a byte in a socket pair wakes the other side when there is something for it to send.
-//! So is it with further connections to the same end ([`crate::Further`]): each has a driver on a thread of its own, for its channels
-//! and its ciphers, and rings for the others when there is something for them.
+//! So is it with additional connections to the same end ([`crate::AdditionalConnections`]): each has a driver
+//! on a thread of its own, for its channels and its ciphers, and rings for the others when there is something
+//! for them.
 
 mod handler;
 mod lent;
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 use lh_driver::{ChannelCx, ChannelHandler, ChannelId};
 use lh_sys::signals::Signals;
 
+use crate::additional_connection::Waker;
 use crate::engine::Turn;
-use crate::further::Bell;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
 
 pub(crate) use handler::ChannelOutput;
@@ -83,7 +84,7 @@ struct Shared {
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
     /// Of each connection to the same end, the first one's first.
-    bells: Mutex<Vec<Arc<Bell>>>,
+    wakers: Mutex<Vec<Arc<Waker>>>,
 }
 
 /// A copy that runs on drivers. Clones mean the same copy.
@@ -129,7 +130,7 @@ impl Job {
                 relay,
                 signals: Mutex::default(),
                 wake: [source.1, target.1],
-                bells: Mutex::new(vec![Arc::new(Bell::new()?)]),
+                wakers: Mutex::new(vec![Arc::new(Waker::new()?)]),
             }),
             listen: Arc::new([source.0, target.0]),
         })
@@ -142,9 +143,9 @@ impl Job {
             side,
             lane: Some(0),
             connection: 0,
-            bell: self.bell(0),
+            waker: self.waker(0),
             as_session: None,
-            further: None,
+            additional: None,
             deadline: None,
             closed: false,
             signals: self.signals(),
@@ -152,36 +153,36 @@ impl Job {
         }
     }
 
-    /// A further connection to the end that has one stands; returns its number, from 1.
+    /// A additional connection to the end that has one stands; returns its number, from 1.
     ///
     /// # Errors
     /// No descriptors are left.
-    pub fn further_connection(&self) -> std::io::Result<usize> {
-        let bell = Arc::new(Bell::new()?);
-        let mut bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.push(bell);
-        let number = bells.len() - 1;
-        drop(bells);
+    pub fn additional_connection(&self) -> std::io::Result<usize> {
+        let waker = Arc::new(Waker::new()?);
+        let mut wakers = self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.push(waker);
+        let number = wakers.len() - 1;
+        drop(wakers);
         self.lock().engine.connection_came();
         Ok(number)
     }
 
-    /// Nothing came of [`Further::another`](crate::Further::another).
+    /// Nothing came of [`AdditionalConnections::another`](crate::Further::another).
     pub fn another_failed(&self) {
         self.lock().engine.connection_refused();
     }
 
-    /// The handler for an SFTP channel of a further connection, of which the `first` one hears what happens on the others. It stops
-    /// its driver, with 0, when the copy is finished.
-    pub fn further_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
+    /// The handler for an SFTP channel of a additional connection, of which the `first` one hears what
+    /// happens on the others. It stops its driver, with 0, when the copy is finished.
+    pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
         JobHandler {
             job: self.clone(),
             side,
             lane: None,
             connection,
-            bell: if first { self.bell(connection) } else { None },
+            waker: if first { self.waker(connection) } else { None },
             as_session: None,
-            further: None,
+            additional: None,
             deadline: None,
             closed: false,
             signals: None,
@@ -198,17 +199,17 @@ impl Job {
             state.instead += 1;
         }
         drop(state);
-        self.ring(|_| true);
+        self.notify(|_| true);
     }
 
-    /// A further connection is gone.
+    /// A additional connection is gone.
     pub fn connection_lost(&self, connection: usize, reason: &str) {
         let now = Instant::now();
         let mut state = self.lock();
         state.lose(connection, reason, now);
         state.tell(now);
         drop(state);
-        self.ring(|_| true);
+        self.notify(|_| true);
     }
 
     /// The first connection takes so long there and back; see [`Engine::expect_round_trip`].
@@ -225,19 +226,19 @@ impl Job {
         self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn bell(&self, connection: usize) -> Option<Arc<Bell>> {
-        let bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.get(connection).cloned().filter(|_| !self.shared.relay)
+    fn waker(&self, connection: usize) -> Option<Arc<Waker>> {
+        let wakers = self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.get(connection).cloned().filter(|_| !self.shared.relay)
     }
 
     /// Wakes the connections that are `wanted`.
-    fn ring(&self, wanted: impl Fn(usize) -> bool) {
-        let bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells
+    fn notify(&self, wanted: impl Fn(usize) -> bool) {
+        let wakers = self.shared.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers
             .iter()
             .enumerate()
             .filter(|(connection, _)| wanted(*connection))
-            .for_each(|(_, bell)| bell.ring());
+            .for_each(|(_, waker)| waker.notify());
     }
 
     /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
@@ -248,14 +249,14 @@ impl Job {
         state.tell(now);
         drop(state);
         self.wake_other(side);
-        self.ring(|_| true);
+        self.notify(|_| true);
     }
 
     /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
     pub fn stop_on(&self, signals: Option<Arc<Signals>>) {
         *self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner) = signals;
         // Handlers may be there already.
-        self.ring(|_| true);
+        self.notify(|_| true);
     }
 
     /// The copy has not begun, and will not: there was no login.

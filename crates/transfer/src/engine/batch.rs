@@ -10,7 +10,7 @@ use lh_sftp::batch::{
     GET_BUDGET, GET_OVERHEAD, GET_OVERHEAD_FULL, GetFile, MAX_FILES, PUT_COMPARED, PUT_OVER_LINKS,
     PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
 };
-use lh_sftp::{extension, kept};
+use lh_sftp::{batched_extended_attrs, extension};
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
@@ -141,8 +141,11 @@ impl Engine {
         {
             return false;
         }
-        let longest =
-            self.batches.message.len() + file.item.target.len() + SMALL_FILE as usize + kept::MOST + 128;
+        let longest = self.batches.message.len()
+            + file.item.target.len()
+            + SMALL_FILE as usize
+            + batched_extended_attrs::MOST
+            + 128;
         if longest > GET_BUDGET {
             self.send_batch();
         }
@@ -180,7 +183,7 @@ impl Engine {
                 }
             });
         let put = match (put, &xattrs) {
-            (Ok(_), Some(xattrs)) if !kept::write(xattrs, message) => {
+            (Ok(_), Some(xattrs)) if !batched_extended_attrs::write(xattrs, message) => {
                 message.truncate(before);
                 return false;
             }
@@ -243,7 +246,7 @@ impl Engine {
         self.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
         let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
-        let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { kept::MOST };
+        let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { batched_extended_attrs::MOST };
         let cost = len as usize + told + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
         if self.batches.asked + cost > GET_BUDGET {
             self.send_batch();
@@ -273,8 +276,8 @@ impl Engine {
         let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
             | if self.options.atomic { PUT_PLACED } else { 0 }
             | if keep.links { PUT_OVER_LINKS } else { 0 }
-            | if keep.owner || keep.group { kept::PUT_OWNER } else { 0 }
-            | kept::put_flags(kinds)
+            | if keep.owner || keep.group { batched_extended_attrs::PUT_OWNER } else { 0 }
+            | batched_extended_attrs::put_flags(kinds)
             | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };
         let (side, op) = match self.plan.direction {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),

@@ -152,7 +152,7 @@ pub(super) struct File {
     pub(super) ahead: u64,
     pub(super) started: Instant,
     pub(super) plain: Plain,
-    /// By number of the further channel, less one; empty while there is none.
+    /// By number of the additional channel, less one; empty while there is none.
     pub(super) stripes: Vec<Stripe>,
     /// Whether the source changed while it was read.
     pub(super) source_after: SourceAfter,

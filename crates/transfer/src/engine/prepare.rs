@@ -285,7 +285,7 @@ impl Engine {
         self.note_absent(self.plan.target.clone(), &outcome);
         // What an attempt that was cut off has made does not change what the command means.
         let (exists, dir) = match &mut self.journal {
-            // A folder to put things into means the same before and after.
+            // A directory to put things into means the same before and after.
             _ if self.plan.target_must_be_dir => (exists, dir),
             Some(journal) if journal.was_new(&self.plan.target) => (false, false),
             Some(journal) if !exists => {

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use lh_crypto::Hash;
 
-pub use place::{file_for, folder};
+pub use place::{directory, file_for};
 pub(crate) use text::hex;
 use text::{escaped, unescaped};
 
@@ -95,8 +95,8 @@ impl Journal {
     ///
     /// `None` when it cannot be had: another process has it, or there is no place for it. The copy goes on without.
     pub(crate) fn open(path: &Path, survives: bool) -> Option<Self> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).ok()?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).ok()?;
         }
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
         lock(&file)?;

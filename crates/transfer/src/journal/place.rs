@@ -6,15 +6,15 @@ use lh_crypto::Hash;
 
 use super::text::hex;
 
-/// The folder of a user's journals: `$XDG_STATE_HOME/longhaul`, else `.local/state/longhaul` below `home`.
-pub fn folder(state_home: Option<PathBuf>, home: &Path) -> PathBuf {
+/// The directory of a user's journals: `$XDG_STATE_HOME/longhaul`, else `.local/state/longhaul` below `home`.
+pub fn directory(state_home: Option<PathBuf>, home: &Path) -> PathBuf {
     let state = state_home.filter(|path| path.is_absolute());
     state.unwrap_or_else(|| home.join(".local/state")).join("longhaul")
 }
 
 /// The journal of the copy that `words` describe (direction, hosts, absolute paths: the same words, the same journal), and of one
 /// `(number, of)` of its shards.
-pub fn file_for(folder: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) -> PathBuf {
+pub fn file_for(directory: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) -> PathBuf {
     let mut hash = Hash::Sha256.start();
     for word in words {
         hash.update(&(word.len() as u64).to_be_bytes());
@@ -24,7 +24,7 @@ pub fn file_for(folder: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) -> Pa
     if let Some((number, of)) = shard {
         name.push_str(&format!(".{number}-of-{of}"));
     }
-    folder.join(name + ".journal")
+    directory.join(name + ".journal")
 }
 
 /// Journals of other shards of the same copy: what has been done need not be done again, however it is divided next time.
@@ -33,8 +33,8 @@ pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
         let name = path.file_name()?.to_str()?.strip_suffix(".journal")?;
         Some(name.split('.').next().unwrap_or(name).to_owned())
     };
-    let (Some(ours), Some(folder)) = (stem(path), path.parent()) else { return Vec::new() };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let (Some(ours), Some(directory)) = (stem(path), path.parent()) else { return Vec::new() };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.path())
         .filter(|other| other != path && stem(other).as_ref() == Some(&ours))

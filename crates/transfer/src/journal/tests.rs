@@ -9,7 +9,7 @@ fn here(dir: &tempfile::TempDir) -> PathBuf {
 
 #[test]
 fn what_was_noted_is_there_again_after_a_cut_line() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let (first, second) = (tag(b"a", b"b", 7, (1, 2)), tag(b"a", b"b", 7, (1, 3)));
     assert_ne!(first, second, "a changed source has another tag");
@@ -35,7 +35,7 @@ fn what_was_noted_is_there_again_after_a_cut_line() {
 
 #[test]
 fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let done = tag(b"a", b"b", 7, (1, 2));
     let text = format!("{HEADER}\nboot another\npart t n\nupto 5 n\ndone {}\n", hex(&done));
@@ -49,7 +49,7 @@ fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
 
 #[test]
 fn a_failed_copy_keeps_what_is_unfinished_and_not_what_is_done() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let done = tag(b"a", b"b", 7, (1, 2));
     let mut journal = Journal::open(&path, true).expect("a journal");
@@ -68,7 +68,7 @@ fn a_failed_copy_keeps_what_is_unfinished_and_not_what_is_done() {
 
 #[test]
 fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let words: &[&[u8]] = &[b"put", b"h:x"];
     let tags = [1, 2, 3].map(|size| tag(b"a", b"b", size, (0, 0)));
     for (number, tag) in tags.iter().enumerate() {
@@ -83,13 +83,13 @@ fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
     assert!(!stranger.is_done(&tags[0]));
     drop(stranger);
     whole.remove();
-    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 1);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400), cut in 0..60_usize) {
-        let dir = tempfile::tempdir().expect("a folder");
+        let dir = tempfile::tempdir().expect("a directory");
         let path = here(&dir);
         let mut text = format!("{HEADER}\nboot x\npart a%20b n\nupto 3 n\n").into_bytes();
         text.truncate(cut);

@@ -107,22 +107,22 @@ fn listing(at: &Path) -> Vec<(PathBuf, u32, u64, i64, Vec<u8>)> {
 
 #[test]
 fn a_tree_arrives_with_modes_and_times_whatever_the_pieces() {
-    let folder = tempfile::tempdir().unwrap();
-    tree(&folder.path().join("tree"));
+    let directory = tempfile::tempdir().unwrap();
+    tree(&directory.path().join("tree"));
     for piece in [1 << 20, 4096, 7, 1] {
-        let target = folder.path().join(format!("copy{piece}"));
-        let (source, sink) = copy(&[&folder.path().join("tree")], &target, &recursive(), piece);
+        let target = directory.path().join(format!("copy{piece}"));
+        let (source, sink) = copy(&[&directory.path().join("tree")], &target, &recursive(), piece);
         assert_eq!((source.failed.len(), sink.failed.len()), (0, 0), "{source:?} {sink:?}");
         assert_eq!(source.files.len(), 5);
         assert_eq!(sink.files.len(), 5);
-        assert_eq!(listing(&folder.path().join("tree")), listing(&target));
+        assert_eq!(listing(&directory.path().join("tree")), listing(&target));
     }
 }
 
 #[test]
 fn without_preserving_there_are_no_privileges_and_a_mask() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, copied) = (folder.path().join("file"), folder.path().join("copied"));
+    let directory = tempfile::tempdir().unwrap();
+    let (file, copied) = (directory.path().join("file"), directory.path().join("copied"));
     fs::write(&file, "x").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o4555)).unwrap();
     copy(&[&file], &copied, &Options::default(), 100);
@@ -139,14 +139,14 @@ fn without_preserving_there_are_no_privileges_and_a_mask() {
 
 #[test]
 fn one_file_that_fails_does_not_stop_the_others() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (good, missing, dir) =
-        (folder.path().join("good"), folder.path().join("missing"), folder.path().join("dir"));
+        (directory.path().join("good"), directory.path().join("missing"), directory.path().join("dir"));
     fs::write(&good, "good").unwrap();
     fs::create_dir(&dir).unwrap();
-    let target = folder.path().join("target");
+    let target = directory.path().join("target");
     fs::create_dir_all(target.join("taken")).unwrap();
-    let taken = folder.path().join("taken");
+    let taken = directory.path().join("taken");
     fs::write(&taken, "file").unwrap();
     let (source, sink) = copy(&[&missing, &dir, &taken, &good], &target, &Options::default(), 1000);
     assert_eq!(fs::read(target.join("good")).unwrap(), b"good");
@@ -163,13 +163,13 @@ fn one_file_that_fails_does_not_stop_the_others() {
 
 #[test]
 fn a_target_that_must_be_a_directory_is_checked_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     fs::write(&file, "x").unwrap();
     let options = Options { target_must_be_dir: true, ..Options::default() };
     let (source, _) = copy(&[&file], &file, &options, 100);
     assert_eq!(source.failed, [format!("scp: {}: Not a directory", file.display())]);
-    let missing = folder.path().join("missing");
+    let missing = directory.path().join("missing");
     let (source, _) = copy(&[&file], &missing, &options, 100);
     assert_eq!(source.failed, [format!("scp: {}: No such file or directory", missing.display())]);
 }
@@ -193,8 +193,8 @@ fn lied_to(target: &Path, request: &str, options: Options, said: &[u8]) -> (Vec<
 #[test]
 fn a_source_that_lies_changes_nothing_here() {
     let outer = tempfile::tempdir().unwrap();
-    let folder = outer.path().join("target");
-    fs::create_dir(&folder).unwrap();
+    let directory = outer.path().join("target");
+    fs::create_dir(&directory).unwrap();
     let recursive = || Options { recursive: true, ..Options::default() };
     for (request, options, said, complaint) in [
         ("a", Options::default(), &b"C0644 1 ../x\nx\0"[..], "error: unexpected filename: ../x"),
@@ -219,19 +219,19 @@ fn a_source_that_lies_changes_nothing_here() {
         ("a", Options::default(), b"\x01\x1b[2J\n", "\\033[2J"),
         ("a", Options::default(), b"C0644", "protocol error: lost connection"),
     ] {
-        let (answer, heard) = lied_to(&folder, request, options, said);
+        let (answer, heard) = lied_to(&directory, request, options, said);
         assert_eq!(heard.failed, [complaint], "{}", said.escape_ascii());
         assert_eq!(answer[0], 0, "it says that it is there");
         assert!(heard.files.is_empty());
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "{}", said.escape_ascii());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{}", said.escape_ascii());
         assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
     }
 }
 
 #[test]
 fn a_line_without_end_is_not_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut sink = Sink::new(path_of(folder.path()), Request::anything(), Options::default());
+    let directory = tempfile::tempdir().unwrap();
+    let mut sink = Sink::new(path_of(directory.path()), Request::anything(), Options::default());
     for _ in 0..100 {
         sink.received(Bytes::from(vec![b'C'; 1000]), Instant::now());
     }
@@ -240,23 +240,23 @@ fn a_line_without_end_is_not_kept() {
 
 #[test]
 fn a_source_that_stops_in_the_middle_leaves_a_prefix_and_a_failure() {
-    let folder = tempfile::tempdir().unwrap();
-    let (answer, heard) = lied_to(folder.path(), "a", Options::default(), b"C0600 10 a\n01234");
+    let directory = tempfile::tempdir().unwrap();
+    let (answer, heard) = lied_to(directory.path(), "a", Options::default(), b"C0600 10 a\n01234");
     assert_eq!(heard.failed, ["dropped connection"]);
     assert!(answer.starts_with(&[0, 0, 1]));
-    assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"01234");
+    assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"01234");
     // Everything came, the verdict did not.
-    let (_, heard) = lied_to(folder.path(), "a", Options::default(), b"C0600 2 a\nxy");
+    let (_, heard) = lied_to(directory.path(), "a", Options::default(), b"C0600 2 a\nxy");
     assert_eq!(heard.failed, ["lost connection"]);
 }
 
 #[test]
 fn names_inside_of_a_directory_that_was_asked_for_are_free() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let options = Options { recursive: true, ..Options::default() };
-    let (_, heard) = lied_to(folder.path(), "tree", options, b"D0755 0 tree\nC0644 1 any\nx\0E\n");
+    let (_, heard) = lied_to(directory.path(), "tree", options, b"D0755 0 tree\nC0644 1 any\nx\0E\n");
     assert!(heard.failed.is_empty(), "{heard:?}");
-    assert_eq!(fs::read(folder.path().join("tree/any")).unwrap(), b"x");
+    assert_eq!(fs::read(directory.path().join("tree/any")).unwrap(), b"x");
 }
 
 /// What a source says to these answers, each given when it has nothing more to say.
@@ -277,8 +277,8 @@ fn source_hears(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Heard,
 
 #[test]
 fn what_a_sink_answers_decides_how_it_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("f");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
     fs::write(&file, "data").unwrap();
     let mode = fs::metadata(&file).unwrap().mode() & 0o777;
     let header = format!("C{mode:04o} 4 f\n").into_bytes();
@@ -303,8 +303,8 @@ fn what_a_sink_answers_decides_how_it_goes_on() {
 
 #[test]
 fn a_file_that_shrinks_is_filled_up_and_called_worthless() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("f");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
     fs::write(&file, vec![b'x'; 1000]).unwrap();
     let mut source = Source::new(vec![path_of(&file)], Options::default(), Instant::now());
     let now = Instant::now();
@@ -325,9 +325,9 @@ fn a_file_that_shrinks_is_filled_up_and_called_worthless() {
 
 #[test]
 fn the_remote_side_tells_its_peer_and_nobody_else() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let options = Options { remote_side: true, ..Options::default() };
-    let missing = folder.path().join("missing");
+    let missing = directory.path().join("missing");
     let mut source = Source::new(vec![path_of(&missing)], options, Instant::now());
     let mut said = Vec::new();
     source.received(Bytes::from_static(b"\0"), Instant::now());
@@ -347,8 +347,8 @@ fn streams_that_block_carry_a_copy_too() {
             None
         }
     }
-    let folder = tempfile::tempdir().unwrap();
-    let (from, to) = (folder.path().join("tree"), folder.path().join("copy"));
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("tree"), directory.path().join("copy"));
     tree(&from);
     let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
     let limited = Options { bits_per_second: Some(80_000_000), ..recursive() };
@@ -397,10 +397,10 @@ proptest::proptest! {
     /// Whatever a sink answers, the source ends or waits.
     #[test]
     fn any_answers(answers in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("f"), "x").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("f"), "x").unwrap();
         let options = Options { recursive: true, ..Options::default() };
-        let mut source = Source::new(vec![path_of(folder.path())], options, Instant::now());
+        let mut source = Source::new(vec![path_of(directory.path())], options, Instant::now());
         for answer in answers {
             source.received(vec![answer].into(), Instant::now());
             source.advance(&mut Vec::new(), Instant::now());

@@ -13,14 +13,14 @@ pub fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// A temporary folder.
+/// A temporary directory.
 pub struct TempTree {
     dir: tempfile::TempDir,
 }
 
 impl TempTree {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+        Self { dir: tempfile::tempdir().expect("a temporary directory") }
     }
 
     pub fn path(&self) -> &Path {
@@ -34,7 +34,7 @@ impl TempTree {
     /// Writes a file with contents that depend on the name, so that mixed-up blocks show.
     pub fn file(&self, name: impl AsRef<Path>, size: usize) -> PathBuf {
         let path = self.join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         let seed = path
             .as_os_str()
             .as_bytes()
@@ -50,15 +50,15 @@ impl TempTree {
         path
     }
 
-    /// A file in a folder that is made when it is not there.
-    pub fn write_in(&self, folder: &str, name: &str, text: &[u8]) {
-        let folder = self.dir(folder);
-        fs::write(folder.join(name), text).expect("a file");
+    /// A file in a directory that is made when it is not there.
+    pub fn write_in(&self, directory: &str, name: &str, text: &[u8]) {
+        let directory = self.dir(directory);
+        fs::write(directory.join(name), text).expect("a file");
     }
 
     pub fn dir(&self, name: impl AsRef<Path>) -> PathBuf {
         let path = self.join(name);
-        fs::create_dir_all(&path).expect("a folder");
+        fs::create_dir_all(&path).expect("a directory");
         path
     }
 
@@ -114,7 +114,7 @@ impl TempTree {
 
 impl Drop for TempTree {
     fn drop(&mut self) {
-        // Folders without write permission would stay behind.
+        // Directories without write permission would stay behind.
         let _ = std::process::Command::new("chmod").arg("-R").arg("u+rwx").arg(self.path()).status();
     }
 }
@@ -151,7 +151,7 @@ pub fn same_tree(one: &Path, other: &Path, preserved: bool) {
     for (path, entry) in &left {
         let twin = right.get(path);
         let show = |entry: &Entry| match entry {
-            Entry::Dir { mode, time } => format!("folder {mode:o} {time}"),
+            Entry::Dir { mode, time } => format!("directory {mode:o} {time}"),
             Entry::File { mode, time, data } => format!("file {mode:o} {time} {} bytes", data.len()),
         };
         assert!(twin == Some(entry), "{path:?}: {} became {:?}", show(entry), twin.map(show));

@@ -42,7 +42,7 @@ pub struct Setup {
     pub max_handles: Option<u64>,
     /// What a round trip takes.
     pub rtt: Duration,
-    /// Further channels the server allows.
+    /// Additional channels the server allows.
     pub lanes: usize,
     /// That channel ends after so many rounds.
     pub lane_dies: Option<(usize, usize)>,
@@ -86,7 +86,7 @@ pub struct Ended {
     pub took: Duration,
     /// How often all that could be sent was sent, and all answers waited for: round trips.
     pub rounds: usize,
-    /// Further channels that were opened.
+    /// Additional channels that were opened.
     pub lanes: usize,
     /// Bytes that went either way.
     pub moved: u64,

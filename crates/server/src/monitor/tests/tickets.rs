@@ -25,7 +25,7 @@ fn with_listener(mut scene: Scene) -> (Scene, UnixStream) {
 fn logged_in(lines: &str, options: &str) -> (Scene, UnixStream) {
     let (mut scene, listener) = with_listener(Scene::new(lines));
     let line = format!("{options} {}", scene.key.public().to_openssh_line(""));
-    std::fs::write(scene._folder.path().join("authorized"), line).unwrap();
+    std::fs::write(scene._directory.path().join("authorized"), line).unwrap();
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let right = scene.signed(&FIRST, &scene.user, None);
     assert_eq!(scene.monitor.ticket(scene.key.public().blob()).unwrap_err(), Unexpected::Time);

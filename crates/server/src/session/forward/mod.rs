@@ -1,9 +1,9 @@
 //! What a client may have forwarded: connections it opens from here (`direct-tcpip`, `direct-streamlocal@openssh.com`) and
 //! listeners it has here (`tcpip-forward`, `streamlocal-forward@openssh.com`), RFC 4254 section 7 and OpenSSH's PROTOCOL.
 //!
-//! Everything happens in the user's process, with the user's rights: a port below 1024 is root's alone because the kernel
-//! says so, a socket's path is reached or not as the file system says. Names are looked up and connections made beside the
-//! loop.
+//! Everything happens in the user session process, with the user's rights: a port below 1024 is root's alone
+//! because the kernel says so, a socket's path is reached or not as the file system says. Names are looked up
+//! and connections made beside the loop.
 
 mod permits;
 mod replies;

@@ -17,9 +17,9 @@ use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink};
 use lh_sftp::{OpenFlags, StatusCode};
 use lh_sftp_server::Verbosity;
 
-use crate::figures::{Kind, Outcome, Transfer};
 use crate::log::{Level, Log};
 use crate::session::shared::Shared;
+use crate::usage::{Kind, Outcome, Transfer};
 
 /// Lines for the client that wait; with more than this waiting, further ones are lost.
 const STDERR: usize = 64 * 1024;

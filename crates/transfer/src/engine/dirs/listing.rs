@@ -1,4 +1,4 @@
-//! What is in a directory: listed a part at a time, sorted into files and folders.
+//! What is in a directory: listed a part at a time, sorted into files and directories.
 
 use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
 use crate::names::{display_name, is_safe_name, join};

@@ -260,7 +260,7 @@ impl Engine {
         self.top.pop_front()
     }
 
-    /// What waits in one of a folder's two lists, of the folder that was reached last.
+    /// What waits in one of a directory's two lists, of the directory that was reached last.
     fn next_of(&mut self, list: impl Fn(&mut Dir) -> &mut VecDeque<Entry>) -> Option<Item> {
         for &key in self.walk.iter().rev() {
             let dir = self.dirs.get_mut(key)?;

@@ -50,14 +50,14 @@ pub(crate) struct Turn {
     again: bool,
 }
 
-/// A further channel to the remote end, and what is half sent on it.
+/// A additional channel to the remote end, and what is half sent on it.
 #[derive(Debug)]
 pub(super) struct Lane {
     remote: Remote,
     unfinished: Option<Unfinished>,
 }
 
-/// The further channels.
+/// The additional channels.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     all: Vec<Lane>,
@@ -71,7 +71,7 @@ pub(super) struct Lanes {
     rtt: Option<Duration>,
 }
 
-/// What is known of a file on one of the further channels.
+/// What is known of a file on one of the additional channels.
 #[derive(Debug, Default)]
 pub(super) enum Stripe {
     #[default]
@@ -270,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// A further channel is open and the SFTP subsystem runs on it; returns its number, from 1.
+    /// A additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
     pub fn open_lane(&mut self) -> usize {
         let mut remote = Remote::new();
         remote.start(false);
@@ -280,7 +280,7 @@ impl Engine {
         self.lanes.all.len()
     }
 
-    /// There is to be no further channel.
+    /// There is to be no additional channel.
     pub fn lane_refused(&mut self) {
         self.lanes.asked = self.lanes.asked.saturating_sub(1);
         if self.lanes.most.is_none() {
@@ -290,7 +290,7 @@ impl Engine {
         self.lanes.most = Some(self.lanes.all.len());
     }
 
-    /// Bytes came on a further channel.
+    /// Bytes came on a additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::advance`], on a further channel.
+    /// As [`Engine::advance`], on a additional channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
         self.now = now;
         loop {
@@ -351,8 +351,8 @@ impl Engine {
             Side::Target => &self.target,
         };
         let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
-        let further = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
-        let all = first.iter().map(|remote| (0, remote)).chain(further);
+        let additional = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
+        let all = first.iter().map(|remote| (0, remote)).chain(additional);
         let usable = all.filter(|(lane, remote)| *lane == 0 || (remote.ready() && !remote.lost()));
         usable.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(lane, _)| lane)
     }

@@ -11,7 +11,7 @@ use super::super::{Engine, QUEUE_LIMIT, Side, Token};
 use super::{Lane, Plain, Stripe};
 
 impl Engine {
-    /// Opens the file whose data go next on the further channels.
+    /// Opens the file whose data go next on the additional channels.
     pub(super) fn stripe_front(&mut self) {
         let Some(&key) = self.sending.front() else { return };
         let side = self.striped_side();
@@ -74,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// Closes what is open of a file on the further channels; true while answers about them are awaited.
+    /// Closes what is open of a file on the additional channels; true while answers about them are awaited.
     pub(in crate::engine) fn close_stripes(&mut self, key: Key) -> bool {
         let Some(file) = self.files.get_mut(key) else { return false };
         if file.stripes.is_empty() {
@@ -107,7 +107,7 @@ impl Engine {
         waiting
     }
 
-    /// READs onto a further channel, as long as there is room.
+    /// READs onto a additional channel, as long as there is room.
     pub(super) fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Source);
         loop {
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// File bytes onto a further channel, as long as there is room.
+    /// File bytes onto a additional channel, as long as there is room.
     pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {

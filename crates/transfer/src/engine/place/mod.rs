@@ -5,9 +5,9 @@
 //! when it is right ([`super::check`]), and never taken for the copy of something else.
 //!
 //! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
-//! that cannot be kept, or stands in a folder that takes no new names, is written in place. The mode of a file that
-//! is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything where the server lets nobody
-//! rename, or make files under names of ours.
+//! that cannot be kept, or stands in a directory that takes no new names, is written in place. The mode of a
+//! file that is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything
+//! where the server lets nobody rename, or make files under names of ours.
 //!
 //! | module | what |
 //! |---|---|
@@ -165,13 +165,13 @@ fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
 
 /// The name under which the copy with this tag grows: beside the target.
 pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
-    let (folder, name) = match target.iter().rposition(|&byte| byte == b'/') {
+    let (directory, name) = match target.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
         None => (None, target),
     };
     let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
     let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
-    [folder.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
+    [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
 }
 
 /// A tag that nothing else can know.

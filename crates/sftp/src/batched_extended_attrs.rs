@@ -7,19 +7,19 @@
 use lh_wire::{Reader, Result, Writer};
 
 use crate::batch::{Got, bounded, read_one};
-use crate::keep::{self, Xattrs};
+use crate::extended_attrs::{self, Xattrs};
 
 /// `put-files@longhaul`: the owner and the group in ATTRS are set (`u32::MAX` leaves what there is).
 pub const PUT_OWNER: u32 = 16;
 
 /// `put-files@longhaul`: behind the data of each file stand its extended attributes, of this kind all.
-pub const PUT_XATTRS: u32 = keep::XATTRS << 5;
+pub const PUT_XATTRS: u32 = extended_attrs::XATTRS << 5;
 
 /// The same for access control lists.
-pub const PUT_ACLS: u32 = keep::ACLS << 5;
+pub const PUT_ACLS: u32 = extended_attrs::ACLS << 5;
 
-/// `get-files@longhaul`: extended attributes are told behind the data of each file. [`keep::XATTRS`] and [`keep::ACLS`] as they are.
-pub const GET_KINDS: u32 = keep::XATTRS | keep::ACLS;
+/// `get-files@longhaul`: extended attributes are told behind the data of each file. [`extended_attrs::XATTRS`] and [`extended_attrs::ACLS`] as they are.
+pub const GET_KINDS: u32 = extended_attrs::XATTRS | extended_attrs::ACLS;
 
 /// What the extended attributes of a file may take in one of these messages. A file that has more goes by requests of its own.
 pub const MOST: usize = 1024;
@@ -37,7 +37,7 @@ pub const fn put_kinds(flags: u32) -> u32 {
 /// Appends what stands behind the data of a file: all of its attributes. False, and nothing is appended, when they take too much.
 pub fn write(xattrs: &Xattrs, out: &mut Vec<u8>) -> bool {
     let start = out.len();
-    out.nested(|out| keep::write_xattrs(xattrs, out));
+    out.nested(|out| extended_attrs::write_xattrs(xattrs, out));
     let fits = out.len() - start <= MOST;
     if !fits {
         out.truncate(start);
@@ -54,7 +54,7 @@ pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
     if fields.len() > MOST {
         return Err(lh_wire::WireError::Invalid { what: "extended attributes of a small file" });
     }
-    keep::read_xattrs(fields)
+    extended_attrs::read_xattrs(fields)
 }
 
 /// Appends what `get-files@longhaul` tells behind the data: `None`, or too many, says that they have to be asked for.
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn kinds_are_bits_of_the_flags() {
-        assert_eq!(put_flags(keep::XATTRS | keep::ACLS), PUT_XATTRS | PUT_ACLS);
-        assert_eq!(put_kinds(PUT_ACLS | PUT_OWNER), keep::ACLS);
+        assert_eq!(put_flags(extended_attrs::XATTRS | extended_attrs::ACLS), PUT_XATTRS | PUT_ACLS);
+        assert_eq!(put_kinds(PUT_ACLS | PUT_OWNER), extended_attrs::ACLS);
         let known = crate::batch::PUT_PERMISSIONS | crate::batch::PUT_PLACED | crate::batch::PUT_COMPARED;
         assert_eq!((PUT_OWNER | PUT_XATTRS | PUT_ACLS) & (known | crate::batch::PUT_OVER_LINKS), 0);
     }

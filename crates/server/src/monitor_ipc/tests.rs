@@ -8,27 +8,27 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn same(question: &Question) {
+fn same(question: &MonitorRequest) {
     let bytes = question.encode();
-    let again = Question::decode(&bytes).unwrap();
+    let again = MonitorRequest::decode(&bytes).unwrap();
     assert_eq!(again.encode(), bytes);
     for end in 0..bytes.len() {
-        assert!(Question::decode(&bytes[..end]).is_err());
+        assert!(MonitorRequest::decode(&bytes[..end]).is_err());
     }
 }
 
 #[test]
 fn every_question_arrives() {
-    same(&Question::Log { level: Level::Info, text: "ünïcode".into() });
-    same(&Question::Sign { key_index: 2, algorithm: "ssh-ed25519".into(), hash: vec![7; 32] });
-    same(&Question::HandOver(Zeroizing::new(vec![1; 5000])));
-    same(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
-    same(&Question::Arrived { line: "pts/3".into(), pid: 77 });
-    same(&Question::Left { line: "pts/3".into() });
-    same(&Question::Ticket { key: vec![3; 51] });
-    same(&Question::Conduct(crate::figures::tests::conduct()));
-    let outcome = crate::figures::Outcome::Complete;
-    same(&Question::Transfer(crate::figures::tests::transfer(b"/a\n\xff", outcome)));
+    same(&MonitorRequest::Log { level: Level::Info, text: "ünïcode".into() });
+    same(&MonitorRequest::Sign { key_index: 2, algorithm: "ssh-ed25519".into(), hash: vec![7; 32] });
+    same(&MonitorRequest::HandOver(Zeroizing::new(vec![1; 5000])));
+    same(&MonitorRequest::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
+    same(&MonitorRequest::Arrived { line: "pts/3".into(), pid: 77 });
+    same(&MonitorRequest::Left { line: "pts/3".into() });
+    same(&MonitorRequest::Ticket { key: vec![3; 51] });
+    same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));
+    let outcome = crate::usage::Outcome::Complete;
+    same(&MonitorRequest::Transfer(crate::usage::tests::transfer(b"/a\n\xff", outcome)));
     for last in [None, Some(Last { time: 1_700_000_000, host: "client.example".into() })] {
         assert_eq!(decode_last(&encode_last(last.as_ref())).unwrap(), last);
     }
@@ -61,7 +61,7 @@ fn every_question_arrives() {
         Method::Ticket(TicketAttempt { key: vec![1; 51], signature: vec![9; 83] }),
         Method::Other("unknown".into()),
     ] {
-        same(&Question::Decide(Attempt { user: "ada".into(), method }));
+        same(&MonitorRequest::Decide(Attempt { user: "ada".into(), method }));
     }
 }
 
@@ -89,8 +89,8 @@ fn every_decision_arrives() {
 #[test]
 fn messages_come_whole_and_bounded() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let mut ours = Talk::new(ours).unwrap();
-    let mut theirs = Talk::new(theirs).unwrap();
+    let mut ours = MonitorSocket::new(ours).unwrap();
+    let mut theirs = MonitorSocket::new(theirs).unwrap();
     theirs.send(b"one").unwrap();
     theirs.send(&[5; 100_000]).unwrap();
     assert_eq!(&ours.receive().unwrap()[..], b"one");
@@ -99,16 +99,16 @@ fn messages_come_whole_and_bounded() {
     assert_eq!(theirs.receive().unwrap().len(), 0);
     theirs.send(&[0; 11]).unwrap();
     ours.read().unwrap();
-    assert!(matches!(ours.next(10), Err(TalkError::TooLong(11))));
+    assert!(matches!(ours.next(10), Err(MonitorSocketError::TooLong(11))));
     drop(theirs);
-    assert!(matches!(ours.read(), Err(TalkError::Closed)));
+    assert!(matches!(ours.read(), Err(MonitorSocketError::Closed)));
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0_u8..10) {
-        let _ = Question::decode(&bytes);
+        let _ = MonitorRequest::decode(&bytes);
         let _ = Decision::decode(&bytes);
-        let _ = Question::decode(&[&[kind], &bytes[..]].concat());
+        let _ = MonitorRequest::decode(&[&[kind], &bytes[..]].concat());
     }
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 use lh_sftp::batch::{
     GetFile, PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep,
 };
-use lh_sftp::keep::{ACLS, XATTRS, Xattrs};
+use lh_sftp::extended_attrs::{ACLS, XATTRS, Xattrs};
 use lh_sftp::server::ServerOptions;
-use lh_sftp::{Attrs, LocalFs, ReplyBody, Request, StatusCode, extension, kept};
+use lh_sftp::{Attrs, LocalFs, ReplyBody, Request, StatusCode, batched_extended_attrs, extension};
 use support::Peer;
 
 const PLACED: u32 = PUT_PLACED | PUT_COMPARED;
@@ -26,8 +26,8 @@ fn put(peer: &mut Peer, flags: u32, files: &[(&str, Attrs, &[u8], Xattrs)]) -> R
     let mut fields = Vec::new();
     for (path, attrs, data, xattrs) in files {
         PutFile { path: path.as_bytes(), attrs: *attrs, data }.write(&mut fields);
-        if kept::put_kinds(flags) != 0 {
-            assert!(kept::write(xattrs, &mut fields));
+        if batched_extended_attrs::put_kinds(flags) != 0 {
+            assert!(batched_extended_attrs::write(xattrs, &mut fields));
         }
     }
     peer.call(&Request::PutFiles { flags, count: files.len() as u32, files: &fields })
@@ -50,7 +50,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Whether the folder's file system has such attributes.
+/// Whether the directory's file system has such attributes.
 fn has_xattrs(dir: &Path) -> bool {
     let probe = dir.join("probe");
     fs::write(&probe, b"").unwrap();
@@ -110,7 +110,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
     }
     let mut peer = peer(dir.path(), &[]);
     assert!(peer.session.supports(extension::PUT_KEPT) && peer.session.supports(extension::GET_KEPT));
-    let flags = PLACED | PUT_PERMISSIONS | kept::PUT_XATTRS;
+    let flags = PLACED | PUT_PERMISSIONS | batched_extended_attrs::PUT_XATTRS;
     let attrs = Attrs { times: Some((11, 22)), ..Attrs::with_permissions(0o640) };
     let of = |value: &[u8]| vec![(b"user.kind".to_vec(), value.to_vec())];
     let long = of(&[7; 1500]);
@@ -133,7 +133,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
     }
     let reply = peer.call(&Request::GetFiles { flags: XATTRS | ACLS, count: 3, files: &fields });
     let ReplyBody::Extended(fields) = reply else { panic!("{reply:?}") };
-    let got = kept::read_got(&fields).unwrap();
+    let got = batched_extended_attrs::read_got(&fields).unwrap();
     assert_eq!(got[0].0.as_ref().unwrap().data, b"text");
     assert_eq!(got[0].1, Some(of(b"odd")));
     assert_eq!((got[1].0.is_ok(), &got[1].1), (true, &None), "too much for this: to be asked for");
@@ -155,7 +155,7 @@ fn owners_are_given_or_it_is_said_that_they_were_not() {
     let wanted = if root { (12345, 23456) } else { (0, 0) };
     let attrs = Attrs { ids: Some(wanted), ..Attrs::with_permissions(0o4755) };
     for (name, flags) in [("placed", PLACED), ("there", 0), ("placed", PLACED)] {
-        let flags = flags | PUT_PERMISSIONS | kept::PUT_OWNER;
+        let flags = flags | PUT_PERMISSIONS | batched_extended_attrs::PUT_OWNER;
         let failed = failures(put(&mut peer, flags, &[(name, attrs, b"text", Xattrs::new())]));
         let meta = fs::metadata(dir.path().join(name)).unwrap();
         if root {
@@ -189,7 +189,7 @@ fn what_is_not_offered_is_not_done() {
         assert_eq!(peer.session.supports(extension::PUT_KEPT), puts, "{denied:?}");
         assert_eq!(peer.session.supports(extension::GET_KEPT), gets, "{denied:?}");
         let one = [("g", Attrs::with_permissions(0o600), &b"x"[..], Xattrs::new())];
-        let done = put(&mut peer, kept::PUT_XATTRS, &one);
+        let done = put(&mut peer, batched_extended_attrs::PUT_XATTRS, &one);
         assert_eq!(matches!(done, ReplyBody::Extended(_)), puts, "{denied:?}: {done:?}");
         assert_eq!(fs::remove_file(dir.path().join("g")).is_ok(), puts);
         let done = peer.call(&Request::GetFiles { flags: XATTRS, count: 1, files: &get });

@@ -120,7 +120,7 @@ fn forwards(options: &Options) -> Result<Vec<(Kind, Forward)>, MuxError> {
 
 /// Runs the session as a mux client, if a master exists and the configuration permits it. `None`: make a new
 /// connection.
-pub(crate) fn ride_along(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> Option<u8> {
+pub(crate) fn mux_through_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> Option<u8> {
     let config = &options.config;
     let path = config.control_path.as_deref()?;
     match *config.control_master {
@@ -149,8 +149,8 @@ pub(crate) fn ride_along(options: &Options, plan: &Plan, ui: &mut TerminalUi) ->
     ride(options, plan, master, ui)
 }
 
-/// Like [`ride_along`], with the master that has just split off from this process.
-pub(crate) fn ride_along_with_new_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> u8 {
+/// Like [`mux_through_master`], with the master that has just split off from this process.
+pub(crate) fn mux_through_new_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> u8 {
     let path = options.config.control_path.as_deref().unwrap_or_default();
     let status = match MuxClient::connect(Path::new(path)) {
         Ok(master) => ride(options, plan, master, ui),

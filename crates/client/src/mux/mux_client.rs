@@ -10,7 +10,7 @@ use lh_wire::Writer;
 
 use super::Master;
 use super::connection::{Line, hang_up};
-use super::escapes::{PassengerEscapes, write_notice};
+use super::escapes::{MuxClientEscapes, write_notice};
 use super::wire::{NewSession, Reply, Said};
 use crate::X11Forward;
 use crate::log::sanitise;
@@ -18,13 +18,13 @@ use crate::proxy::open_failure_words;
 use crate::session::{Pty, SessionChannel, SessionNote, SessionSetup, Start};
 
 /// The control connection's handle of its session.
-pub(super) struct Ride {
+pub(super) struct MuxRequest {
     handler: Option<HandlerId>,
     channel: ChannelId,
     over: Rc<Cell<bool>>,
 }
 
-impl Ride {
+impl MuxRequest {
     pub(super) fn is_over(&self) -> bool {
         self.over.get()
     }
@@ -41,7 +41,7 @@ impl Ride {
 }
 
 /// The master's state of a mux client's session.
-pub(super) struct Passenger {
+pub(super) struct MuxClient {
     line: Line,
     /// The request's id, until it is answered.
     request: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) struct Passenger {
     over: Rc<Cell<bool>>,
 }
 
-impl Passenger {
+impl MuxClient {
     /// Handles a note about the channel or its program.
     pub(super) fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         let session = self.channel.number();
@@ -121,14 +121,14 @@ impl Passenger {
 }
 
 /// Opens a session on these descriptors.
-pub(super) fn board_session(
+pub(super) fn open_mux_session(
     master: &Master,
     session: &NewSession,
     descriptors: Vec<OwnedFd>,
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<Ride, String> {
+) -> Result<MuxRequest, String> {
     if session.tty && !cx.transport().is_encrypted() {
         return Err("the shared connection is not encrypted and carries no terminals".to_owned());
     }
@@ -143,7 +143,7 @@ pub(super) fn board_session(
     pump = pump.output_ext(errors).tell_broken_output();
     if let Some(escape) = session.escape.filter(|_| session.tty) {
         let forwards = master.0.forwards.clone();
-        pump = pump.filter(Box::new(PassengerEscapes::new(escape, forwards, Rc::clone(&stderr))));
+        pump = pump.filter(Box::new(MuxClientEscapes::new(escape, forwards, Rc::clone(&stderr))));
     }
     let handler = Box::new(SessionChannel::new(setup, Box::new(pump)));
     let channel =
@@ -153,14 +153,14 @@ pub(super) fn board_session(
 }
 
 /// Connects these descriptors to `target`.
-pub(super) fn board_stdio(
+pub(super) fn open_mux_stdio(
     master: &Master,
     target: &Target,
     descriptors: Vec<OwnedFd>,
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<Ride, String> {
+) -> Result<MuxRequest, String> {
     let [stdin, stdout]: [OwnedFd; 2] =
         descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
     let local = |fd: &OwnedFd, direction| {
@@ -185,19 +185,20 @@ fn register(
     terminal: Option<Rc<OwnedFd>>,
     stderr: Option<Rc<OwnedFd>>,
     cx: &ControlCx<'_>,
-) -> Ride {
+) -> MuxRequest {
     let over = Rc::new(Cell::new(false));
     let ride_over = Rc::clone(&over);
-    let passenger = Passenger { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
+    let mux_client =
+        MuxClient { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
     // It was opened just now, so it exists.
     let handler = cx.handler_of(channel);
     match handler {
         Some(handler) => {
-            master.0.state.borrow_mut().passengers.insert(handler, passenger);
+            master.0.state.borrow_mut().mux_clients.insert(handler, mux_client);
         }
-        None => passenger.end(),
+        None => mux_client.end(),
     }
-    Ride { handler, channel, over: ride_over }
+    MuxRequest { handler, channel, over: ride_over }
 }
 
 fn setup(session: &NewSession, stdin: &OwnedFd) -> SessionSetup {

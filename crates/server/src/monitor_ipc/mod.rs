@@ -1,12 +1,13 @@
 //! What the processes of one connection say to each other.
 //!
-//! Two of them ask and the monitor answers: the process before authentication, which reads a stranger's bytes and is
-//! therefore believed nothing, and afterwards the user's process, which is as trustworthy as the user. Each message is a
-//! length, a kind and its fields in SSH's own encoding. Whoever reads decodes with errors and with a bound on the length.
+//! Two of them ask and the monitor answers: the process before authentication, which reads an unauthenticated
+//! client's bytes and is therefore believed nothing, and afterwards the user session process, which is as
+//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Whoever
+//! reads decodes with errors and with a bound on the length.
 
 mod fields;
 mod methods;
-mod talk;
+mod socket;
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Attempt;
@@ -16,19 +17,19 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::fields::{put_list, put_option, read_list, read_option, text};
 use self::methods::{put_method, read_method};
-pub(crate) use self::talk::{Talk, TalkError};
-use crate::figures::{Conduct, Transfer};
+pub(crate) use self::socket::{MonitorSocket, MonitorSocketError};
 use crate::log::Level;
 use crate::monitor::Verdict;
+use crate::usage::{Conduct, Transfer};
 
 /// Longer than any attempt to log in that fits a packet.
-pub(crate) const LARGEST_QUESTION: usize = 512 * 1024;
+pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;
 /// Longer than any state that moves: a slab of received bytes, and what little a server says before it has a user.
-pub(crate) const LARGEST_HAND_OVER: usize = 4 << 20;
+pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 
 /// To the monitor.
 #[derive(Debug)]
-pub(crate) enum Question {
+pub(crate) enum MonitorRequest {
     /// No question: a line for the log.
     Log { level: Level, text: String },
     /// A signature over an exchange hash.
@@ -37,9 +38,10 @@ pub(crate) enum Question {
     Decide(Attempt),
     /// The user is in: here is the connection. The last word of the process before authentication.
     HandOver(Zeroizing<Vec<u8>>),
-    /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user's process.
+    /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user session process.
     Prove { algorithm: String, key: Vec<u8> },
-    /// Somebody uses this terminal (`pts/3`) now, from the user's process: record it, and tell when he was here last.
+    /// Somebody uses this terminal (`pts/3`) now, from the user session process: record it, and tell when he
+    /// was here last.
     Arrived { line: String, pid: u32 },
     /// Nobody uses it any more. No answer.
     Left { line: String },
@@ -47,14 +49,14 @@ pub(crate) enum Question {
     Transfer(Transfer),
     /// No question: how the connection goes.
     Conduct(Conduct),
-    /// The client wants to bring a further connection; its key is to be the ticket.
+    /// The client wants to bring a additional connection; its key is to be the ticket.
     Ticket {
         /// Blob of an Ed25519 key.
         key: Vec<u8>,
     },
 }
 
-/// The answer to [`Question::Arrived`].
+/// The answer to [`MonitorRequest::Arrived`].
 pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_bool(last.is_some());
@@ -94,7 +96,7 @@ pub(crate) struct Decision {
     pub(crate) error_token: Vec<u8>,
 }
 
-impl Question {
+impl MonitorRequest {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let room = match self {
             Self::HandOver(state) => state.len() + 64,

@@ -1,4 +1,4 @@
-//! Standing-queue detection: the backlog that a slow sink never drains, which only costs memory.
+//! StandingQueue-queue detection: the backlog that a slow sink never drains, which only costs memory.
 //!
 //! A sink that works in bursts needs some backlog, which is consumed when the sink gets to run. The part that
 //! remains at the end of every burst *stands*. The sink would be no slower without it, and its memory must be
@@ -29,7 +29,7 @@ struct Look {
 
 /// Observes the backlog of one sink.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standing {
+pub(crate) struct StandingQueue {
     look: Option<Look>,
     /// Smallest backlog in the previous observation, bytes.
     before: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Standing {
     spare: u64,
 }
 
-impl Standing {
+impl StandingQueue {
     /// Records that the sink has consumed bytes; `backlog` bytes still wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
         if let Some(look) = &mut self.look {

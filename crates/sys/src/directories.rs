@@ -9,16 +9,16 @@ use std::path::Path;
 ///
 /// # Errors
 /// Those of `mkdir(2)`; one of them is that it exists.
-pub fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
+pub fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(directory)
 }
 
 /// Like [`make_private`], but an existing directory is no error.
 ///
 /// # Errors
 /// Those of `mkdir(2)`.
-pub fn private(folder: &Path) -> io::Result<()> {
-    match make_private(folder) {
+pub fn private(directory: &Path) -> io::Result<()> {
+    match make_private(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }

@@ -8,17 +8,17 @@ use lh_wire::{WireError, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
 
-use super::{LARGEST_HAND_OVER, Question};
+use super::{MAX_HAND_OVER, MonitorRequest};
 
 /// An answer is a signature, a verdict with a banner, or the grant with the state that moves.
-const LARGEST_ANSWER: usize = LARGEST_HAND_OVER + (1 << 20);
+const LARGEST_ANSWER: usize = MAX_HAND_OVER + (1 << 20);
 
 /// How long a message may take to leave when the other side does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a conversation cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TalkError {
+pub(crate) enum MonitorSocketError {
     /// The other process is gone.
     #[error("the other process has ended")]
     Closed,
@@ -35,13 +35,13 @@ pub(crate) enum TalkError {
 
 /// One end of a conversation.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct MonitorSocket {
     socket: UnixStream,
     /// What has come and is not a whole message yet.
     inbox: Zeroizing<Vec<u8>>,
 }
 
-impl Talk {
+impl MonitorSocket {
     pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_write_timeout(Some(PATIENCE))?;
         Ok(Self { socket, inbox: Zeroizing::default() })
@@ -52,14 +52,14 @@ impl Talk {
         &self.socket
     }
 
-    pub(crate) fn send(&self, message: &[u8]) -> Result<(), TalkError> {
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), MonitorSocketError> {
         let mut framed = Zeroizing::new(Vec::with_capacity(message.len() + 4));
         framed.put_string(message);
         Ok((&self.socket).write_all(&framed)?)
     }
 
     /// Waits for an answer. For those who ask: nothing else can happen meanwhile.
-    pub(crate) fn receive(&mut self) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+    pub(crate) fn receive(&mut self) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         loop {
             if let Some(message) = self.next(LARGEST_ANSWER)? {
                 return Ok(message);
@@ -72,7 +72,7 @@ impl Talk {
     pub(crate) fn receive_until(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+    ) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         loop {
             if let Some(message) = self.next(LARGEST_ANSWER)? {
                 return Ok(message);
@@ -91,13 +91,16 @@ impl Talk {
         }
     }
 
-    pub(crate) fn ask(&mut self, question: &Question) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+    pub(crate) fn ask(
+        &mut self,
+        question: &MonitorRequest,
+    ) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         self.send(&question.encode())?;
         self.receive()
     }
 
     /// A signature that was asked for; an empty answer is a refusal.
-    pub(crate) fn ask_signature(&mut self, question: &Question) -> Result<Vec<u8>, TalkError> {
+    pub(crate) fn ask_signature(&mut self, question: &MonitorRequest) -> Result<Vec<u8>, MonitorSocketError> {
         let answer = self.ask(question)?;
         if answer.is_empty() {
             return Err(io::Error::other("refused by the monitor").into());
@@ -107,10 +110,10 @@ impl Talk {
 
     /// Reads once, waiting if nothing has come. For the monitor, after poll has said that something has: a sender
     /// that stops in the middle of a message does not hold it up.
-    pub(crate) fn read(&mut self) -> Result<(), TalkError> {
+    pub(crate) fn read(&mut self) -> Result<(), MonitorSocketError> {
         let mut buffer = Zeroizing::new([0; 16 * 1024]);
         match self.socket.read(&mut buffer[..]) {
-            Ok(0) => Err(TalkError::Closed),
+            Ok(0) => Err(MonitorSocketError::Closed),
             Ok(n) => {
                 if self.inbox.capacity() - self.inbox.len() < n {
                     // Grown by hand, so that what is left behind is wiped.
@@ -122,17 +125,17 @@ impl Talk {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(TalkError::Closed),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(MonitorSocketError::Closed),
             Err(error) => Err(error.into()),
         }
     }
 
     /// The next whole message of at most `largest` bytes.
-    pub(crate) fn next(&mut self, largest: usize) -> Result<Option<Zeroizing<Vec<u8>>>, TalkError> {
+    pub(crate) fn next(&mut self, largest: usize) -> Result<Option<Zeroizing<Vec<u8>>>, MonitorSocketError> {
         let Some((length, content)) = self.inbox.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
         if length > largest {
-            return Err(TalkError::TooLong(length));
+            return Err(MonitorSocketError::TooLong(length));
         }
         let Some((message, rest)) = content.split_at_checked(length) else { return Ok(None) };
         let message = Zeroizing::new(message.to_vec());

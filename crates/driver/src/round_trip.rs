@@ -13,7 +13,7 @@ use crate::keepalive::KEEPALIVE_REQUEST;
 const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum Probe {
     /// `ping@openssh.com`, for peers that announced support for it.
     Ping,
     /// A global request with an unknown name, for stock clients and for servers before OpenSSH 9.5, where
@@ -23,21 +23,21 @@ enum Question {
 
 /// The outstanding request and its start time.
 #[derive(Debug, Default)]
-pub(crate) struct Distance {
-    asked: Option<(Question, Instant)>,
+pub(crate) struct RoundTripProbe {
+    asked: Option<(Probe, Instant)>,
     /// Kind of request sent last, answered or not. One of each kind is enough.
-    done: Option<Question>,
+    done: Option<Probe>,
 }
 
-impl Distance {
+impl RoundTripProbe {
     /// Sends the peer a request whose answer gives the round-trip time of the whole path, where the peer is
     /// known to answer one.
     pub(crate) fn ask(&mut self, core: &mut Core) {
         let transport = core.link.transport_ref();
         let question = if transport.answers_pings() {
-            Question::Ping
+            Probe::Ping
         } else if transport.peer().limits().answers_unknown_requests {
-            Question::Request
+            Probe::Request
         } else {
             return;
         };
@@ -45,8 +45,8 @@ impl Distance {
             return;
         }
         match question {
-            Question::Ping => core.link.transport().payload(&Ping::new(ROUND_TRIP).to_payload()),
-            Question::Request => {
+            Probe::Ping => core.link.transport().payload(&Ping::new(ROUND_TRIP).to_payload()),
+            Probe::Request => {
                 let (connection, sink) = core.speak();
                 connection.global_request(KEEPALIVE_REQUEST, true, b"", sink);
             }
@@ -57,15 +57,15 @@ impl Distance {
 
     /// Time since the ping that this answers, or `None` where the content is not ours.
     pub(crate) fn on_pong(&mut self, content: &[u8]) -> Option<Duration> {
-        (content == ROUND_TRIP).then(|| self.answered(Question::Ping)).flatten()
+        (content == ROUND_TRIP).then(|| self.answered(Probe::Ping)).flatten()
     }
 
     /// Time since the request that this answers. Answers come in order, so the first one is ours.
     pub(crate) fn on_reply(&mut self) -> Option<Duration> {
-        self.answered(Question::Request)
+        self.answered(Probe::Request)
     }
 
-    fn answered(&mut self, question: Question) -> Option<Duration> {
+    fn answered(&mut self, question: Probe) -> Option<Duration> {
         let (_, when) = self.asked.take_if(|(asked, _)| *asked == question)?;
         Some(when.elapsed())
     }

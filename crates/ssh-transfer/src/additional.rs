@@ -1,8 +1,9 @@
-//! Further connections of a copy, as many as `-j` says, or as are found to help.
+//! Additional connections of a copy, as many as `-j` says, or as are found to help.
 //!
 //! A server that gives tickets (a Longhaul server) is joined by them: no login, no question, and each connection has a process
-//! of its own there. To others further channels come first, and an ordinary login with what needs nobody to answer
-//! (`BatchMode`) only when the server allows no more of them, or when one connection is what holds the copy up.
+//! of its own there. To others additional channels come first, and an ordinary login with what needs nobody
+//! to answer (`BatchMode`) only when the server allows no more of them, or when one connection is what holds
+//! the copy up.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ use lh_client::{
     LogLevel, Options as ClientOptions, SessionSetup, Start, TerminalUi, Ticket, answer_by_default, connect,
 };
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
-use lh_transfer::{Further, Job, Load, Side};
+use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
 use crate::connection::mark_as_bulk;
 use crate::load::Gauge;
 
-/// Channels of one further connection: what OpenSSH's server allows.
+/// Channels of one additional connection: what OpenSSH's server allows.
 const CHANNELS: usize = 10;
 
 /// What a connection is for.
@@ -190,7 +191,7 @@ impl Connector {
                 return self.failed(purpose, channels, joins);
             }
         };
-        let Ok(connection) = self.job.further_connection() else {
+        let Ok(connection) = self.job.additional_connection() else {
             self.failed(purpose, channels, joins);
             return client.close();
         };
@@ -204,7 +205,7 @@ impl Connector {
         });
         for n in 0..channels {
             let setup = SessionSetup::new(self.start.clone());
-            let handler = Box::new(self.job.further_handler(self.side, connection, n == 0));
+            let handler = Box::new(self.job.additional_handler(self.side, connection, n == 0));
             let opened = client.open_session(setup, &ChannelOptions::default(), handler);
             if opened.is_err() && purpose == Purpose::Channel {
                 self.job.connection_failed(true);
@@ -227,7 +228,7 @@ impl Connector {
     }
 }
 
-impl Further for Connector {
+impl AdditionalConnections for Connector {
     fn instead(&self, cx: &mut ControlCx<'_>) -> bool {
         self.ask(Purpose::Channel, cx)
     }

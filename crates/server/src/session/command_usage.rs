@@ -11,8 +11,8 @@ use lh_metrics::copied::{Copied, VARIABLE};
 use lh_sys::child::Ended;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::ledger::legacy_scp;
-use crate::figures::{Kind, Outcome, Transfer};
+use super::usage_log::legacy_scp;
+use crate::usage::{Kind, Outcome, Transfer};
 
 /// So much of what a command says about files is read: some hundred thousand of them.
 const MOST_SAID: usize = 16 << 20;

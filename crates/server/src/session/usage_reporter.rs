@@ -1,21 +1,21 @@
-//! The user's process's side of the log of transfers and of the counters: it looks how fast the connection is and tells the monitor,
-//! every few seconds while something moves, and at its end.
+//! The user session process's side of the log of transfers and of the counters: it looks how fast the
+//! connection is and tells the monitor, every few seconds while something moves, and at its end.
 
 use std::time::{Duration, Instant};
 
-use lh_driver::{Driver, DriverError, Figures, LinkError};
+use lh_driver::{ConnectionStats, Driver, DriverError, LinkError};
 use lh_metrics::Peak;
 use lh_transport::{Negotiated, Transport};
 
 use super::shared::Shared;
-use crate::figures::{Conduct, Transfer};
-use crate::questions::Question;
+use crate::monitor_ipc::MonitorRequest;
+use crate::usage::{Conduct, Transfer};
 
 /// How often counters grow while something moves.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is known about the speed of the connection.
-pub(super) struct Tally {
+pub(super) struct UsageReporter {
     peak_in: Peak,
     peak_out: Peak,
     /// What the monitor knows.
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     due: Option<Instant>,
 }
 
-impl Tally {
+impl UsageReporter {
     /// Begins to count, where anybody wants to know.
     pub(super) fn new(shared: &Shared, transport: &Transport, now: Instant) -> Option<Self> {
         shared.accounts.then(|| Self {
@@ -55,18 +55,18 @@ impl Tally {
         self.due = None;
         self.told = (conduct.bytes_in, conduct.bytes_out);
         let (peak_in, peak_out) = (self.peak_in.highest(0), self.peak_out.highest(0));
-        shared.account(&Question::Conduct(Conduct { peak_in, peak_out, ..conduct.clone() }));
+        shared.account(&MonitorRequest::Conduct(Conduct { peak_in, peak_out, ..conduct.clone() }));
     }
 }
 
 /// How a connection has gone, to be looked at before its driver is gone.
 pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> Conduct {
-    let figures = driver.figures();
+    let figures = driver.stats();
     Conduct { end: words(end), ..conduct(driver.link().transport_ref(), &figures) }
 }
 
-/// How a connection goes. The peaks are the [`Tally`]'s to know.
-pub(super) fn conduct(transport: &Transport, figures: &Figures) -> Conduct {
+/// How a connection goes. The peaks are the [`UsageReporter`]'s to know.
+pub(super) fn conduct(transport: &Transport, figures: &ConnectionStats) -> Conduct {
     let both = |names: &Negotiated, pick: fn(&Negotiated) -> (&String, &String)| {
         let (to_server, to_client) = pick(names);
         if to_server == to_client { to_server.clone() } else { format!("{to_server}/{to_client}") }
@@ -102,7 +102,7 @@ impl Shared {
     /// Tells the monitor about a transfer, where anybody wants to know.
     pub(super) fn transferred(&self, transfer: Transfer) {
         if self.accounts {
-            self.account(&Question::Transfer(transfer));
+            self.account(&MonitorRequest::Transfer(transfer));
         }
     }
 
@@ -113,7 +113,7 @@ impl Shared {
     }
 
     /// Tells the monitor. When it is gone so is the connection, and nothing is left to be done here.
-    fn account(&self, question: &Question) {
+    fn account(&self, question: &MonitorRequest) {
         let _ = self.monitor.borrow().send(&question.encode());
     }
 }

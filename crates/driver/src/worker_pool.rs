@@ -61,7 +61,7 @@ impl Workers {
 
 /// The worker threads and their shared state. [`Driver`](crate::Driver) creates its own; a program that
 /// drives a transport itself uses this directly. Dropping it ends the threads.
-pub struct Crew {
+pub struct WorkerPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     /// Readable when a job finishes while the loop sleeps.
@@ -131,7 +131,7 @@ fn run(job: &mut Job) {
     }
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts `n` threads, or as many as the system permits.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.shared.lock().closing = true;
         self.shared.work.notify_all();
@@ -247,7 +247,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// They start when the loop's thread has been almost fully busy with bulk for [`SPANS`]: then it had a core
 /// of its own and limited the transfer. A thread that waits for its peer or its disk, or shares its core with
 /// others, is never that busy. They stop when bulk is over, or when they bring no gain.
-pub(crate) struct Recruiter {
+pub(crate) struct WorkerScaling {
     workers: Workers,
     most: Option<usize>,
     start: Option<(Instant, Duration, u64)>,
@@ -261,7 +261,7 @@ pub(crate) struct Recruiter {
     not_before: Option<Instant>,
 }
 
-/// Decision of the [`Recruiter`].
+/// Decision of the [`WorkerScaling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advice {
     Stay,
@@ -269,7 +269,7 @@ pub(crate) enum Advice {
     Leave,
 }
 
-impl Recruiter {
+impl WorkerScaling {
     pub(crate) const fn new(workers: Workers) -> Self {
         Self {
             workers,
@@ -363,7 +363,7 @@ mod tests {
     /// Feeds `n` spans of 20 ms in each of which the loop moves `mib` MiB and is busy for the fraction
     /// `busy`.
     fn spans(
-        recruiter: &mut Recruiter,
+        scaling: &mut WorkerScaling,
         from: &mut (Instant, Duration, u64),
         n: u32,
         mib: u64,
@@ -375,47 +375,47 @@ mod tests {
                 from.0 += SPAN;
                 from.1 += SPAN.mul_f64(busy);
                 from.2 += mib << 20;
-                recruiter.judge(from.0, from.1, from.2, joined, 3)
+                scaling.judge(from.0, from.1, from.2, joined, 3)
             })
             .filter(|advice| *advice != Advice::Stay)
             .collect()
     }
 
-    fn start() -> (Recruiter, (Instant, Duration, u64)) {
+    fn start() -> (WorkerScaling, (Instant, Duration, u64)) {
         let from = (Instant::now(), Duration::ZERO, 0);
-        let mut recruiter = Recruiter::new(Workers::Auto);
-        recruiter.start = Some(from);
-        (recruiter, from)
+        let mut scaling = WorkerScaling::new(Workers::Auto);
+        scaling.start = Some(from);
+        (scaling, from)
     }
 
     #[test]
     fn workers_join_a_busy_loop_and_leave_a_quiet_one() {
-        let (mut recruiter, mut from) = start();
-        assert_eq!(spans(&mut recruiter, &mut from, SPANS, 20, 0.99, false), [Advice::Join(3)]);
-        assert_eq!(spans(&mut recruiter, &mut from, 1000, 40, 0.7, true), []);
-        assert_eq!(spans(&mut recruiter, &mut from, QUIET_SPANS, 0, 0.0, true), [Advice::Leave]);
+        let (mut scaling, mut from) = start();
+        assert_eq!(spans(&mut scaling, &mut from, SPANS, 20, 0.99, false), [Advice::Join(3)]);
+        assert_eq!(spans(&mut scaling, &mut from, 1000, 40, 0.7, true), []);
+        assert_eq!(spans(&mut scaling, &mut from, QUIET_SPANS, 0, 0.0, true), [Advice::Leave]);
     }
 
     #[test]
     fn useless_workers_stop_with_growing_pauses() {
-        let (mut recruiter, mut from) = start();
+        let (mut scaling, mut from) = start();
         let mut pauses = Vec::new();
         for _ in 0..3 {
             let mut waited = 0;
-            while spans(&mut recruiter, &mut from, 1, 20, 0.99, false).is_empty() {
+            while spans(&mut scaling, &mut from, 1, 20, 0.99, false).is_empty() {
                 waited += 1;
             }
             pauses.push(waited);
-            assert_eq!(spans(&mut recruiter, &mut from, 3 * SPANS, 20, 0.7, true), [Advice::Leave]);
+            assert_eq!(spans(&mut scaling, &mut from, 3 * SPANS, 20, 0.7, true), [Advice::Leave]);
         }
         assert!(pauses[0] < pauses[1] && pauses[1] < pauses[2], "{pauses:?}");
     }
 
     #[test]
     fn waiting_or_idle_loop_gets_no_workers() {
-        let (mut recruiter, mut from) = start();
-        assert_eq!(spans(&mut recruiter, &mut from, 100, 20, 0.7, false), []);
-        assert_eq!(spans(&mut recruiter, &mut from, 100, 1, 0.99, false), []);
+        let (mut scaling, mut from) = start();
+        assert_eq!(spans(&mut scaling, &mut from, 100, 20, 0.7, false), []);
+        assert_eq!(spans(&mut scaling, &mut from, 100, 1, 0.99, false), []);
     }
 
     #[test]
@@ -428,11 +428,11 @@ mod tests {
 
     #[test]
     fn dropping_the_pool_ends_its_threads() {
-        let crew = Crew::start(3).unwrap();
-        crew.finish();
-        assert!(crew.fall_asleep());
-        crew.wake_up();
-        assert!(!crew.is_ready() && !crew.help());
-        drop(crew);
+        let pool = WorkerPool::start(3).unwrap();
+        pool.finish();
+        assert!(pool.fall_asleep());
+        pool.wake_up();
+        assert!(!pool.is_ready() && !pool.help());
+        drop(pool);
     }
 }

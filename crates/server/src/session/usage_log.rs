@@ -1,5 +1,5 @@
-//! The monitor's side of the log of transfers and of the counters: it writes down what the user's process tells, with what it knows
-//! itself.
+//! The monitor's side of the log of transfers and of the counters: it writes down what the user session
+//! process tells, with what it knows itself.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::{Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
 use crate::counters::{Counter, Counters};
-use crate::figures::{Conduct, Kind, Outcome, Transfer};
 use crate::log::error;
 use crate::monitor::{Monitor, Who};
 use crate::transfer_log::{Record, TransferLog};
+use crate::usage::{Conduct, Kind, Outcome, Transfer};
 use lh_config::server_table::ServerSettings;
 
 /// The account of one connection.
-pub(super) struct Ledger<'a> {
+pub(super) struct UsageLog<'a> {
     log: Option<TransferLog>,
     /// The listener wants counters.
     exports: bool,
@@ -29,7 +29,7 @@ pub(super) struct Ledger<'a> {
     complained: bool,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> UsageLog<'a> {
     pub(super) fn new(settings: &ServerSettings, address: &'a Address) -> Self {
         Self {
             log: TransferLog::new(settings),

@@ -1,5 +1,5 @@
-//! The process that runs PAM's modules: the user's process, before it becomes the user's, and as long as the session lasts its
-//! parent, which is still root and closes what was opened.
+//! The process that runs PAM's modules: the user session process, before it becomes the user's, and as long
+//! as the session lasts its parent, which is still root and closes what was opened.
 //!
 //! See `modules.rs` for what the monitor orders. Nothing here has seen the network.
 
@@ -18,7 +18,7 @@ use super::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::log::{Log, error};
 use crate::modules::{Order, Outcome, Report};
-use crate::questions::{Talk, TalkError};
+use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// Who answers the modules' questions.
 enum Mode {
@@ -32,7 +32,7 @@ enum Mode {
 
 /// What the modules' conversation and the rest of the process share.
 struct Desk {
-    talk: RefCell<Talk>,
+    ipc: RefCell<MonitorSocket>,
     mode: RefCell<Mode>,
     /// Texts that wait for the next question, or for the login.
     texts: RefCell<String>,
@@ -40,9 +40,9 @@ struct Desk {
     given_up: Cell<bool>,
 }
 
-struct Voice(Rc<Desk>);
+struct PamConversation(Rc<Desk>);
 
-impl Conversation for Voice {
+impl Conversation for PamConversation {
     fn talk(&mut self, messages: &[(Style, String)]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
         let desk = &self.0;
         let mut answers: Vec<Zeroizing<Vec<u8>>> = vec![Zeroizing::default(); messages.len()];
@@ -91,9 +91,9 @@ impl Conversation for Voice {
 
 impl Desk {
     fn ask(&self, questions: Vec<(String, bool)>) -> Option<Vec<Zeroizing<Vec<u8>>>> {
-        let mut talk = self.talk.borrow_mut();
-        talk.send(&Report::Ask(questions).encode()).ok()?;
-        match Order::decode(&talk.receive().ok()?) {
+        let mut ipc = self.ipc.borrow_mut();
+        ipc.send(&Report::Ask(questions).encode()).ok()?;
+        match Order::decode(&ipc.receive().ok()?) {
             Ok(Order::Answers(answers)) => Some(answers),
             _ => {
                 self.given_up.set(true);
@@ -102,9 +102,9 @@ impl Desk {
         }
     }
 
-    fn report(&self, outcome: Outcome, why: String) -> Result<(), TalkError> {
+    fn report(&self, outcome: Outcome, why: String) -> Result<(), MonitorSocketError> {
         let said = std::mem::take(&mut *self.texts.borrow_mut());
-        self.talk.borrow().send(&Report::Done { outcome, why, said }.encode())
+        self.ipc.borrow().send(&Report::Done { outcome, why, said }.encode())
     }
 }
 
@@ -119,9 +119,9 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(talk: Talk, log: Log) -> Self {
+    pub(super) fn new(ipc: MonitorSocket, log: Log) -> Self {
         let desk = Desk {
-            talk: RefCell::new(talk),
+            ipc: RefCell::new(ipc),
             mode: RefCell::new(Mode::Alone),
             texts: RefCell::default(),
             given_up: Cell::new(false),
@@ -133,9 +133,9 @@ impl Holder {
     ///
     /// # Errors
     /// The monitor is gone or talks nonsense.
-    pub(super) fn obey(&mut self) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+    pub(super) fn obey(&mut self) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
         loop {
-            let message = self.desk.talk.borrow_mut().receive()?;
+            let message = self.desk.ipc.borrow_mut().receive()?;
             match Order::decode(&message)? {
                 Order::Grant(grant) => return Ok(grant),
                 Order::Begin { service, user, remote, connection } => {
@@ -153,7 +153,7 @@ impl Holder {
     }
 
     fn begin(&mut self, service: &str, user: String, remote: &str, connection: &str) {
-        if let Ok(mut pam) = Pam::start(service, &user, Box::new(Voice(Rc::clone(&self.desk)))) {
+        if let Ok(mut pam) = Pam::start(service, &user, Box::new(PamConversation(Rc::clone(&self.desk)))) {
             pam.set_item(Item::RemoteHost, remote);
             // Some modules want a terminal before there is one.
             pam.set_item(Item::Terminal, "ssh");
@@ -168,7 +168,7 @@ impl Holder {
         &mut self,
         empty_allowed: bool,
         password: Option<Zeroizing<Vec<u8>>>,
-    ) -> Result<(), TalkError> {
+    ) -> Result<(), MonitorSocketError> {
         let Some(pam) = &mut self.pam else {
             return self.desk.report(Outcome::Bad, "cannot be started".to_owned());
         };
@@ -193,7 +193,7 @@ impl Holder {
         self.report_unmapped(if good { Outcome::Good } else { Outcome::Bad }, why)
     }
 
-    fn account(&mut self, proofs: &str) -> Result<(), TalkError> {
+    fn account(&mut self, proofs: &str) -> Result<(), MonitorSocketError> {
         let Some(pam) = &mut self.pam else {
             return self.desk.report(Outcome::Bad, "cannot be started".to_owned());
         };
@@ -212,7 +212,7 @@ impl Holder {
     }
 
     /// Reports an outcome, which is bad where a module has put another user in place of the one that the rules were applied to.
-    fn report_unmapped(&self, outcome: Outcome, why: String) -> Result<(), TalkError> {
+    fn report_unmapped(&self, outcome: Outcome, why: String) -> Result<(), MonitorSocketError> {
         let name = self.pam.as_ref().and_then(Pam::user);
         match name.filter(|name| *name != self.user) {
             None => self.desk.report(outcome, why),
@@ -275,7 +275,8 @@ impl Session {
         Inherited { environment, problem }
     }
 
-    /// Waits for the user's process, hands on signals to it, and closes the session. Returns the exit status.
+    /// Waits for the user session process, hands on signals to it, and closes the session. Returns the exit
+    /// status.
     pub(super) fn hold(mut self, child: Pid, log: &Log) -> i32 {
         let status = wait_for(child).unwrap_or_else(|problem| {
             error!(log, "PAM: {problem}");

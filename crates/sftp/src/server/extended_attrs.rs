@@ -1,10 +1,12 @@
-//! What version 3 cannot say of a file: see [`crate::keep`].
+//! What version 3 cannot say of a file: see [`crate::extended_attrs`].
 
 use super::log::Shown;
 use super::{LogLevel, Server};
 use crate::StatusCode;
 use crate::batch::{GET_OVERHEAD, GET_OVERHEAD_FULL};
-use crate::keep::{ACLS, WANT_INODE, WANT_STORAGE, WANT_TIMES, XATTRS, is_wanted, read_xattrs, write_xattrs};
+use crate::extended_attrs::{
+    ACLS, WANT_INODE, WANT_STORAGE, WANT_TIMES, XATTRS, is_wanted, read_xattrs, write_xattrs,
+};
 
 impl Server {
     pub(super) fn serve_full_attrs(&mut self, id: u32, wanted: u32) {

@@ -7,7 +7,7 @@ use crate::{ControlCx, Driver};
 
 /// Counters and queue sizes of the transport and the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Figures {
+pub struct ConnectionStats {
     /// Bytes received over the connection, including SSH's overhead.
     pub bytes_in: u64,
     /// Bytes sent, including SSH's overhead.
@@ -25,10 +25,10 @@ pub struct Figures {
 }
 
 impl Core {
-    fn figures(&self) -> Figures {
+    fn stats(&self) -> ConnectionStats {
         let transport = self.link.transport_ref();
         let totals = self.connection.totals();
-        Figures {
+        ConnectionStats {
             bytes_in: transport.bytes_in(),
             bytes_out: transport.bytes_out(),
             channels: totals.channels,
@@ -42,15 +42,15 @@ impl Core {
 
 impl Driver {
     /// Current statistics.
-    pub fn figures(&self) -> Figures {
-        self.core.figures()
+    pub fn stats(&self) -> ConnectionStats {
+        self.core.stats()
     }
 }
 
 impl ControlCx<'_> {
     /// Current statistics.
-    pub fn figures(&self) -> Figures {
-        self.core.figures()
+    pub fn stats(&self) -> ConnectionStats {
+        self.core.stats()
     }
 
     /// The kernel's TCP_INFO; `None` where the connection is not a TCP socket.

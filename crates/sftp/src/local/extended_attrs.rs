@@ -8,7 +8,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{self, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
-use crate::keep::{self, MAX_RANGES, MAX_XATTRS, Ranges, Xattrs};
+use crate::extended_attrs::{self, MAX_RANGES, MAX_XATTRS, Ranges, Xattrs};
 
 /// The kernel's limits for one value, and for all names of a file.
 const LONGEST: usize = 64 * 1024;
@@ -74,7 +74,7 @@ impl Of<'_> {
             Err(Errno::OPNOTSUPP) => Vec::new(),
             listed => listed?,
         };
-        let names = listed.split(|&byte| byte == 0).filter(|name| keep::is_wanted(name, wanted));
+        let names = listed.split(|&byte| byte == 0).filter(|name| extended_attrs::is_wanted(name, wanted));
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
@@ -133,7 +133,7 @@ impl Of<'_> {
                 note(self.remove(&name));
             }
         }
-        for (name, value) in xattrs.iter().filter(|(name, _)| keep::is_wanted(name, wanted)) {
+        for (name, value) in xattrs.iter().filter(|(name, _)| extended_attrs::is_wanted(name, wanted)) {
             note(self.set(name, value));
         }
         Ok(outcome?)
@@ -202,20 +202,20 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, b"").unwrap();
         let first = vec![(b"user.one".to_vec(), b"1".to_vec()), (b"user.two".to_vec(), vec![7; 3000])];
-        match set_xattrs(&path, keep::XATTRS, &first) {
+        match set_xattrs(&path, extended_attrs::XATTRS, &first) {
             Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
                 return eprintln!("this file system has no extended attributes");
             }
             done => done.unwrap(),
         }
-        let mut found = xattrs(&path, keep::XATTRS).unwrap();
+        let mut found = xattrs(&path, extended_attrs::XATTRS).unwrap();
         found.sort();
         assert_eq!(found, first);
-        assert_eq!(xattrs(&path, keep::ACLS).unwrap(), []);
+        assert_eq!(xattrs(&path, extended_attrs::ACLS).unwrap(), []);
         // Not asked about, not touched.
-        set_xattrs(&path, keep::ACLS, &Vec::new()).unwrap();
+        set_xattrs(&path, extended_attrs::ACLS, &Vec::new()).unwrap();
         let second = vec![(b"user.two".to_vec(), b"2".to_vec())];
-        set_xattrs(&path, keep::XATTRS, &second).unwrap();
-        assert_eq!(xattrs(&path, keep::XATTRS).unwrap(), second);
+        set_xattrs(&path, extended_attrs::XATTRS, &second).unwrap();
+        assert_eq!(xattrs(&path, extended_attrs::XATTRS).unwrap(), second);
     }
 }

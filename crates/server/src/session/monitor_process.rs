@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use zeroize::Zeroizing;
 
-use super::ledger::Ledger;
+use super::usage_log::UsageLog;
 use super::{
     Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
 };
@@ -20,9 +20,12 @@ use crate::hand_over::AUTHENTICATED;
 use crate::log::{debug, error, info};
 use crate::modules::Order;
 use crate::monitor::{Monitor, Unexpected};
-use crate::questions::{LARGEST_HAND_OVER, LARGEST_QUESTION, Question, Talk, TalkError, encode_last};
+use crate::monitor_ipc::{
+    MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
+};
 
-/// The cage ends itself when LoginGraceTime is over. It is ended when it has not done so this much later.
+/// the pre-auth process ends itself when LoginGraceTime is over. It is ended when it has not done so this
+/// much later.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
 
 /// How long a process that has closed its socket may take to end.
@@ -33,11 +36,11 @@ const KILLED: Duration = Duration::from_secs(1);
 /// One of the other two processes.
 pub(super) struct Child {
     pub(super) pid: Pid,
-    pub(super) talk: Talk,
+    pub(super) ipc: MonitorSocket,
 }
 
 pub(super) struct Children {
-    pub(super) cage: Child,
+    pub(super) preauth: Child,
     pub(super) user: Child,
 }
 
@@ -47,11 +50,11 @@ pub(super) fn run(
     children: Children,
     control: File,
     deadline: Option<Instant>,
-    mut ledger: Ledger<'_>,
+    mut usage_log: UsageLog<'_>,
     address: &Address,
 ) -> i32 {
-    let status = supervise(&mut monitor, children, &control, deadline, &mut ledger, address);
-    ledger.close(status, &monitor, &control);
+    let status = supervise(&mut monitor, children, &control, deadline, &mut usage_log, address);
+    usage_log.close(status, &monitor, &control);
     status
 }
 
@@ -60,11 +63,11 @@ fn supervise(
     children: Children,
     mut control: &File,
     deadline: Option<Instant>,
-    ledger: &mut Ledger<'_>,
+    usage_log: &mut UsageLog<'_>,
     address: &Address,
 ) -> i32 {
     let log = &address.log;
-    let Children { cage, mut user } = children;
+    let Children { preauth, mut user } = children;
     let mut signals = match Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP]) {
         Ok(signals) => signals,
         Err(problem) => {
@@ -73,21 +76,21 @@ fn supervise(
         }
     };
     let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_OF_GRACE));
-    let state = match before(cage, monitor, &mut signals, deadline, address) {
+    let state = match before(preauth, monitor, &mut signals, deadline, address) {
         Ok(state) => state,
         Err(status) => {
-            let Child { pid, talk } = user;
+            let Child { pid, ipc } = user;
             // It waits for a grant, and ends when none can come: when no descriptor of its socket is left here.
             monitor.drop_modules();
-            drop(talk);
+            drop(ipc);
             let _ = bury(pid);
             return status;
         }
     };
-    ledger.logged_in(monitor.who());
+    usage_log.logged_in(monitor.who());
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
         debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
-        user.talk.send(&Order::Grant(grant.encode()).encode()).map_err(|problem| problem.to_string())
+        user.ipc.send(&Order::Grant(grant.encode()).encode()).map_err(|problem| problem.to_string())
     });
     if let Err(problem) = moved {
         error!(log, "cannot start a session: {problem}");
@@ -96,7 +99,7 @@ fn supervise(
     }
     // A listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    let status = after(&mut user, monitor, &mut signals, &mut Books { ledger, control }, address);
+    let status = after(&mut user, monitor, &mut signals, &mut Books { usage_log, control }, address);
     // A process that was killed has not said goodbye to its terminals.
     monitor.left(None);
     status
@@ -109,7 +112,7 @@ enum News {
     TooLate,
 }
 
-fn wait(talk: &Talk, signals: &mut Signals, deadline: Option<Instant>) -> std::io::Result<News> {
+fn wait(ipc: &MonitorSocket, signals: &mut Signals, deadline: Option<Instant>) -> std::io::Result<News> {
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -122,7 +125,7 @@ fn wait(talk: &Talk, signals: &mut Signals, deadline: Option<Instant>) -> std::i
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         });
-        let mut fds = [PollFd::new(talk.socket(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let mut fds = [PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -138,7 +141,7 @@ fn wait(talk: &Talk, signals: &mut Signals, deadline: Option<Instant>) -> std::i
 #[derive(Debug, thiserror::Error)]
 enum Stop {
     #[error(transparent)]
-    Talk(#[from] TalkError),
+    MonitorSocket(#[from] MonitorSocketError),
     #[error(transparent)]
     Unexpected(#[from] Unexpected),
     #[error(transparent)]
@@ -151,22 +154,22 @@ enum Stop {
 
 /// Until somebody is in: returns the connection, or the exit status. The process is gone afterwards.
 fn before(
-    cage: Child,
+    preauth: Child,
     monitor: &mut Monitor,
     signals: &mut Signals,
     deadline: Option<Instant>,
     address: &Address,
 ) -> Result<Zeroizing<Vec<u8>>, i32> {
     let log = &address.log;
-    let Child { pid, mut talk } = cage;
+    let Child { pid, mut ipc } = preauth;
     let (ip, port) = (address.peer.ip(), address.peer.port());
-    match converse(&mut talk, monitor, signals, deadline, address) {
+    match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
             // It has nothing left to say, whatever it thinks of that.
             end(pid);
             Ok(state)
         }
-        Err(Stop::Talk(TalkError::Closed)) => Err(match bury(pid) {
+        Err(Stop::MonitorSocket(MonitorSocketError::Closed)) => Err(match bury(pid) {
             Some(status) if status.terminating_signal() == Some(VIOLATION) => {
                 error!(
                     log,
@@ -212,7 +215,7 @@ fn before(
 }
 
 fn converse(
-    talk: &mut Talk,
+    ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
     deadline: Option<Instant>,
@@ -220,30 +223,32 @@ fn converse(
 ) -> Result<Zeroizing<Vec<u8>>, Stop> {
     loop {
         loop {
-            let largest = if monitor.accepted() { LARGEST_HAND_OVER } else { LARGEST_QUESTION };
-            let Some(message) = talk.next(largest)? else { break };
-            match Question::decode(&message).map_err(TalkError::from)? {
-                Question::Log { level, text } => address.log.preauth().line(level, format_args!("{text}")),
-                Question::Sign { key_index, algorithm, hash } => {
+            let largest = if monitor.accepted() { MAX_HAND_OVER } else { MAX_MONITOR_REQUEST };
+            let Some(message) = ipc.next(largest)? else { break };
+            match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
+                MonitorRequest::Log { level, text } => {
+                    address.log.preauth().line(level, format_args!("{text}"))
+                }
+                MonitorRequest::Sign { key_index, algorithm, hash } => {
                     let signature = monitor.sign_first(key_index, &algorithm, &hash)?;
-                    answer(talk, signature, address)?;
+                    answer(ipc, signature, address)?;
                 }
-                Question::Decide(attempt) => {
+                MonitorRequest::Decide(attempt) => {
                     let decision = monitor.decide(&attempt)?;
-                    talk.send(&decision.encode())?;
+                    ipc.send(&decision.encode())?;
                 }
-                Question::HandOver(state) if monitor.accepted() => return Ok(state),
-                Question::HandOver(_)
-                | Question::Prove { .. }
-                | Question::Arrived { .. }
-                | Question::Left { .. }
-                | Question::Transfer(_)
-                | Question::Ticket { .. }
-                | Question::Conduct(_) => return Err(Unexpected::Time.into()),
+                MonitorRequest::HandOver(state) if monitor.accepted() => return Ok(state),
+                MonitorRequest::HandOver(_)
+                | MonitorRequest::Prove { .. }
+                | MonitorRequest::Arrived { .. }
+                | MonitorRequest::Left { .. }
+                | MonitorRequest::Transfer(_)
+                | MonitorRequest::Ticket { .. }
+                | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
             }
         }
-        match wait(talk, signals, deadline)? {
-            News::Message => talk.read()?,
+        match wait(ipc, signals, deadline)? {
+            News::Message => ipc.read()?,
             News::Signal => return Err(Stop::Signal),
             News::TooLate => return Err(Stop::TooLate),
         }
@@ -252,22 +257,22 @@ fn converse(
 
 /// A signature, or nothing where the key cannot make it.
 fn answer(
-    talk: &Talk,
+    ipc: &MonitorSocket,
     signature: Result<Vec<u8>, lh_crypto::CryptoError>,
     address: &Address,
-) -> Result<(), TalkError> {
+) -> Result<(), MonitorSocketError> {
     match signature {
-        Ok(signature) => talk.send(&signature),
+        Ok(signature) => ipc.send(&signature),
         Err(problem) => {
             error!(address.log, "host key signature failed: {problem}");
-            talk.send(b"")
+            ipc.send(b"")
         }
     }
 }
 
 /// What is written down, and where the listener hears of it.
 struct Books<'a, 'b> {
-    ledger: &'a mut Ledger<'b>,
+    usage_log: &'a mut UsageLog<'b>,
     control: &'a File,
 }
 
@@ -281,12 +286,12 @@ fn after(
 ) -> i32 {
     let log = &address.log;
     let stop = loop {
-        if let Err(stop) = serve_user(&mut user.talk, monitor, signals, books, address) {
+        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address) {
             break stop;
         }
     };
     match stop {
-        Stop::Talk(TalkError::Closed) => {}
+        Stop::MonitorSocket(MonitorSocketError::Closed) => {}
         Stop::Signal => {
             let _ = kill_process(user.pid, Signal::TERM);
         }
@@ -296,68 +301,68 @@ fn after(
         }
     }
     let status = bury(user.pid);
-    hear_out(&mut user.talk, books);
+    hear_out(&mut user.ipc, books);
     status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
 }
 
-/// What the user's process had told before it was ended.
-fn hear_out(talk: &mut Talk, books: &mut Books<'_, '_>) {
-    if talk.socket().set_nonblocking(true).is_err() {
+/// What the user session process had told before it was ended.
+fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
+    if ipc.socket().set_nonblocking(true).is_err() {
         return;
     }
     loop {
-        while let Ok(Some(message)) = talk.next(LARGEST_QUESTION) {
-            match Question::decode(&message) {
-                Ok(Question::Transfer(transfer)) => books.ledger.transfer(&transfer, books.control),
-                Ok(Question::Conduct(conduct)) => books.ledger.conduct(conduct, books.control),
+        while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
+            match MonitorRequest::decode(&message) {
+                Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
+                Ok(MonitorRequest::Conduct(conduct)) => books.usage_log.conduct(conduct, books.control),
                 _ => {}
             }
         }
-        if talk.read().is_err() {
+        if ipc.read().is_err() {
             return;
         }
     }
 }
 
 fn serve_user(
-    talk: &mut Talk,
+    ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
     books: &mut Books<'_, '_>,
     address: &Address,
 ) -> Result<(), Stop> {
-    while let Some(message) = talk.next(LARGEST_QUESTION)? {
-        let signature = match Question::decode(&message).map_err(TalkError::from)? {
-            Question::Sign { key_index, algorithm, hash } => {
+    while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
+        let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
+            MonitorRequest::Sign { key_index, algorithm, hash } => {
                 monitor.sign_again(key_index, &algorithm, &hash)?
             }
-            Question::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
-            Question::Arrived { line, pid } => {
-                talk.send(&encode_last(monitor.arrived(&line, pid)?.as_ref()))?;
+            MonitorRequest::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
+            MonitorRequest::Arrived { line, pid } => {
+                ipc.send(&encode_last(monitor.arrived(&line, pid)?.as_ref()))?;
                 continue;
             }
-            Question::Left { line } => {
+            MonitorRequest::Left { line } => {
                 monitor.left(Some(&line));
                 continue;
             }
-            Question::Ticket { key } => {
-                talk.send(&[u8::from(monitor.ticket(&key)?)])?;
+            MonitorRequest::Ticket { key } => {
+                ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
                 continue;
             }
-            Question::Transfer(transfer) => {
-                books.ledger.transfer(&transfer, books.control);
+            MonitorRequest::Transfer(transfer) => {
+                books.usage_log.transfer(&transfer, books.control);
                 continue;
             }
-            Question::Conduct(conduct) => {
-                books.ledger.conduct(conduct, books.control);
+            MonitorRequest::Conduct(conduct) => {
+                books.usage_log.conduct(conduct, books.control);
                 continue;
             }
             _ => return Err(Unexpected::Time.into()),
         };
-        answer(talk, signature, address)?;
+        answer(ipc, signature, address)?;
     }
-    match wait(talk, signals, None)? {
-        News::Message => Ok(talk.read()?),
+    match wait(ipc, signals, None)? {
+        News::Message => Ok(ipc.read()?),
         News::Signal | News::TooLate => Err(Stop::Signal),
     }
 }
@@ -404,7 +409,7 @@ mod tests {
     fn session(case: &str) -> (Vec<String>, Option<i32>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "session::supervisor::tests::cage", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "session::monitor_process::tests::cage", "--nocapture", "--test-threads=1"])
             .env(CASE, case)
             .stdin(OwnedFd::from(theirs))
             .stdout(std::process::Stdio::null())
@@ -417,33 +422,33 @@ mod tests {
         let config = crate::testing::config("");
         let mut monitor = Monitor::new(config, Vec::new(), nobody, nobody, log.clone());
         let mut signals = Signals::collect(&[Signal::HUP]).unwrap();
-        let cage = Child { pid: Pid::from_child(&child), talk: Talk::new(ours).unwrap() };
+        let preauth = Child { pid: Pid::from_child(&child), ipc: MonitorSocket::new(ours).unwrap() };
         let deadline = Some(Instant::now() + Duration::from_secs(if case == "hang" { 2 } else { 60 }));
-        let status = before(cage, &mut monitor, &mut signals, deadline, &address).err();
+        let status = before(preauth, &mut monitor, &mut signals, deadline, &address).err();
         let pid = format!(" {} ", child.id());
         (log.taken().into_iter().map(|line| line.replace(&pid, " PID ")).collect(), status)
     }
 
     /// The process that is watched.
     #[test]
-    fn cage() {
+    fn preauth() {
         let Some(case) = std::env::var_os(CASE) else { return };
         let (socket, _) = lh_sys::fd::take_stdin_stdout().unwrap();
-        let talk = Talk::new(UnixStream::from(socket)).unwrap();
-        let say = |question: &Question| drop(talk.send(&question.encode()));
+        let ipc = MonitorSocket::new(UnixStream::from(socket)).unwrap();
+        let say = |question: &MonitorRequest| drop(ipc.send(&question.encode()));
         lh_sys::sandbox::filter_system_calls(lh_sys::sandbox::OnViolation::Kill).unwrap();
-        say(&Question::Log { level: Level::Quiet, text: "here\nI am".into() });
+        say(&MonitorRequest::Log { level: Level::Quiet, text: "here\nI am".into() });
         match case.to_str().unwrap() {
             "socket" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
             "exec" => drop(std::process::Command::new("/bin/sh").arg("-c").arg("true").status()),
             "open" if std::fs::read("/etc/hostname").is_err() => {
-                say(&Question::Log { level: Level::Info, text: "refused".into() });
+                say(&MonitorRequest::Log { level: Level::Info, text: "refused".into() });
             }
-            "hand over" => say(&Question::HandOver(vec![0; 100].into())),
-            "decide" => say(&Question::Decide(Attempt { user: "root".into(), method: Method::None })),
-            "prove" => say(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
-            "nonsense" => drop(talk.send(&[77; 10])),
-            "long" => drop({ talk.socket() }.write_all(&[0xff; 4])),
+            "hand over" => say(&MonitorRequest::HandOver(vec![0; 100].into())),
+            "decide" => say(&MonitorRequest::Decide(Attempt { user: "root".into(), method: Method::None })),
+            "prove" => say(&MonitorRequest::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
+            "nonsense" => drop(ipc.send(&[77; 10])),
+            "long" => drop({ ipc.socket() }.write_all(&[0xff; 4])),
             "hang" => std::thread::sleep(Duration::from_secs(100)),
             _ => {}
         }

@@ -1,10 +1,10 @@
-//! What the user's process tells the monitor about its work, for the log of transfers and the counters.
+//! What the user session process tells the monitor about its work, for the log of transfers and the counters.
 //!
 //! It is the user's word: the monitor adds what it knows itself (who, from where, how long), bounds every field, and writes.
 
 use lh_wire::{Reader, WireError, Writer};
 
-use crate::questions::text;
+use crate::monitor_ipc::text;
 
 /// No path that a kernel takes is longer.
 const LONGEST_PATH: usize = 4096;
