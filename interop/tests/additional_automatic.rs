@@ -90,9 +90,9 @@ fn loss_adds_a_connection_that_stays_if_it_helps() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let told = upload(&lab, server.port, false, 0.01);
-    assert!(told.contains("asking for a further connection: 1.00 % is lost on the way"), "{told}");
-    assert!(told.contains("a further connection has joined the session"), "{told}");
-    assert!(told.contains("the further connection helps: "), "{told}");
+    assert!(told.contains("asking for an additional connection: 1.00 % is lost on the way"), "{told}");
+    assert!(told.contains("an additional connection has joined the session"), "{told}");
+    assert!(told.contains("the additional connection helps: "), "{told}");
     assert!(server.log().contains("Accepted ticket for"), "{}", server.log());
 }
 
@@ -102,21 +102,21 @@ fn a_useless_connection_is_the_last_one_added() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let told = upload(&lab, server.port, true, 0.01);
-    assert!(told.contains("the further connection does not help: "), "{told}");
-    assert_eq!(told.matches("asking for a further connection").count(), 1, "{told}");
+    assert!(told.contains("the additional connection does not help: "), "{told}");
+    assert_eq!(told.matches("asking for an additional connection").count(), 1, "{told}");
     assert_eq!(server.log().matches("Accepted ticket for").count(), 1, "{}", server.log());
 }
 
 #[test]
 fn heavy_loss_adds_a_login_to_openssh_sshd() {
-    let Some([sshd]) = peers("further connections to OpenSSH's sshd", ["sshd"]) else { return };
+    let Some([sshd]) = peers("additional connections to OpenSSH's sshd", ["sshd"]) else { return };
     for (lost, logins) in [(0.01, 2..), (0.0, 1..)] {
         let lab = Lab::new();
         let server = Inetd::openssh(&lab, &sshd, "");
         let told = upload(&lab, server.port, false, lost);
         let accepted = server.log().matches("Accepted publickey").count();
         assert!(logins.contains(&accepted), "{told}\n{}", server.log());
-        assert_eq!(told.contains("the further connection helps: "), lost > 0.0, "{told}");
+        assert_eq!(told.contains("the additional connection helps: "), lost > 0.0, "{told}");
         assert_eq!(accepted == 1, lost == 0.0, "{told}\n{}", server.log());
     }
 }
@@ -127,7 +127,7 @@ fn heavy_loss_adds_a_login_to_openssh_sshd() {
 /// Covers: scp -v; lhscp --json; sftp -v
 #[test]
 fn small_windows_on_a_long_path_add_channels() {
-    let Some([sshd]) = peers("further channels with OpenSSH's sshd", ["sshd"]) else { return };
+    let Some([sshd]) = peers("additional channels with OpenSSH's sshd", ["sshd"]) else { return };
     let lab = Lab::new();
     make_blob(&lab.path("big"), 90_000_001);
     let server = Inetd::openssh(&lab, &sshd, "");

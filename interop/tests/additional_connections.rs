@@ -38,7 +38,12 @@ fn joining_connections_need_no_login_or_startup_slot() {
     let down = copy(&lab, server.port, &["-j", "3"], &remote(&lab.arg("big")), "down").ok("download");
     assert_same_file(&lab.path("big"), &lab.path("down"));
     for ran in [up, down] {
-        assert_eq!(ran.err.matches("a further connection has joined the session").count(), 2, "{}", ran.err);
+        assert_eq!(
+            ran.err.matches("an additional connection has joined the session").count(),
+            2,
+            "{}",
+            ran.err
+        );
     }
     let log = server.log();
     assert_eq!(log.matches("Accepted publickey for").count(), 2, "{log}");
@@ -56,7 +61,7 @@ fn without_tickets_a_copy_uses_more_channels() {
     let server = Lhsshd::start(&lab, "LonghaulTickets no\n");
     let ran = copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up"))).ok("upload");
     assert_same_file(&lab.path("big"), &lab.path("up"));
-    assert!(!ran.err.contains("further connection"), "{}", ran.err);
+    assert!(!ran.err.contains("additional connection"), "{}", ran.err);
     let log = server.log();
     assert_eq!(log.matches("Connection from ").count(), 1, "{log}");
 }
@@ -94,7 +99,7 @@ fn copies_log_in_again_when_sshd_limits_channels() {
         [("big".to_owned(), remote(&lab.arg("up"))), (remote(&lab.arg("big")), "down".to_owned())]
     {
         let ran = copy(&lab, server.port, &["-j", "4"], &from, &to).ok("copy");
-        assert!(ran.err.contains("a further connection for"), "{}", ran.err);
+        assert!(ran.err.contains("an additional connection for"), "{}", ran.err);
     }
     for copied in ["up", "down"] {
         assert_same_file(&lab.path("big"), &lab.path(copied));
@@ -120,12 +125,12 @@ fn sftp_copies_over_joined_connections_and_continues() {
     assert_same_file(&lab.path("small"), &lab.path("home/small"));
     assert!(ran.text().contains("40000001"), "{}", ran.text());
     // Two connections for each large copy.
-    assert_eq!(ran.err.matches("a further connection has joined the session").count(), 4, "{}", ran.err);
+    assert_eq!(ran.err.matches("an additional connection has joined the session").count(), 4, "{}", ran.err);
     let log = server.log();
     assert_eq!(log.matches("Accepted publickey for").count(), 1, "{log}");
     assert_eq!(log.matches("Accepted ticket for").count(), 4, "{log}");
     let alone = batch(&lab, server.port, &["-j", "1"], &script).ok("over one");
-    assert!(!alone.err.contains("further connection"), "{}", alone.err);
+    assert!(!alone.err.contains("additional connection"), "{}", alone.err);
 }
 
 /// Covers: sftp -j; sftp -s

@@ -1,4 +1,4 @@
-//! Tickets: what lets a additional connection join a session that has logged in (docs/protocol.md).
+//! Tickets: what lets an additional connection join a session that has logged in (docs/protocol.md).
 //!
 //! A monitor whose user session process asks for one tells the listener what the ticket is worth; the
 //! listener keeps that for a short while and gives it, once, to the monitor of the connection that shows the

@@ -187,7 +187,7 @@ impl Connector {
         let mut client = match connect(&options, &mut TerminalUi::default()) {
             Ok(client) => client,
             Err(error) => {
-                self.job.remark(format!("no further connection: {error}"));
+                self.job.remark(format!("no additional connection: {error}"));
                 return self.failed(purpose, channels, joins);
             }
         };
@@ -199,9 +199,9 @@ impl Connector {
         connected.store(true, Ordering::Release);
         drop(tried);
         self.job.remark(if joins {
-            "a further connection has joined the session".to_owned()
+            "an additional connection has joined the session".to_owned()
         } else {
-            format!("a further connection for {channels} channels is logged in")
+            format!("an additional connection for {channels} channels is logged in")
         });
         for n in 0..channels {
             let setup = SessionSetup::new(self.start.clone());
@@ -214,7 +214,7 @@ impl Connector {
         let _ = client.run(&mut Default);
         if !self.job.is_finished() {
             self.job.connection_lost(connection, "Connection closed");
-            self.job.remark("a further connection is lost; its work goes over the others".to_owned());
+            self.job.remark("an additional connection is lost; its work goes over the others".to_owned());
         }
         client.close();
     }

@@ -8,7 +8,7 @@ use lh_transfer::{Load, Side};
 
 use crate::connection::Measure;
 
-/// With fewer cores than these a additional connection's thread would take the time of the first one's, or of
+/// With fewer cores than these an additional connection's thread would take the time of the first one's, or of
 /// the other end's.
 const CORES: usize = 3;
 

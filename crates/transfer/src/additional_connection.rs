@@ -13,7 +13,7 @@ use crate::Load;
 /// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::further_handler) opens, or
 /// [`Job::connection_failed`](crate::Job::connection_failed).
 pub trait AdditionalConnections: Send + Sync {
-    /// A connection in place of a additional channel, where that does better. True: it is under way.
+    /// A connection in place of an additional channel, where that does better. True: it is under way.
     fn instead(&self, cx: &mut ControlCx<'_>) -> bool;
 
     /// A connection for a channel that the server has refused. True: it is under way.

@@ -1,4 +1,4 @@
-//! Tickets (`LonghaulTickets`): a additional connection of somebody who is in already.
+//! Tickets (`LonghaulTickets`): an additional connection of somebody who is in already.
 //!
 //! The joined session gets what the first one has and nothing else: the same account, looked up anew and by the rules of today;
 //! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that
@@ -131,7 +131,7 @@ impl Monitor {
         }
         *issued += 1;
         let kept = worth.to_keep(key).is_some_and(|message| listener.write_all(&message).is_ok());
-        debug!(self.log, "ticket for a further connection: {}", if kept { "given" } else { "not given" });
+        debug!(self.log, "ticket for an additional connection: {}", if kept { "given" } else { "not given" });
         Ok(kept)
     }
 }

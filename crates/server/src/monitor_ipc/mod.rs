@@ -49,7 +49,7 @@ pub(crate) enum MonitorRequest {
     Transfer(Transfer),
     /// No question: how the connection goes.
     Conduct(Conduct),
-    /// The client wants to bring a additional connection; its key is to be the ticket.
+    /// The client wants to bring an additional connection; its key is to be the ticket.
     Ticket {
         /// Blob of an Ed25519 key.
         key: Vec<u8>,

@@ -149,7 +149,7 @@ impl Serving {
         Some(proofs)
     }
 
-    /// Lets the client bring a additional connection (`ticket@longhaul`): its key is to be the ticket.
+    /// Lets the client bring an additional connection (`ticket@longhaul`): its key is to be the ticket.
     fn ticket(&self, fields: &[u8]) -> Option<Vec<u8>> {
         if self.shared.restricted() {
             return None;

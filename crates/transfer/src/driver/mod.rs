@@ -153,7 +153,7 @@ impl Job {
         }
     }
 
-    /// A additional connection to the end that has one stands; returns its number, from 1.
+    /// An additional connection to the end that has one stands; returns its number, from 1.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -172,7 +172,7 @@ impl Job {
         self.lock().engine.connection_refused();
     }
 
-    /// The handler for an SFTP channel of a additional connection, of which the `first` one hears what
+    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
     /// happens on the others. It stops its driver, with 0, when the copy is finished.
     pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
         JobHandler {
@@ -202,7 +202,7 @@ impl Job {
         self.notify(|_| true);
     }
 
-    /// A additional connection is gone.
+    /// An additional connection is gone.
     pub fn connection_lost(&self, connection: usize, reason: &str) {
         let now = Instant::now();
         let mut state = self.lock();

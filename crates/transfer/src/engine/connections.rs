@@ -8,7 +8,7 @@ use crate::additional::{Limit, Load, Verdict};
 use super::Engine;
 
 impl Engine {
-    /// To be called every [`LOOK`](crate::additional::LOOK). True when a additional connection is wanted: answer with [`Engine::connection_came`] or
+    /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted: answer with [`Engine::connection_came`] or
     /// [`Engine::connection_refused`].
     pub(crate) fn look_at_load(&mut self, load: Load, now: Instant) -> bool {
         if self.options.channels.is_some() || self.flow.has_rate() || self.is_finished() {
@@ -26,7 +26,7 @@ impl Engine {
                     Limit::Loss => format!("{:.2} % is lost on the way", load.lost * 100.0),
                 };
                 let text =
-                    format!("asking for a additional connection: {why}, at {:.1} MB/s", megabytes(rate));
+                    format!("asking for an additional connection: {why}, at {:.1} MB/s", megabytes(rate));
                 self.events.push_back(Event::Told { text });
                 return true;
             }

@@ -16,7 +16,7 @@
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | additional channels for large files |
-//! | [`connections`] | when a additional connection is worth having |
+//! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`source_after`] | whether a source changed while it was read |

@@ -1,4 +1,4 @@
-//! A additional channel, or the connection it is on, is gone: its work goes to the others.
+//! An additional channel, or the connection it is on, is gone: its work goes to the others.
 //!
 //! What was asked for is asked for again elsewhere, and what was sent without an answer is sent again: it may be written twice then, at the
 //! same place and with the same bytes. What the server has summed up there is lost, so such a file is compared by
@@ -13,7 +13,7 @@ use super::super::{Engine, Token};
 use super::Stripe;
 
 impl Engine {
-    /// A additional channel is gone. What was asked for or sent on it without an answer goes over the others.
+    /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
     pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };

@@ -50,7 +50,7 @@ pub(crate) struct Turn {
     again: bool,
 }
 
-/// A additional channel to the remote end, and what is half sent on it.
+/// An additional channel to the remote end, and what is half sent on it.
 #[derive(Debug)]
 pub(super) struct Lane {
     remote: Remote,
@@ -270,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// A additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
+    /// An additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
     pub fn open_lane(&mut self) -> usize {
         let mut remote = Remote::new();
         remote.start(false);
@@ -290,7 +290,7 @@ impl Engine {
         self.lanes.most = Some(self.lanes.all.len());
     }
 
-    /// Bytes came on a additional channel.
+    /// Bytes came on an additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::advance`], on a additional channel.
+    /// As [`Engine::advance`], on an additional channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
         self.now = now;
         loop {

@@ -107,7 +107,7 @@ impl Engine {
         waiting
     }
 
-    /// READs onto a additional channel, as long as there is room.
+    /// READs onto an additional channel, as long as there is room.
     pub(super) fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Source);
         loop {
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// File bytes onto a additional channel, as long as there is room.
+    /// File bytes onto an additional channel, as long as there is room.
     pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {
