@@ -1,14 +1,15 @@
 //! `lhssh` and `lhscp` with other servers: connect, run commands, transfer 64 MiB each way with rekeys on the
 //! way, compare.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::{
-    Inetd, Lab, TestUser, assert_same_file, assert_same_tree, is_root, make_blob, make_tree, me, our, peers,
-    skip,
+    Inetd, Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, make_blob, make_tree, me, our,
+    peers, skip,
 };
 
 const SIZE: usize = 64 << 20;
@@ -325,4 +326,39 @@ fn rsync_git_lftp_and_sshfs_through_our_client() {
     lab.run(&fusermount, &["-u", &lab.arg("mnt")]).ok("fusermount3 -u");
     work.ok("copies on the mount");
     assert_same_file(&lab.path("blob"), &lab.path("sshfs.down"));
+}
+
+/// Between two servers, the SFTP server of the target ends in the middle while its connection stays: the copy ends as well.
+#[test]
+fn relayed_copy_ends_when_a_server_program_ends() {
+    let Some([sshd]) = peers("relay_to_a_program_that_ends", ["sshd"]) else { return };
+    let lab = Lab::new();
+    // The program gets the first 60 reads of what is sent, then the end of its input. dd passes on what it has at once.
+    let program = lab.path("ends");
+    lab.write(
+        "ends",
+        &format!("#!/bin/sh\ndd bs=65536 count=60 2>/dev/null | {}\n", our("lhsftp-server").display()),
+    );
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let one = Inetd::openssh(&lab, &sshd, "");
+    make_blob(&lab.path("blob"), 40_000_000);
+    let uri = |port: u16, name: &str| format!("scp://{}@127.0.0.1:{port}/{}", me(), lab.arg(name));
+    for two in ["sshd", "lhsshd"] {
+        let forced = format!("ForceCommand {}", program.display());
+        let (stock, ours);
+        let port = if two == "sshd" {
+            stock = Inetd::openssh(&lab, &sshd, &forced);
+            stock.port
+        } else {
+            ours = Lhsshd::start(&lab, &forced);
+            ours.port
+        };
+        let mut args = vec!["-3".to_owned(), "--retries".to_owned(), "0".to_owned()];
+        args.extend(lab.client_options());
+        args.extend([uri(one.port, "blob"), uri(port, "copy")]);
+        let ran = lab.run(&our("lhscp"), &args);
+        assert_eq!(ran.code, 255, "{two}: {}", ran.err);
+        assert!(ran.err.contains("Connection closed"), "{two}: {}", ran.err);
+        assert!(!lab.path("copy").exists());
+    }
 }

@@ -199,7 +199,16 @@ impl JobHandler {
             return;
         }
         match self.lane {
-            Some(0) => self.job.lost(self.side, reason),
+            Some(0) => {
+                self.job.lost(self.side, reason);
+                self.run(cx);
+                // The other remote end may still have something to finish. This channel is gone, and with it what would hear
+                // that it has: the loop would wait for its connection for ever.
+                if self.job.shared.relay && !std::mem::replace(&mut self.closed, true) {
+                    cx.stop(0);
+                }
+                return;
+            }
             Some(_) if self.connection > 0 => {
                 // It has no other purpose.
                 self.job.lock().lose(self.connection, reason, cx.now());
