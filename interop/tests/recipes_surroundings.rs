@@ -37,11 +37,12 @@ fn server_with_full_disks() {
     .run();
 }
 
-/// A full home at the client: known_hosts and downloads cannot be written.
+/// A full home at the client: known_hosts and downloads cannot be written. The file is larger than what waits on the way, so that
+/// the command at the server still runs when writing fails here.
 #[test]
 fn client_with_a_full_home() {
     Recipe {
-        setup: "mkdir /srv/h; mount -t tmpfs -o size=64k,mode=755 h /srv/h; cp -a /home/me/. /srv/h; mount --bind /srv/h /home/me; chown me: /home/me; head -c 300000 /dev/zero >/home/bob/big",
+        setup: "mkdir /srv/h; mount -t tmpfs -o size=64k,mode=755 h /srv/h; cp -a /home/me/. /srv/h; mount --bind /srv/h /home/me; chown me: /home/me; truncate -s 100M /home/bob/big",
         client: "scp -q bob@server:big . ; echo $?; rm -f big .big*; dd if=/dev/zero of=fill bs=4k 2>/dev/null; ssh bob@server id -un; echo $?; ssh bob@server cat big >out 2>/dev/null; echo $?",
         sees: &["bob\n0\n"],
         ends: Ends::Client,

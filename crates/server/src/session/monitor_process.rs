@@ -409,7 +409,7 @@ mod tests {
     fn session(case: &str) -> (Vec<String>, Option<i32>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "session::monitor_process::tests::cage", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "session::monitor_process::tests::preauth", "--nocapture", "--test-threads=1"])
             .env(CASE, case)
             .stdin(OwnedFd::from(theirs))
             .stdout(std::process::Stdio::null())
