@@ -32,7 +32,7 @@ pub mod mode {
 
 /// File attributes (draft section 5). An absent field is not sent, or is not to be changed.
 ///
-/// Of extended pairs those of [`keep`] are known, which are sent only to who has asked for them; others are checked and
+/// Of extended pairs those of [`extended_attrs`] are known, which are sent only to who has asked for them; others are checked and
 /// dropped when reading: version 3 defines none and OpenSSH ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attrs {
@@ -174,7 +174,7 @@ impl Attrs {
         }
     }
 
-    /// What a client is told that has asked for `wanted` (bits of [`keep`]): a pair goes only where it says something.
+    /// What a client is told that has asked for `wanted` (bits of [`extended_attrs`]): a pair goes only where it says something.
     #[must_use]
     pub fn told(&self, wanted: u32) -> Self {
         let links = self.inode.is_some_and(|inode| inode.links != 1) && !self.is_dir();

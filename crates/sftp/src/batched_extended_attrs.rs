@@ -24,12 +24,12 @@ pub const GET_KINDS: u32 = extended_attrs::XATTRS | extended_attrs::ACLS;
 /// What the extended attributes of a file may take in one of these messages. A file that has more goes by requests of its own.
 pub const MOST: usize = 1024;
 
-/// The flags of `put-files@longhaul` for these kinds (bits of [`keep`]).
+/// The flags of `put-files@longhaul` for these kinds (bits of [`extended_attrs`]).
 pub const fn put_flags(kinds: u32) -> u32 {
     (kinds & GET_KINDS) << 5
 }
 
-/// The kinds (bits of [`keep`]) that flags of `put-files@longhaul` speak of.
+/// The kinds (bits of [`extended_attrs`]) that flags of `put-files@longhaul` speak of.
 pub const fn put_kinds(flags: u32) -> u32 {
     flags >> 5 & GET_KINDS
 }

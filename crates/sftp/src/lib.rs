@@ -14,7 +14,7 @@
 //! | WRITE and DATA laid out in the send buffer | [`in_place`] |
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
-//! | what version 3 cannot say of a file | [`keep`] |
+//! | what version 3 cannot say of a file | [`extended_attrs`] |
 //! | which string of SYMLINK names the link | [`link_order`] |
 
 mod attrs;

@@ -136,7 +136,7 @@ impl Program {
         self
     }
 
-    /// Starts the program. Every descriptor from 3 up is closed in it except those of [`keep`](Self::keep).
+    /// Starts the program. Every descriptor from 3 up is closed in it except those of [`extended_attrs`](Self::keep).
     /// Its signals have their default actions, and none is blocked.
     pub fn spawn(self) -> io::Result<Child> {
         let mut command = Command::new(&self.path);

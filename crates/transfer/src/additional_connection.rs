@@ -10,7 +10,7 @@ use lh_driver::ControlCx;
 use crate::Load;
 
 /// Makes additional connections for a copy, on threads of its own. What comes of each is told the
-/// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::further_handler) opens, or
+/// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::additional_handler) opens, or
 /// [`Job::connection_failed`](crate::Job::connection_failed).
 pub trait AdditionalConnections: Send + Sync {
     /// A connection in place of an additional channel, where that does better. True: it is under way.
@@ -20,7 +20,7 @@ pub trait AdditionalConnections: Send + Sync {
     fn beyond(&self) -> bool;
 
     /// A connection with so many channels, because the first one has been found to be what holds the copy up. True: it is under way;
-    /// [`Job::additional_connection`](crate::Job::further_connection) or
+    /// [`Job::additional_connection`](crate::Job::additional_connection) or
     /// [`Job::another_failed`](crate::Job::another_failed) will tell what came of it.
     fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
 

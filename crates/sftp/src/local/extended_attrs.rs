@@ -140,7 +140,7 @@ impl Of<'_> {
     }
 }
 
-/// The extended attributes of `path` (links followed) that are `wanted` (bits of [`keep`]).
+/// The extended attributes of `path` (links followed) that are `wanted` (bits of [`extended_attrs`]).
 ///
 /// # Errors
 /// What the kernel says; or they are too many for a message.

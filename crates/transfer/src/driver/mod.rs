@@ -167,7 +167,7 @@ impl Job {
         Ok(number)
     }
 
-    /// Nothing came of [`AdditionalConnections::another`](crate::Further::another).
+    /// Nothing came of [`AdditionalConnections::another`](crate::AdditionalConnections::another).
     pub fn another_failed(&self) {
         self.lock().engine.connection_refused();
     }
