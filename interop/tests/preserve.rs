@@ -403,8 +403,10 @@ fn pace_limits_both_directions() {
         {
             let ran = host.run(&["--json", "--pace", "80M"], &from, &to).ok("copy");
             // One second, less the allowed first burst.
-            assert!(told(&ran, "seconds") > 0.7, "{}", ran.text());
-            assert!(ran.text().contains("\"limited_by\":\"request\""), "{}", ran.text());
+            let seconds = told(&ran, "seconds");
+            assert!(seconds > 0.7, "{}", ran.text());
+            // On a machine that is slower than the pace something else is the limit.
+            assert!(seconds > 2.0 || ran.text().contains("\"limited_by\":\"request\""), "{}", ran.text());
         }
     });
 }

@@ -339,7 +339,12 @@ proptest::proptest! {
                 proptest::prop_assert_eq!(reply.id, id);
                 match (data, reply.body) {
                     (None, ReplyBody::Status(status)) => proptest::prop_assert_eq!(status.code, StatusCode::OK),
-                    (Some((data, _)), ReplyBody::Data(got)) => proptest::prop_assert!(got.chunks().concat() == data),
+                    (Some((data, _)), ReplyBody::Data(got)) => {
+                        let got = got.chunks().concat();
+                        // One preadv(2) takes 1,024 pieces: in tiny packets a READ may return less than all.
+                        let short = packet < 100 && !got.is_empty() && data.starts_with(&got);
+                        proptest::prop_assert!(got == data || short);
+                    }
                     (Some((data, len)), ReplyBody::Status(status)) => {
                         proptest::prop_assert!(data.is_empty() && len > 0 && status.code == StatusCode::EOF);
                     }

@@ -85,7 +85,12 @@ fn what_is_there_already_is_looked_at_first() {
         let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
         copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
         assert_eq!(std::fs::metadata(temp.join("to/from/1/old")).expect("left alone").len(), 10);
+        // Its removal gives the directory a new time, and times are compared.
+        let directory = temp.join("to/from/1");
+        let copied = std::fs::metadata(&directory).and_then(|metadata| metadata.modified()).expect("a time");
         std::fs::remove_file(temp.join("to/from/1/old")).expect("removed");
+        let opened = std::fs::File::open(&directory).expect("a directory");
+        opened.set_modified(copied).expect("set");
         same_tree(&temp.join("from"), &temp.join("to/from"), true);
     }
 }
