@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::{Lab, bin_dir, has_pam, is_root, peers, skip};
+use crate::{Lab, bin_dir, has_pam, is_root, peers, skip, skip_without_kernel_support};
 
 /// Which ends are replaced by ours, besides being replaced both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Recipe {
     pub fn run(&self) {
         let test = std::thread::current().name().unwrap_or("recipe").to_owned();
         if !worlds_allowed() {
-            return skip(&test, "needs root, name spaces and overlayfs");
+            return skip_without_kernel_support(&test, "needs root, namespaces and overlayfs");
         }
         let Some(_) = peers(&test, ["ssh", "sshd", "unshare", "ip"]) else { return };
         for tool in self.tools {
