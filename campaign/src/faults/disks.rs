@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, 
 use super::case::Case;
 use super::fuse::{Disk, Failure};
 use super::site::{Ended, Peer, Way};
-use super::{State, Tally};
+use super::{Counts, State};
 
 /// Set in the environment where this program runs in a mount namespace of its own.
 const IN_NAMESPACE: &str = "LH_FAULTS_NAMESPACE";
@@ -116,7 +116,7 @@ fn text_of(errno: Errno) -> String {
 }
 
 /// The target's file system is too small, and grows before the same command runs again.
-pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     case.clear()?;
     std::fs::create_dir_all(&case.place).map_err(|error| error.to_string())?;
@@ -143,11 +143,11 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Tally, St
     }
     drop(mounted);
     case.clear()?;
-    Ok(Tally { hits: u64::from(!late), late: u64::from(late) })
+    Ok(Counts { hits: u64::from(!late), late: u64::from(late) })
 }
 
 /// A file system fails for a part of the copy. The bounds in `failure` are chosen here.
-pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     case.clear()?;
     let bytes = case.tree.bytes() * random.below(10) as u64 / 10;
@@ -179,11 +179,11 @@ pub(super) fn failing(case: &mut Case<'_>, failure: Failure, random: &mut Seeded
     }
     drop(disk);
     case.clear()?;
-    Ok(Tally { hits: u64::from(failed > 0), late: u64::from(failed == 0) })
+    Ok(Counts { hits: u64::from(failed > 0), late: u64::from(failed == 0) })
 }
 
 /// The target's file system becomes read-only in the middle, or was so before.
-pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     if random.below(3) > 0 {
         return failing(case, Failure::Changing(Errno::ROFS, 0), random);
     }
@@ -203,12 +203,12 @@ pub(super) fn read_only(case: &mut Case<'_>, random: &mut Seeded) -> Result<Tall
     case.finish()?;
     drop(mounted);
     case.clear()?;
-    Ok(Tally { hits: 1, late: 0 })
+    Ok(Counts { hits: 1, late: 0 })
 }
 
 /// The target's mount is taken away in the middle, and is back, or another one is there, before the same
 /// command runs again.
-pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(|error| error.to_string());
     let disks = [case.site.lab.path("disk"), case.site.lab.path("another disk")];
     disks.iter().try_for_each(|disk| make(disk))?;
@@ -245,5 +245,5 @@ pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) 
     }
     case.clear()?;
     disks.iter().try_for_each(|disk| std::fs::remove_dir_all(disk).map_err(|error| error.to_string()))?;
-    Ok(Tally { hits: u64::from(!late), late: u64::from(late) })
+    Ok(Counts { hits: u64::from(!late), late: u64::from(late) })
 }

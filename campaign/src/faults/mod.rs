@@ -123,7 +123,7 @@ impl Fault {
 
 /// What a round did.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Tally {
+pub(crate) struct Counts {
     /// Faults that hit a copy.
     pub(crate) hits: u64,
     /// The copy was complete before.
@@ -172,7 +172,7 @@ impl State {
 struct Row {
     rounds: u64,
     ways: BTreeMap<Way, u64>,
-    tally: Tally,
+    counts: Counts,
 }
 
 /// Runs rounds until the plan is fulfilled.
@@ -210,10 +210,10 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
         let mut random = Seeded::new(mixed(seed));
         let case = Case::random(&site, &trees, &mut random, matches!(fault, Fault::Kill(_)));
         let began = Instant::now();
-        let tally = run(fault, case, &mut state, &mut random, &mut rows).map_err(|text| {
+        let counts = run(fault, case, &mut state, &mut random, &mut rows).map_err(|text| {
             format!("{text}\nit may happen again with: cargo xtask faults --seed {seed} --rounds 1")
         })?;
-        println!("faults: {seed}: {tally} in {:.1} s", began.elapsed().as_secs_f64());
+        println!("faults: {seed}: {counts} in {:.1} s", began.elapsed().as_secs_f64());
     }
     print_table(&rows, start.elapsed());
     Ok(())
@@ -249,13 +249,13 @@ fn run(
         Fault::Reset => routes::reset(&case, state, random),
         Fault::FlippedBits => routes::flipped(&case, random),
     };
-    let tally = outcome.map_err(|error| format!("{text}: {error}"))?;
+    let counts = outcome.map_err(|error| format!("{text}: {error}"))?;
     let row = rows.entry(fault).or_default();
     row.rounds += 1;
-    *row.ways.entry(case.way).or_default() += tally.hits;
-    row.tally.hits += tally.hits;
-    row.tally.late += tally.late;
-    Ok(format!("{text}: {} hits, {} too late", tally.hits, tally.late))
+    *row.ways.entry(case.way).or_default() += counts.hits;
+    row.counts.hits += counts.hits;
+    row.counts.late += counts.late;
+    Ok(format!("{text}: {} hits, {} too late", counts.hits, counts.late))
 }
 
 fn print_table(rows: &BTreeMap<Fault, Row>, took: Duration) {
@@ -266,7 +266,7 @@ fn print_table(rows: &BTreeMap<Fault, Row>, took: Duration) {
     for (fault, row) in rows {
         let way = |way| row.ways.get(&way).copied().unwrap_or_default();
         let [up, down, relay, direct] = Way::ALL.map(way);
-        let Tally { hits: here, late } = row.tally;
+        let Counts { hits: here, late } = row.counts;
         println!(
             "| {} | {} | {here} | {up} | {down} | {relay} | {direct} | {late} |",
             fault.name(),

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::case::Case;
 use super::site::{Running, Way, signal};
-use super::{State, Tally};
+use super::{Counts, State};
 
 /// Who it happens to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +38,9 @@ pub(super) fn kill(
     victim: Victim,
     state: &mut State,
     random: &mut Seeded,
-) -> Result<Tally, String> {
+) -> Result<Counts, String> {
     case.prepare()?;
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     let mut complete = false;
     for attempt in 0..1 + random.below(6) {
         // Now and then the client connects again by itself.
@@ -58,13 +58,13 @@ pub(super) fn kill(
             if ended_first && attempt == 0 {
                 state.took(case, ended.took);
             }
-            tally.late += u64::from(killed.is_empty());
-            tally.hits += u64::from(!killed.is_empty());
+            counts.late += u64::from(killed.is_empty());
+            counts.hits += u64::from(!killed.is_empty());
             complete = true;
             break;
         }
         state.lasts_longer(case);
-        tally.hits += u64::from(!killed.is_empty());
+        counts.hits += u64::from(!killed.is_empty());
         let right_status = match (victim, case.way) {
             (Victim::Client, _) => true,
             // What the remote program's exit status becomes.
@@ -97,7 +97,7 @@ pub(super) fn kill(
     }
     case.site.settle()?;
     case.clear()?;
-    Ok(tally)
+    Ok(counts)
 }
 
 /// Stops processes for a while.
@@ -106,21 +106,21 @@ pub(super) fn stop(
     victim: Victim,
     state: &mut State,
     random: &mut Seeded,
-) -> Result<Tally, String> {
+) -> Result<Counts, String> {
     case.prepare()?;
     let mut running = case.start(&[])?;
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     if running.ends_within(state.moment(case, random)) {
-        tally.late += 1;
+        counts.late += 1;
     } else {
         let stopped = victim.processes(case, &running, random);
         signal(&stopped, Signal::STOP);
         running.ends_within(state.pause(random));
         case.check_interrupted()?;
         signal(&stopped, Signal::CONT);
-        tally.hits += 1;
+        counts.hits += 1;
     }
     case.complete_or_again(&running.end()?)?;
     case.clear()?;
-    Ok(tally)
+    Ok(counts)
 }

@@ -6,7 +6,7 @@ use lh_testkit::Seeded;
 
 use super::case::Case;
 use super::link::Link;
-use super::{State, Tally};
+use super::{Counts, State};
 
 fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
     case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())
@@ -14,7 +14,7 @@ fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
 
 /// Nothing passes for a while. TCP loses nothing, and the copy goes on; only a login may take too long for
 /// the server.
-pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;
     let mut running = case.start(&[])?;
@@ -28,33 +28,33 @@ pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> R
     }
     case.complete_or_again(&running.end()?)?;
     case.clear()?;
-    Ok(Tally { hits: u64::from(!late), late: u64::from(late) })
+    Ok(Counts { hits: u64::from(!late), late: u64::from(late) })
 }
 
 /// All connections are reset, up to three times; the client connects again.
-pub(super) fn reset(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn reset(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;
     let mut running = case.start(&[])?;
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     for _ in 0..1 + random.below(3) {
         // Later resets come while it connects again.
-        let wait = state.moment(case, random) + Duration::from_millis(if tally.hits > 0 { 900 } else { 0 });
+        let wait = state.moment(case, random) + Duration::from_millis(if counts.hits > 0 { 900 } else { 0 });
         if running.ends_within(wait) {
-            tally.late += 1;
+            counts.late += 1;
             break;
         }
         link.reset();
-        tally.hits += 1;
+        counts.hits += 1;
         case.check_interrupted()?;
     }
     case.complete_or_again(&running.end()?)?;
     case.clear()?;
-    Ok(tally)
+    Ok(counts)
 }
 
 /// Bits are flipped; each must end a connection, and none may reach a file.
-pub(super) fn flipped(case: &Case<'_>, random: &mut Seeded) -> Result<Tally, String> {
+pub(super) fn flipped(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;
     let before = link.flipped();
@@ -65,5 +65,5 @@ pub(super) fn flipped(case: &Case<'_>, random: &mut Seeded) -> Result<Tally, Str
     case.check_interrupted()?;
     case.complete_or_again(&ended?)?;
     case.clear()?;
-    Ok(Tally { hits, late: u64::from(hits == 0) })
+    Ok(Counts { hits, late: u64::from(hits == 0) })
 }

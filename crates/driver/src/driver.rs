@@ -11,7 +11,7 @@ use lh_wire::msg::disconnect;
 use crate::core::Core;
 use crate::handler::{ChannelEvent, Control, ControlEvent};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
-use crate::link::CREW;
+use crate::link::WORKER_POOL;
 use crate::poller::{Interests, Owner, Ready};
 use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
@@ -273,7 +273,9 @@ impl Driver {
             // No descriptor is ready: the time is free for a job.
             self.core.link.help();
         }
-        if ready.iter().any(|(owner, token, ready)| *owner == Owner::Link && *token != CREW && ready.readable)
+        if ready
+            .iter()
+            .any(|(owner, token, ready)| *owner == Owner::Link && *token != WORKER_POOL && ready.readable)
         {
             for _ in 0..Link::reads_per_turn() {
                 let more = match self.core.link.read() {

@@ -78,7 +78,7 @@ pub struct Link {
 }
 
 /// Poll token of the worker pool's descriptor; the other descriptors have 0.
-pub(crate) const CREW: usize = 1;
+pub(crate) const WORKER_POOL: usize = 1;
 
 /// Time for which the peer's last data is read after it stopped taking ours.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -350,7 +350,7 @@ impl Link {
             out.add(0, self.stream.write_fd(), Interest { read: false, write: self.write_blocked });
         }
         if let Some(pool) = self.pool.as_ref().filter(|_| self.transport.jobs_out() > 0) {
-            out.add(CREW, pool.fd(), Interest::READ);
+            out.add(WORKER_POOL, pool.fd(), Interest::READ);
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) enum Carrier {
     /// A session through `-J`.
     Jump,
     /// A mux client's session through a master.
-    Passenger,
+    MuxClient,
 }
 
 impl Carrier {
@@ -39,7 +39,7 @@ impl Carrier {
             Self::Local => "-L",
             Self::Dynamic => "-D",
             Self::Jump => "-J",
-            Self::Passenger => "mux client of a master",
+            Self::MuxClient => "mux client of a master",
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn carry(
     let log = |error: String| format!("{error} (server: {})", servers[0].log_end());
     let mut carried = match carrier {
         Carrier::Local | Carrier::Dynamic => forward(bench, ssh, with, carrier, servers[0].port),
-        Carrier::Direct | Carrier::Jump | Carrier::Passenger => session(bench, ssh, with, carrier, &servers),
+        Carrier::Direct | Carrier::Jump | Carrier::MuxClient => session(bench, ssh, with, carrier, &servers),
     }
     .map_err(log)?;
     carried.servers = servers;
@@ -167,7 +167,7 @@ fn session(
     let command = far_command(bench)?;
     let mut programs = Programs::default();
     let pipes = match carrier {
-        Carrier::Passenger => {
+        Carrier::MuxClient => {
             let mut master = Master::start(bench, ssh, with, servers[0].port)?;
             let pipes = master.passenger(&[], &command, Stdio::piped(), Stdio::piped());
             programs = master.programs;

@@ -24,7 +24,7 @@ const IN_A_ROW: u64 = 20;
 /// Runs the scenario.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
-    for carrier in [Carrier::Local, Carrier::Dynamic, Carrier::Jump, Carrier::Passenger] {
+    for carrier in [Carrier::Local, Carrier::Dynamic, Carrier::Jump, Carrier::MuxClient] {
         for way in Way::BOTH {
             tables.push(bulk(bench, carrier, way)?);
         }

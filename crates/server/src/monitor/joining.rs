@@ -1,4 +1,4 @@
-//! Tickets (`LonghaulTickets`): an additional connection of somebody who is in already.
+//! Tickets (`LonghaulTickets`): an additional connection of an authenticated client.
 //!
 //! The joined session gets what the first one has and nothing else: the same account, looked up anew and by the rules of today;
 //! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that

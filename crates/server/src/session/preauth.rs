@@ -1,7 +1,7 @@
-//! the pre-auth process: the process that talks with somebody who may be anybody.
+//! The pre-auth process: parses all network input before authentication, sandboxed, without rights.
 //!
-//! Whoever takes it over by a mistake in the code that reads packets has an unprivileged process in an empty
-//! directory, which may compute, use the connection, and ask the monitor what any client may ask.
+//! An attacker who takes it over has an unprivileged process in an empty directory. It may compute, use the
+//! connection, and send the monitor the requests that any client may cause.
 
 use std::fs::DirBuilder;
 use std::io;

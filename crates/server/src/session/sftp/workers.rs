@@ -1,7 +1,7 @@
 //! Threads that make calls on files, so that a call that blocks holds up one SFTP channel and not the connection.
 //!
-//! They start with the first job and end when there has been nothing to do for a while. Nobody waits for them: a thread
-//! whose call never returns stays where it is until the process exits.
+//! They start with the first job and end when there has been nothing to do for a while. The process does not wait for
+//! them: a thread whose call never returns stays where it is until the process exits.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Threads of one session process: so many channels may hang before a further one waits behind them.
+/// Threads of one session process: when this many channels hang, the next one waits.
 const MOST: usize = 4;
 
 /// How long a thread without work stays.
@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Work for a thread.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// See the module documentation.
+/// The file threads of one session process; clones share them.
 #[derive(Clone, Default)]
 pub(in crate::session) struct Workers(Arc<Shared>);
 
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Workers {
-    /// Has `job` done. Where no thread can be started it comes back.
+    /// Queues `job` for a thread. Returns it where no thread can be started.
     pub(super) fn submit(&self, job: Job) -> Result<(), Job> {
         let mut state = self.0.lock();
         state.queue.push_back(job);
@@ -146,7 +146,7 @@ impl<T> Mailbox<T> {
 }
 
 impl<T> Address<T> {
-    /// Delivers. Where nobody has the mailbox any more, `result` is dropped here, in the worker's thread.
+    /// Delivers. If the mailbox is gone, `result` is dropped here, in the worker's thread.
     pub(super) fn deliver(&self, result: T) {
         if let Some(inbox) = self.inbox.upgrade() {
             *inbox.lock() = Some(result);
