@@ -72,7 +72,11 @@ fn relay(mut client: TcpStream, mut server: TcpStream) -> std::io::Result<usize>
                         held.extend_from_slice(&piece[..n]);
                         quiet_since = Instant::now();
                     }
-                    Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock) => {}
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+                        ) => {}
                     Err(_) => ended = true,
                 }
             }

@@ -108,6 +108,20 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// Repeats a call on a socket with a timeout for as long as it is interrupted: the kernel interrupts it when
+/// this process is stopped and continued, although no signal has a handler (signal(7)).
+///
+/// # Errors
+/// Those of `call` other than `Interrupted`.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// Makes a file readable and executable for all, writable for its owner alone, as a server requires of
 /// programs that it runs.
 pub fn open_to_all(path: &Path) {

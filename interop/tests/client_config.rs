@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, is_root, me, our, peers, skip};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, is_root, me, our, peers, skip, uninterrupted};
 
 /// The lab's client for one server.
 struct Client<'a> {
@@ -241,7 +241,7 @@ fn messages_go_to_the_system_s_log() {
     assert_eq!((ran.code, ran.err.as_str()), (255, ""));
     let mut lines = Vec::new();
     let mut buffer = [0; 2048];
-    while let Ok(length) = socket.recv(&mut buffer) {
+    while let Ok(length) = uninterrupted(|| socket.recv(&mut buffer)) {
         lines.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
     }
     // LOCAL3 is 19; the severity is INFO.

@@ -12,7 +12,7 @@ use lh_interop::tunnel::{
     Pair, Tunnel, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server,
     sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, our};
+use lh_interop::{Lab, Lhsshd, our, uninterrupted};
 
 /// Covers: ssh_config ExitOnForwardFailure; ssh_config ClearAllForwardings; ssh -R; ssh -L
 #[test]
@@ -212,7 +212,7 @@ fn idle_connections_end() {
             let mut idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
             let _held = listener.accept().unwrap();
             idle.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-            assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "{config}{option}");
+            assert_eq!(uninterrupted(|| idle.read(&mut [0; 1])).unwrap(), 0, "{config}{option}");
         });
     }
 }
@@ -308,7 +308,7 @@ fn ends_are_carried_over(pair: &Pair<'_>, flag: &str) {
     let (near, mut far) = connect();
     near_reset(near);
     eventually("a reset arrives as an end", || {
-        far.write_all(b"x").is_err() || matches!(far.read(&mut [0; 1]), Ok(0) | Err(_))
+        far.write_all(b"x").is_err() || matches!(uninterrupted(|| far.read(&mut [0; 1])), Ok(0) | Err(_))
     });
     // A reader that stops blocks its own connection and no other.
     let (near, far) = connect();

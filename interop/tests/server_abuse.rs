@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{
     Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
+    uninterrupted,
 };
 
 /// Options of the client for a login without a key.
@@ -137,7 +138,7 @@ impl Flood {
                     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
                     let mut buffer = [0; 1024];
                     loop {
-                        match socket.read(&mut buffer) {
+                        match uninterrupted(|| socket.read(&mut buffer)) {
                             Ok(1..) => {}
                             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                             Ok(0) | Err(_) => break,

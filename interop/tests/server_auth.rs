@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{
     Lab, PamService as Service, Scene, TestUser, eventually, is_root, me, safe_directory, script, skip,
+    uninterrupted,
 };
 
 /// Options of the client for a login without a key.
@@ -349,7 +350,7 @@ fn greeting(port: u16) -> String {
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut byte = [0];
     while !text.ends_with(b"\n") {
-        match socket.read(&mut byte) {
+        match uninterrupted(|| socket.read(&mut byte)) {
             Ok(1) => text.push(byte[0]),
             _ => break,
         }
@@ -407,7 +408,10 @@ fn other_offences_are_penalized_by_source() {
                 let mut socket = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
                 socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
                 let end = Instant::now() + Duration::from_secs(60);
-                while Instant::now() < end && !matches!(socket.read(&mut [0; 100]), Ok(0) | Err(_)) {}
+                while Instant::now() < end
+                    && !matches!(uninterrupted(|| socket.read(&mut [0; 100])), Ok(0) | Err(_))
+                {
+                }
             }
             name => assert_eq!(scene.ssh_as(name, &[], &["true"]).code, 255),
         }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use lh_interop::{
     Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, is_root, make_tree, me, our, peers, skip,
+    uninterrupted,
 };
 
 /// How the server with its flags is started.
@@ -182,7 +183,7 @@ fn the_system_s_log_has_the_facility_asked_for() {
     log.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     let line = || {
         let mut line = [0; 4096];
-        let read = log.recv(&mut line);
+        let read = uninterrupted(|| log.recv(&mut line));
         read.map(|read| String::from_utf8_lossy(&line[..read]).into_owned())
     };
     batch(&lab, &Server::Program, "-f LOCAL3 -l INFO", "ls /\n").ok("a batch");

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use lh_interop::{
     Lab, Lhsshd, Ran, Scene, TestUser, eventually, find, is_root, make_blob, me, our, peers, skip,
+    uninterrupted,
 };
 use serde_json::Value;
 
@@ -425,7 +426,7 @@ fn the_system_s_logs_get_lines_and_fields() {
         args.extend([format!("{}@127.0.0.1", me()), "head -c 1000 /dev/zero".into()]);
         assert_eq!(lab.run(&ssh, &args).ok(target).out.len(), 1000);
         let mut got = [0; 8192];
-        let n = socket.recv(&mut got).unwrap_or_else(|error| panic!("{target}: {error}"));
+        let n = uninterrupted(|| socket.recv(&mut got)).unwrap_or_else(|error| panic!("{target}: {error}"));
         let text = String::from_utf8_lossy(&got[..n]).into_owned();
         if target == "journald" {
             for field in [

@@ -53,7 +53,13 @@ impl Wire for Socket {
 
     fn receive(&mut self, out: &mut Vec<u8>) -> Received {
         let mut buffer = [0; 16 << 10];
-        match self.0.read(&mut buffer) {
+        let result = loop {
+            match self.0.read(&mut buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        match result {
             Ok(0) => Received::Closed,
             Ok(n) => {
                 out.extend_from_slice(&buffer[..n]);

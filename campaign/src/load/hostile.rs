@@ -73,7 +73,8 @@ fn is_open(mut stream: &TcpStream) -> bool {
         Ok(0) => false,
         Ok(_) => true,
         Err(error) => {
-            matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+            use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+            matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
         }
     }
 }
@@ -124,7 +125,11 @@ fn flood(port: u16, stop: &AtomicBool, reads: bool) {
                 Ok(0) => return,
                 Ok(n) => rest = &rest[n..],
                 // A server that reads no more while its answers wait: that is what it should do.
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+                    ) => {}
                 Err(_) => return,
             }
         }

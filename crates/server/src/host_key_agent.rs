@@ -25,9 +25,12 @@ fn ask(socket: &Path, request: &Request<'_>) -> io::Result<Reply> {
         if let Some(body) = frames.next_body().map_err(io::Error::other)? {
             return Reply::parse(&body).map_err(io::Error::other);
         }
-        match stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => frames.push(buffer.get(..n).unwrap_or_default()),
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => frames.push(buffer.get(..n).unwrap_or_default()),
+            // This process was stopped and continued: a socket with a timeout reports it (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! daemon behind. A missing program is reported; with `LH_REQUIRE_PEERS=1` it is a failure.
 
 use std::fs;
-use std::io::{IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -123,8 +123,11 @@ impl Link {
             if slices.is_empty() {
                 return;
             }
-            let Ok(n) = self.socket.write_vectored(&slices) else { return };
-            self.transport.written(n);
+            match self.socket.write_vectored(&slices) {
+                Ok(n) => self.transport.written(n),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
         }
     }
 
@@ -148,8 +151,10 @@ impl Link {
                 Ok(None) => {
                     self.flush();
                     match self.socket.read(self.transport.recv_space()) {
-                        Ok(0) | Err(_) => self.transport.received_eof(),
-                        Ok(n) => self.transport.received(n),
+                        Ok(n) if n > 0 => self.transport.received(n),
+                        // This process was stopped and continued: a socket with a timeout reports it (signal(7)).
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Ok(_) | Err(_) => self.transport.received_eof(),
                     }
                 }
             }
