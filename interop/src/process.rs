@@ -1,4 +1,6 @@
-//! Resource use of running processes.
+//! Resource use of running processes, and stops of them.
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Resource use of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,25 @@ pub fn below(pid: u32) -> Vec<u32> {
 /// Returns a process and all its descendants.
 pub fn family(pid: u32) -> Vec<u32> {
     [vec![pid], below(pid)].concat()
+}
+
+/// Stops and continues processes. Each one has stopped before any continues, so their calls that such a stop
+/// interrupts (signal(7)) are interrupted.
+pub fn stop_and_continue(pids: &[u32]) {
+    let signal = |signal: Signal| {
+        for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+            // A process may have ended.
+            let _ = kill_process(pid, signal);
+        }
+    };
+    // In /proc/PID/stat, the state follows the name in parentheses.
+    let runs = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
+    };
+    signal(Signal::STOP);
+    crate::eventually("all have stopped", || !pids.iter().any(runs));
+    signal(Signal::CONT);
 }
 
 /// Returns the highest peak of resident memory among a process and its descendants, MiB.

@@ -1,9 +1,13 @@
 //! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and used by OpenSSH's client: trusted
 //! authorities, accounts, rights, revocation.
 
+use std::io::{Read, Write};
 use std::ops::Deref;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, safe_directory, script};
+use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, process, safe_directory, script};
 
 /// A server, OpenSSH's programs, and three authorities: `ca`, `ca_rsa`, `other_ca`.
 struct Scene(lh_interop::Scene);
@@ -354,4 +358,67 @@ fn host_keys_in_an_agent() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Covers: sshd_config HostKeyAgent
+#[test]
+fn stopped_server_still_hears_its_host_key_agent() {
+    let test = "stopped_server_still_hears_its_host_key_agent";
+    let Some([ssh, agent, add]) = peers(test, ["ssh", "ssh-agent", "ssh-add"]) else { return };
+    let lab = Lab::new();
+    let (socket, relayed) = (lab.path("agent"), lab.path("relayed"));
+    let mut child = std::process::Command::new(agent)
+        .args(["-D", "-a"])
+        .arg(&socket)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    lh_interop::eventually("the agent listens", || socket.exists());
+    lab.sh(&format!("SSH_AUTH_SOCK={} {} host_ed25519", socket.display(), add.display())).ok("ssh-add");
+    std::fs::remove_file(lab.path("host_ed25519")).unwrap();
+
+    // A relay that stops and continues the server while the server waits for an answer.
+    let listener = UnixListener::bind(&relayed).unwrap();
+    let pid = Arc::new(AtomicU32::new(0));
+    let stopped = Arc::new(AtomicU32::new(0));
+    std::thread::spawn({
+        let (pid, stopped) = (Arc::clone(&pid), Arc::clone(&stopped));
+        move || {
+            for client in listener.incoming().flatten() {
+                let agent = UnixStream::connect(&socket).unwrap();
+                while let Ok(request) = agent_message(&client) {
+                    (&agent).write_all(&request).unwrap();
+                    let answer = agent_message(&agent).unwrap();
+                    let server = pid.load(Ordering::Acquire);
+                    if server != 0 {
+                        process::stop_and_continue(&process::family(server));
+                        stopped.fetch_add(1, Ordering::Release);
+                    }
+                    if (&client).write_all(&answer).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+    let server = Lhsshd::start(&lab, &format!("HostKeyAgent {}", relayed.display()));
+    pid.store(server.pid(), Ordering::Release);
+    let mut args = lab.client_options();
+    args.extend(["-o".into(), "HostKeyAlgorithms=ssh-ed25519".into(), "-p".into(), server.port_arg()]);
+    args.extend([format!("{}@127.0.0.1", me()), "echo in".into()]);
+    let ran = lab.run(&ssh, &args);
+    assert_eq!(ran.text(), "in\n", "{}\n{}", ran.err, server.log());
+    assert!(stopped.load(Ordering::Acquire) > 0, "the server asked the agent");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Reads one message of the agent protocol, with its length.
+fn agent_message(mut stream: &UnixStream) -> std::io::Result<Vec<u8>> {
+    let mut message = vec![0; 4];
+    stream.read_exact(&mut message)?;
+    let length = u32::from_be_bytes([message[0], message[1], message[2], message[3]]);
+    message.resize(4 + length as usize, 0);
+    stream.read_exact(&mut message[4..])?;
+    Ok(message)
 }
