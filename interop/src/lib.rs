@@ -37,7 +37,7 @@ pub use lab::{Lab, Ran, TestUser};
 pub use pam::PamService;
 pub use programs::{bin_dir, find, our};
 pub use pty::Terminal;
-pub use scene::{Scene, eventually, open_to_all, safe_directory, script, uninterrupted};
+pub use scene::{Scene, again_if_closed, eventually, open_to_all, safe_directory, script, uninterrupted};
 pub use server::{Inetd, Lhsshd};
 pub use x11::XServer;
 

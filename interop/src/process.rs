@@ -1,5 +1,11 @@
 //! Resource use of running processes, and stops of them.
 
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Resource use of one process.
@@ -55,6 +61,28 @@ pub fn stop_and_continue(pids: &[u32]) {
     signal(Signal::STOP);
     crate::eventually("all have stopped", || !pids.iter().any(runs));
     signal(Signal::CONT);
+}
+
+/// Returns how often this process has been stopped and continued since the first call of this function.
+///
+/// The kernel tells neither by a signal that could be caught. But it interrupts a call on a socket with a
+/// timeout (signal(7)).
+pub fn stops_of_this_process() -> u64 {
+    static STOPS: OnceLock<&AtomicU64> = OnceLock::new();
+    let stops = STOPS.get_or_init(|| {
+        let stops: &AtomicU64 = Box::leak(Box::default());
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        silent.set_read_timeout(Some(Duration::from_secs(3600))).unwrap();
+        std::thread::spawn(move || {
+            loop {
+                if silent.recv(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+                    stops.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        stops
+    });
+    stops.load(Ordering::Relaxed)
 }
 
 /// Returns the highest peak of resident memory among a process and its descendants, MiB.

@@ -9,7 +9,7 @@ use lh_crypto::{
     derive_key,
 };
 use lh_wire::{Mpint, Reader, Writer};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -75,7 +75,7 @@ impl Client {
         Self { child, to, from, sending: Stream::new(), receiving: Stream::new() }
     }
 
-    fn send(&mut self, payload: &[u8]) {
+    fn send(&mut self, payload: &[u8]) -> io::Result<()> {
         let key = &self.sending.key;
         let covered = 1 + payload.len() + if key.length_is_padded() { 4 } else { 0 };
         let mut padding = key.block_len() - covered % key.block_len();
@@ -91,26 +91,26 @@ impl Client {
         packet.resize(total + key.tag_len(), 0);
         key.seal(&self.sending.index, &mut packet).unwrap();
         self.sending.advance(total);
-        self.to.write_all(&packet).unwrap();
+        self.to.write_all(&packet)
     }
 
     /// Returns the next payload that is not IGNORE or DEBUG.
-    fn receive(&mut self) -> Vec<u8> {
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let stream = &mut self.receiving;
             let mut packet = vec![0; stream.key.head_len()];
-            self.from.read_exact(&mut packet).unwrap();
+            self.from.read_exact(&mut packet)?;
             let length = stream.key.packet_length(&stream.index, &packet) as usize;
             assert!((1..40_000).contains(&length), "{length}");
             packet.resize(4 + length + stream.key.tag_len(), 0);
-            self.from.read_exact(&mut packet[stream.key.head_len()..]).unwrap();
+            self.from.read_exact(&mut packet[stream.key.head_len()..])?;
             stream.key.open(&stream.index, &mut packet).unwrap();
             stream.advance(4 + length);
             let padding = usize::from(packet[4]);
             let payload = packet[5..4 + length - padding].to_vec();
             assert_ne!(payload[0], 1, "disconnected: {}", String::from_utf8_lossy(&payload));
             if payload[0] != 2 && payload[0] != 4 {
-                return payload;
+                return Ok(payload);
             }
         }
     }
@@ -125,10 +125,14 @@ struct Names {
 
 /// Runs a key exchange, a few packets each way, and a login that is refused.
 fn handshake(host_key: &Path, names: &Names) {
+    lh_interop::again_if_closed(|| one_handshake(host_key, names)).unwrap();
+}
+
+fn one_handshake(host_key: &Path, names: &Names) -> io::Result<()> {
     let mut client = Client::start(host_key, names);
-    client.to.write_all(&[OUR_VERSION, b"\r\n"].concat()).unwrap();
+    client.to.write_all(&[OUR_VERSION, b"\r\n"].concat())?;
     let mut their_version = String::new();
-    client.from.read_line(&mut their_version).unwrap();
+    client.from.read_line(&mut their_version)?;
 
     let mut our_kexinit = vec![20];
     our_kexinit.extend([7; 16]);
@@ -140,8 +144,8 @@ fn handshake(host_key: &Path, names: &Names) {
         our_kexinit.put_string(list.as_bytes());
     }
     our_kexinit.put_bytes(&[0; 5]);
-    client.send(&our_kexinit);
-    let their_kexinit = client.receive();
+    client.send(&our_kexinit)?;
+    let their_kexinit = client.receive()?;
     assert_eq!(their_kexinit[0], 20);
 
     let mut hashed = Vec::new();
@@ -149,15 +153,15 @@ fn handshake(host_key: &Path, names: &Names) {
     hashed.put_string(their_version.trim_end().as_bytes());
     hashed.put_string(&our_kexinit);
     hashed.put_string(&their_kexinit);
-    let (secret, host_key) = exchange(&mut client, names.kex, &mut hashed);
+    let (secret, host_key) = exchange(&mut client, names.kex, &mut hashed)?;
 
     let hash = names.kex.hash();
     let h = hash.digest(&[&hashed]);
     let (key, signature) = host_key;
     key.verify(names.host_key, h.as_ref(), &signature).unwrap();
 
-    client.send(&[21]);
-    assert_eq!(client.receive(), [21]);
+    client.send(&[21])?;
+    assert_eq!(client.receive()?, [21]);
     let derive = |letter, len| derive_key(hash, &secret, h.as_ref(), letter, h.as_ref(), len);
     let packet_key = |direction, letters: [u8; 3]| {
         let (cipher, mac_len) = (names.cipher, names.mac.map_or(0, |mac| mac.key_len));
@@ -171,25 +175,29 @@ fn handshake(host_key: &Path, names: &Names) {
     for size in [0, 1, 100, 1000, 1500, 30_000] {
         let mut ignore = vec![2];
         ignore.put_string(&vec![b'x'; size]);
-        client.send(&ignore);
+        client.send(&ignore)?;
     }
     let mut request = vec![5];
     request.put_string(b"ssh-userauth");
-    client.send(&request);
-    assert_eq!(client.receive()[0], 6, "SERVICE_ACCEPT");
+    client.send(&request)?;
+    assert_eq!(client.receive()?[0], 6, "SERVICE_ACCEPT");
     for _ in 0..2 {
         let mut none = vec![50];
         none.put_string(b"nobody");
         none.put_string(b"ssh-connection");
         none.put_string(b"none");
-        client.send(&none);
-        assert_eq!(client.receive()[0], 51, "USERAUTH_FAILURE");
+        client.send(&none)?;
+        assert_eq!(client.receive()?[0], 51, "USERAUTH_FAILURE");
     }
+    Ok(())
 }
+
+/// The shared secret, the host key, and its signature.
+type Exchanged = (Vec<u8>, (PublicKey, Vec<u8>));
 
 /// Exchanges the key exchange messages; appends to the hashed data. Returns K, the host key and its
 /// signature.
-fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Vec<u8>, (PublicKey, Vec<u8>)) {
+fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> io::Result<Exchanged> {
     let is_mpint = matches!(kex.family(), KexFamily::DhGroup | KexFamily::DhGex);
     let put =
         |out: &mut Vec<u8>, value: &[u8]| if is_mpint { out.put_mpint(value) } else { out.put_string(value) };
@@ -200,8 +208,8 @@ fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Ve
         group.put_u32(2048);
         group.put_u32(8192);
         request.put_bytes(&group);
-        client.send(&request);
-        let answer = client.receive();
+        client.send(&request)?;
+        let answer = client.receive()?;
         assert_eq!(answer[0], 31);
         group.put_bytes(&answer[1..]);
         let mut reader = Reader::new(&answer[1..]);
@@ -212,9 +220,9 @@ fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Ve
     };
     let mut message = vec![init];
     put(&mut message, ours.public());
-    client.send(&message);
+    client.send(&message)?;
 
-    let answer = client.receive();
+    let answer = client.receive()?;
     assert_eq!(answer[0], reply);
     let mut reader = Reader::new(&answer[1..]);
     let host_key = reader.string().unwrap();
@@ -229,7 +237,7 @@ fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Ve
     put(hashed, value);
     let secret = ours.agree(value).unwrap().encoded().to_vec();
     hashed.put_bytes(&secret);
-    (secret, (PublicKey::from_blob(host_key).unwrap(), signature))
+    Ok((secret, (PublicKey::from_blob(host_key).unwrap(), signature)))
 }
 
 /// Returns the algorithms that the system's OpenSSH offers; reports when it is missing.

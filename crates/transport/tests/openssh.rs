@@ -194,7 +194,20 @@ fn everything() -> Vec<String> {
 }
 
 /// Connects to a new sshd and requests a service.
-fn talk_to_sshd(keys: &Keys, change: impl FnOnce(&mut Config)) -> Result<Negotiated, TransportError> {
+fn talk_to_sshd(keys: &Keys, change: impl Fn(&mut Config)) -> Result<Negotiated, TransportError> {
+    let mut result = None;
+    let closed = || std::io::Error::from(ErrorKind::UnexpectedEof);
+    let _ = lh_interop::again_if_closed(|| {
+        let one = talk_to_sshd_once(keys, &change);
+        match result.insert(one) {
+            Err(TransportError::Closed { .. }) => Err(closed()),
+            _ => Ok(()),
+        }
+    });
+    result.unwrap()
+}
+
+fn talk_to_sshd_once(keys: &Keys, change: impl Fn(&mut Config)) -> Result<Negotiated, TransportError> {
     let (socket, theirs) = connection();
     let _sshd = sshd(keys, &everything(), theirs);
     let mut config = Config::client();
