@@ -41,6 +41,7 @@ mod remote_stderr;
 mod seen;
 mod select;
 mod table;
+mod wakes;
 mod wording;
 
 pub use additional::Load;
@@ -55,3 +56,4 @@ pub use names::{base_name, display_name, is_safe_name, join};
 pub use options::{Direction, Keep, Options, Plan, Verify};
 pub use remote_stderr::RemoteStderr;
 pub use select::{Manifest, Rule, Selection, Shard};
+pub use wakes::Wakes;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Count, Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
-use lh_testkit::leftovers;
+
+use lh_testkit::{Seeded, leftovers};
 use lh_transfer::{Direction, Options, Verify};
 use rustix::io::Errno;
 
@@ -217,6 +218,38 @@ fn a_copy_that_dies_again_and_again_loses_little() {
                 assert!(again <= 6 * (1 << 20) + 3_000_000, "{direction:?} ours {ours} seed {seed}: {again}");
             }
         }
+    }
+}
+
+#[test]
+fn resumed_copies_over_two_connections_do_not_stall() {
+    for seed in 0..4 {
+        let temp = TempTree::new();
+        let mut random = Seeded::new(seed);
+        for n in 0..60 {
+            temp.file(format!("from/d{}/small{n}", n % 3), random.below(30_000));
+        }
+        for n in 0..6 {
+            temp.file(format!("from/medium{n}"), random.below(900_000));
+        }
+        temp.file("from/large", (9 << 20) + random.below(4 << 20));
+        for direction in [Direction::Upload, Direction::Download] {
+            for ours in [true, false] {
+                let to = temp.join(format!("{direction:?}{ours}"));
+                let mut attempt = |kill_after| {
+                    let base = if ours { Setup::default() } else { stock(&[]) };
+                    let window = if random.below(2) == 0 { base.window } else { 64 << 10 };
+                    let separate = Some(Seeded::new(random.next_u64()));
+                    let mut setup = Setup { kill_after, lanes: 1, separate, window, ..base };
+                    let options = Options { channels: Some(2), ..durable(&temp) };
+                    copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup)
+                };
+                attempt(Some(seed * 3_000_017 % (9 << 20)));
+                attempt(None).well();
+                same_tree(&temp.join("from"), &to, false);
+            }
+        }
+        assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
+use lh_testkit::Seeded;
 use lh_transfer::{Direction, Options, Verify};
 
 const MIB: usize = 1 << 20;
@@ -273,4 +274,30 @@ fn a_download_that_was_cut_off_is_right_up_to_the_span() {
     let resume = Options { resume: true, channels: Some(4), ..Options::default() };
     download(&temp, resume, &mut far(3)).well();
     same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn connections_that_answer_at_their_own_pace_do_not_stall() {
+    let temp = TempTree::new();
+    for n in 0..300 {
+        temp.file(format!("from/d{}/f{n}", n % 7), n * 16);
+    }
+    for n in 0..30 {
+        temp.file(format!("from/m{n}"), n * 20_000);
+    }
+    temp.file("from/big", 20 * MIB + 1);
+    for seed in 0..4 {
+        for direction in [Direction::Upload, Direction::Download] {
+            let mut random = Seeded::new(seed);
+            let max_bytes_in_flight = 60_000 + random.below(1 << 20) as u64;
+            let options =
+                Options { recursive: true, channels: Some(2), max_bytes_in_flight, ..Options::default() };
+            let mut setup = Setup { lanes: 1, separate: Some(random), ..Setup::default() };
+            let to = temp.join(format!("{seed}{}", direction == Direction::Upload));
+            let ended = copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup);
+            assert_eq!(ended.well().lanes, 1);
+            same_tree(&temp.join("from"), &to, false);
+            fs::remove_dir_all(&to).expect("a copy");
+        }
+    }
 }

@@ -19,8 +19,7 @@ use lh_driver::{ChannelCx, ChannelHandler, ChannelId};
 use lh_sys::signals::Signals;
 
 use crate::additional_connection::Waker;
-use crate::engine::Turn;
-use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
+use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
 
 pub(crate) use handler::ChannelOutput;
 pub use handler::JobHandler;
@@ -55,9 +54,7 @@ struct State {
     instead: usize,
     /// When the load of the first connection is looked at next.
     next_look: Option<Instant>,
-    /// What the others were last woken for: how things stood, and the requests that waited on each channel.
-    turn: Option<Turn>,
-    queued: Vec<usize>,
+    wakes: Wakes,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
     /// The session of the first channel is somebody else's, and given back at the end.
@@ -118,8 +115,7 @@ impl Job {
             channels: Vec::new(),
             instead: 0,
             next_look: None,
-            turn: None,
-            queued: Vec::new(),
+            wakes: Wakes::default(),
             stopped: false,
             lent,
             over: Vec::new(),
@@ -341,20 +337,9 @@ impl State {
 
     /// Which connections but this one have something to do that they had not.
     fn others(&mut self, connection: usize) -> Vec<usize> {
-        let turn = self.engine.turn();
-        let changed = self.turn.replace(turn) != Some(turn);
-        let mut others = Vec::new();
-        for open in &self.channels {
-            let queued = self.engine.lane_queue(open.lane);
-            if self.queued.len() <= open.lane {
-                self.queued.resize(open.lane + 1, 0);
-            }
-            let before = self.queued.get_mut(open.lane).map_or(0, |seen| std::mem::replace(seen, queued));
-            if open.connection != connection && (changed || queued > before) {
-                others.push(open.connection);
-            }
-        }
-        others
+        let lanes = self.wakes.lanes(&mut self.engine, self.channels.iter().map(|open| open.lane));
+        let has_more = |open: &&Open| open.connection != connection && lanes.contains(&open.lane);
+        self.channels.iter().filter(has_more).map(|open| open.connection).collect()
     }
 
     fn tell(&mut self, now: Instant) {

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::server::{NoLog, Output, Server, ServerOptions, SystemFiles};
-use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary};
+use lh_testkit::Seeded;
+use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary, Wakes};
 
 pub use files::{TempTree, bytes_of, same_tree};
 pub use fs::{Count, FaultFs, Faults};
@@ -44,6 +45,9 @@ pub struct Setup {
     pub rtt: Duration,
     /// Additional channels the server allows.
     pub lanes: usize,
+    /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken. How
+    /// fast each server answers is drawn from this.
+    pub separate: Option<Seeded>,
     /// That channel ends after so many rounds.
     pub lane_dies: Option<(usize, usize)>,
 }
@@ -64,6 +68,7 @@ impl Default for Setup {
             max_handles: None,
             rtt: Duration::ZERO,
             lanes: 0,
+            separate: None,
             lane_dies: None,
         }
     }
@@ -236,16 +241,32 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         told: Vec::new(),
     };
     let mut passed = 0;
+    let mut wakes = Wakes::default();
+    let mut awake = vec![true; ends.len()];
     while !engine.is_finished() {
         let mut moved = false;
         ended.rounds += 1;
-        for end in &mut ends {
-            match end.lane {
-                0 => engine.advance(end.side, &mut end.to_server, now),
-                _ if end.cut => continue,
-                lane => engine.advance_lane(lane, &mut end.to_server, now),
+        for (at, end) in ends.iter_mut().enumerate() {
+            if std::mem::replace(&mut awake[at], setup.separate.is_none()) {
+                match end.lane {
+                    0 => engine.advance(end.side, &mut end.to_server, now),
+                    _ if end.cut => continue,
+                    lane => engine.advance_lane(lane, &mut end.to_server, now),
+                }
+                let others = wakes.lanes(&mut engine, 0..awake.len());
+                others.into_iter().filter(|&lane| lane != at).for_each(|lane| awake[lane] = true);
+            }
+            // Now one server is slow, now the other.
+            let pace =
+                |random: &mut Seeded| random.below(2 + 20 * usize::from(ended.rounds / 50 % 2 == at % 2)) > 0;
+            if setup.separate.as_mut().is_some_and(pace) {
+                // It answers later.
+                moved |= !end.to_server.bytes.is_empty();
+                continue;
             }
             ended.moved += end.to_server.bytes.len() as u64;
+            // A window that was shut opens.
+            awake[at] |= end.to_server.budget() == 0;
             moved |= serve(end, setup);
             if end.lane == 0 {
                 now += setup.rtt;
@@ -266,7 +287,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                         lane => engine.lane_received(lane, piece, now),
                     }
                 }
-                moved = true;
+                (moved, awake[at]) = (true, true);
                 if setup.cut_after.is_some_and(|after| passed >= after)
                     && !std::mem::replace(&mut end.cut, true)
                 {
@@ -279,6 +300,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 engine.lane_refused();
             } else {
                 ends.push(End::new(sides[0], engine.open_lane(), server_root, setup));
+                awake.push(true);
                 ended.lanes += 1;
                 moved = true;
             }
@@ -304,9 +326,13 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             ended.summary = engine.summary();
             return ended;
         }
-        if !moved && !engine.is_finished() {
+        let sleeps = setup.separate.is_none() || !awake.contains(&true);
+        if !moved && sleeps && !engine.is_finished() {
             match engine.next_deadline() {
-                Some(at) if at > now => now = at,
+                Some(at) if at > now => {
+                    now = at;
+                    awake.fill(true);
+                }
                 _ => panic!("nothing moves any more; so far: {ended:?}\n{engine:#?}"),
             }
         }
