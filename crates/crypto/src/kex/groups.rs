@@ -1,8 +1,11 @@
 //! The Diffie-Hellman groups, and the server's choice among them.
 
-use super::dh::GROUP_BITS;
 use crate::Random;
 use lh_wire::Mpint;
+
+/// Group sizes that either side accepts, bits. RFC 8268 and OpenSSH: nothing below 2048; RFC 4419: nothing
+/// above 8192.
+pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
 /// A Diffie-Hellman group: big-endian magnitudes without leading zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]

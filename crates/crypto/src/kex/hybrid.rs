@@ -4,8 +4,8 @@
 //! The client sends the KEM's public key followed by an X25519 value, the server a ciphertext followed by an
 //! X25519 value. K is a *string*, not an mpint: the hash of both secrets, the post-quantum one first.
 
-use super::SharedSecret;
 use super::ecdh::{Curve, Key as EcdhKey};
+use super::secret::SharedSecret;
 use crate::{Hash, KexError};
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use core::convert::Infallible;

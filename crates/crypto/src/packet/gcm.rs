@@ -1,7 +1,7 @@
 //! AES-GCM in RFC 5647's framing: the length field is additional data and not encrypted. Also GMAC, where the
 //! whole packet is additional data.
 
-use super::{LENGTH_LEN, PacketIndex};
+use super::index::{LENGTH_LEN, PacketIndex};
 use crate::cipher::CipherKind;
 use crate::{CryptoError, OpenError};
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

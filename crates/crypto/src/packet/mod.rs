@@ -23,9 +23,12 @@ mod chacha;
 mod clear;
 mod ctr;
 mod gcm;
+mod index;
 mod mac;
 #[cfg(test)]
 mod tests;
+
+pub use index::{Direction, PacketIndex};
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
@@ -34,9 +37,7 @@ use chacha::ChaChaKey;
 use clear::ClearKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
-
-/// Length of the length field of every packet, bytes.
-const LENGTH_LEN: usize = 4;
+use index::LENGTH_LEN;
 
 /// Packets after which a rekey is due with every cipher. The sequence number must not repeat under one key
 /// (RFC 4344 section 3.1), and OpenSSH's peers stop at the same count.
@@ -50,26 +51,6 @@ const MAX_BYTES: u64 = (1 << 32) * 16;
 
 /// Bytes after which a rekey is due with blocks of 8 bytes (Triple DES): 1 GiB (RFC 4344 section 3.2).
 const MAX_BYTES_SMALL_BLOCKS: u64 = 1 << 30;
-
-/// Direction of a [`PacketKey`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Seals packets that we send.
-    Seal,
-    /// Opens packets that we receive.
-    Open,
-}
-
-/// Position of a packet in its direction: all inputs that a suite may need as nonce or counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PacketIndex {
-    /// The sequence number (RFC 4253 section 6.4); wraps.
-    pub seq: u32,
-    /// Number of packets sealed before this one under the same key, that is, since NEWKEYS.
-    pub invocation: u64,
-    /// Sum of [`PacketKey::encrypted_len`] of the packets before this one under the same key.
-    pub offset: u64,
-}
 
 /// Limits of what one key may protect before a rekey is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
