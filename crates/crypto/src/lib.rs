@@ -16,10 +16,12 @@ mod error;
 mod hash;
 mod kex;
 mod key;
+mod listing;
 mod mac;
 mod packet;
 mod prime;
 mod random;
+pub mod registry;
 mod umac;
 
 /// Returns true when both slices are equal. The time depends only on the length, so that secrets can be
@@ -39,6 +41,7 @@ pub use key::{
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN,
     SshSignature, SshSignatureError, bcrypt_kdf, signed_data,
 };
+pub use listing::{Listing, Offered};
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
 pub use prime::is_probable_prime;

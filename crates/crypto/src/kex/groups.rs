@@ -7,6 +7,26 @@ use lh_wire::Mpint;
 /// above 8192.
 pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
+/// A group that a method's name specifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FixedGroup {
+    Group1,
+    Group14,
+    Group16,
+    Group18,
+}
+
+impl FixedGroup {
+    pub(super) fn group(self) -> DhGroup {
+        match self {
+            Self::Group1 => DhGroup::group1(),
+            Self::Group14 => DhGroup::group14(),
+            Self::Group16 => DhGroup::group16(),
+            Self::Group18 => DhGroup::group18(),
+        }
+    }
+}
+
 /// A Diffie-Hellman group: big-endian magnitudes without leading zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhGroup {

@@ -15,8 +15,9 @@ const X25519_LEN: usize = 32;
 const FAILED: KexError = KexError::Library { what: "agree on a post-quantum secret" };
 const WRONG_LENGTH: KexError = KexError::BadPublicValue { why: "wrong length" };
 
-#[derive(Clone, Copy)]
-pub(super) enum Kem {
+/// A post-quantum key encapsulation method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kem {
     Mlkem768,
     Sntrup761,
 }

@@ -2,10 +2,13 @@
 
 use super::composite;
 use super::curve::Curve;
-use super::security_key::{self, Attested};
-use super::signature::{
-    self, ED25519, MLDSA44_ED25519, RSA_SHA2_256, RSA_SHA2_512, SK_ECDSA, SK_ED25519, SSH_RSA,
+use super::names::{
+    ECDSA_P256, ECDSA_P256_CERT, ECDSA_P384, ECDSA_P384_CERT, ECDSA_P521, ECDSA_P521_CERT, ED25519,
+    ED25519_CERT, MLDSA44_ED25519, MLDSA44_ED25519_CERT, RSA_SHA2_256, RSA_SHA2_256_CERT, RSA_SHA2_512,
+    RSA_SHA2_512_CERT, SK_ECDSA, SK_ECDSA_CERT, SK_ED25519, SK_ED25519_CERT, SSH_RSA, SSH_RSA_CERT,
 };
+use super::security_key::{self, Attested};
+use super::signature;
 use crate::VerifyError;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{
@@ -96,9 +99,9 @@ impl Data {
         match self {
             Self::Ed25519(_) => &[ED25519],
             Self::MlDsaEd25519(_) => &[MLDSA44_ED25519],
-            Self::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256"],
-            Self::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384"],
-            Self::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521"],
+            Self::Ecdsa(Curve::P256, _) => &[ECDSA_P256],
+            Self::Ecdsa(Curve::P384, _) => &[ECDSA_P384],
+            Self::Ecdsa(Curve::P521, _) => &[ECDSA_P521],
             Self::Rsa { .. } => &[RSA_SHA2_512, RSA_SHA2_256, SSH_RSA],
             Self::SkEd25519 { .. } => &[SK_ED25519],
             Self::SkEcdsa { .. } => &[SK_ECDSA],
@@ -109,18 +112,14 @@ impl Data {
     /// Returns the signature algorithms of a certified key, best first.
     pub(super) const fn certificate_algorithms(&self) -> &'static [&'static str] {
         match self {
-            Self::Ed25519(_) => &["ssh-ed25519-cert-v01@openssh.com"],
-            Self::MlDsaEd25519(_) => &["ssh-mldsa44-ed25519-cert-v01@openssh.com"],
-            Self::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256-cert-v01@openssh.com"],
-            Self::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384-cert-v01@openssh.com"],
-            Self::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521-cert-v01@openssh.com"],
-            Self::Rsa { .. } => &[
-                "rsa-sha2-512-cert-v01@openssh.com",
-                "rsa-sha2-256-cert-v01@openssh.com",
-                "ssh-rsa-cert-v01@openssh.com",
-            ],
-            Self::SkEd25519 { .. } => &["sk-ssh-ed25519-cert-v01@openssh.com"],
-            Self::SkEcdsa { .. } => &["sk-ecdsa-sha2-nistp256-cert-v01@openssh.com"],
+            Self::Ed25519(_) => &[ED25519_CERT],
+            Self::MlDsaEd25519(_) => &[MLDSA44_ED25519_CERT],
+            Self::Ecdsa(Curve::P256, _) => &[ECDSA_P256_CERT],
+            Self::Ecdsa(Curve::P384, _) => &[ECDSA_P384_CERT],
+            Self::Ecdsa(Curve::P521, _) => &[ECDSA_P521_CERT],
+            Self::Rsa { .. } => &[RSA_SHA2_512_CERT, RSA_SHA2_256_CERT, SSH_RSA_CERT],
+            Self::SkEd25519 { .. } => &[SK_ED25519_CERT],
+            Self::SkEcdsa { .. } => &[SK_ECDSA_CERT],
             Self::Other => &[],
         }
     }

@@ -15,6 +15,7 @@ mod der;
 mod file_cipher;
 mod fingerprint;
 mod krl;
+pub(crate) mod names;
 mod oid;
 mod openssh_format;
 mod pem;

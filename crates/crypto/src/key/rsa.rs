@@ -1,7 +1,7 @@
 //! RSA private keys: the library's key, and the numbers that OpenSSH's format stores.
 
 use super::der::{self, Der, DerError};
-use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
+use super::names::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
 use crate::{CryptoError, Hash, KeyFileError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;

@@ -97,19 +97,14 @@ impl PacketKey {
             return Err(CryptoError::WrongLength { what: "cipher key" });
         }
         let suite = match cipher.kind {
-            CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::Aes128Gmac => {
-                Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?)
-            }
+            CipherKind::AesGcm | CipherKind::AesGmac => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
             CipherKind::Nothing => Suite::Clear(ClearKey::new(mac, mac_key)?),
             CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
-            CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
+            CipherKind::AesCtr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
                 Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
             }
-            CipherKind::Aes128Cbc
-            | CipherKind::Aes192Cbc
-            | CipherKind::Aes256Cbc
-            | CipherKind::TripleDesCbc => {
+            CipherKind::AesCbc | CipherKind::TripleDesCbc => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "CBC without a MAC" })?;
                 Suite::Cbc(Box::new(CbcKey::new(direction, cipher.kind, key, iv, mac, mac_key)?))
             }
