@@ -13,9 +13,14 @@ pub use crate::packets::{End, Received, Wire};
 /// The identification line of this client, without its end.
 const IDENT: &[u8] = b"SSH-2.0-LonghaulCampaign";
 pub(crate) const CIPHER: &str = "chacha20-poly1305@openssh.com";
-pub(crate) const KEX: KexAlgorithm = KexAlgorithm::Curve25519Sha256;
+pub(crate) const KEX: &str = "curve25519-sha256";
 const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 pub(crate) const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
+
+/// Returns the method named [`KEX`].
+pub(crate) fn kex() -> KexAlgorithm {
+    KexAlgorithm::by_name(KEX).expect("a known method")
+}
 
 /// An exchange that has begun.
 struct Exchange {
@@ -96,7 +101,7 @@ impl<W: Wire> Client<W> {
 
     /// Sends KEXINIT. A later call sends another one and begins anew.
     pub fn send_kexinit(&mut self) {
-        let mut names = vec![KEX.name()];
+        let mut names = vec![KEX];
         if self.session.is_none() && self.announce_strict {
             names.push(STRICT_CLIENT);
         }
@@ -118,7 +123,7 @@ impl<W: Wire> Client<W> {
 
     /// Sends our public value.
     pub fn send_public(&mut self) {
-        let key = EphemeralKey::generate(KEX).expect("a key");
+        let key = EphemeralKey::generate(kex()).expect("a key");
         let mut init = vec![30];
         init.put_string(key.public());
         self.packet(&init);

@@ -1,10 +1,10 @@
 //! An SSH server that does what it is told, right or wrong, at any point of a connection; the counterpart of
 //! [`client`](crate::client), as independent of the transport crate.
 
-use lh_crypto::{KexAlgorithm, PacketKey, PrivateKey, kex_respond};
+use lh_crypto::{PacketKey, PrivateKey, kex_respond};
 use lh_wire::{Reader, Writer};
 
-use crate::client::{KEX, STRICT_SERVER, kexinit};
+use crate::client::{KEX, STRICT_SERVER, kex, kexinit};
 use crate::exchange::agreed;
 use crate::packets::{End, Packets, Wire};
 
@@ -61,7 +61,7 @@ impl<'a, W: Wire> Server<'a, W> {
 
     /// Sends KEXINIT.
     pub fn send_kexinit(&mut self) {
-        let mut names = vec![KEX.name()];
+        let mut names = vec![KEX];
         if self.session.is_none() && self.strict {
             names.push(STRICT_SERVER);
         }
@@ -80,7 +80,7 @@ impl<'a, W: Wire> Server<'a, W> {
     /// # Errors
     /// The value is none.
     pub fn on_public(&mut self, payload: &[u8]) -> Result<(), End> {
-        let method: KexAlgorithm = KEX;
+        let method = kex();
         let mut reader = Reader::new(payload.get(1..).unwrap_or_default());
         let theirs = reader.string().map_err(|_| End::Garbage)?;
         let (public, secret) = kex_respond(method, theirs).map_err(|_| End::Garbage)?;

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use lh_client::known_hosts::{self, Marker};
+use lh_crypto::registry::KEYS;
 use lh_crypto::{PublicKey, SystemRandom};
 
 use crate::arguments::Arguments;
@@ -231,18 +232,10 @@ fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<Strin
     Some(out)
 }
 
-/// Key types of lines that count as entries even with a damaged key: OpenSSH's, old ones included.
-const KEY_TYPES: [&str; 9] = [
-    "ssh-ed25519",
-    "ssh-mldsa44-ed25519@openssh.com",
-    "ssh-rsa",
-    "ssh-dss",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-];
+/// True for the key type of a line that counts as an entry even with a damaged key: OpenSSH's, old ones included.
+fn is_key_type(name: &str) -> bool {
+    name == "ssh-dss" || KEYS.iter().any(|row| row.key_type == name)
+}
 
 fn parse(number: usize, raw: &str) -> Line {
     const BLANK: [char; 2] = [' ', '\t'];
@@ -260,7 +253,7 @@ fn parse(number: usize, raw: &str) -> Line {
     let (hosts, key) = rest.split_at(word(rest));
     let key = key.trim_start_matches(BLANK);
     let (key_type, blob) = key.split_at(word(key));
-    let known = KEY_TYPES.contains(&key_type) && !blob.trim_start_matches(BLANK).is_empty();
+    let known = is_key_type(key_type) && !blob.trim_start_matches(BLANK).is_empty();
     // A damaged hash matches no host.
     if hosts.starts_with('|') && !known_hosts::is_hash(hosts) {
         return Line::Broken;

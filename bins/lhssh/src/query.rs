@@ -1,93 +1,42 @@
 //! `-Q`: the algorithms of this build. Scripts and test suites depend on names and order.
 
 use lh_config::table::find;
-use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
+use lh_crypto::registry::{CIPHERS, KEYS, KeyAlgorithm, Kind};
 
 /// Produces the lines of an answer.
 type List = fn() -> Vec<&'static str>;
 
 /// The queries and their lists, in OpenSSH's order.
 const QUERIES: &[(&str, List)] = &[
-    ("cipher", || known(CIPHERS, |name| Cipher::by_name(name).is_some())),
-    ("cipher-auth", || known(CIPHERS, |name| Cipher::by_name(name).is_some_and(Cipher::is_aead))),
-    ("compression", || vec!["none", "zlib@openssh.com", "zlib"]),
-    ("kex", || known(KEX, |name| KexAlgorithm::by_name(name).is_some())),
+    ("cipher", || Kind::Cipher.names()),
+    ("cipher-auth", || CIPHERS.iter().filter(|cipher| cipher.is_aead()).map(|cipher| cipher.name).collect()),
+    ("compression", || Kind::Compression.names()),
+    ("kex", || Kind::Kex.names()),
     ("kex-gss", Vec::new),
-    ("key", || known(&key_algorithms::ALL, |name| !is_hash_of_rsa(name))),
-    ("key-ca-sign", || {
-        known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name) && name != "ssh-rsa")
-    }),
-    ("key-cert", || {
-        known(&key_algorithms::ALL, |name| key_algorithms::is_certificate(name) && !is_hash_of_rsa(name))
-    }),
-    ("key-plain", || {
-        known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name) && !is_hash_of_rsa(name))
-    }),
-    ("key-sig", || key_algorithms::ALL.to_vec()),
-    ("mac", || known(MACS, |name| Mac::by_name(name).is_some())),
+    ("key", || keys(is_key_type, &[PLAIN, CERTIFICATE])),
+    ("key-ca-sign", || keys(|row| !row.listing.is_legacy(), &[PLAIN])),
+    ("key-cert", || keys(is_key_type, &[CERTIFICATE])),
+    ("key-plain", || keys(is_key_type, &[PLAIN])),
+    ("key-sig", || Kind::Key.names()),
+    ("mac", || Kind::Mac.names()),
     ("protocol-version", || vec!["2"]),
-    ("sig", || known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name))),
+    ("sig", || keys(|_| true, &[PLAIN])),
 ];
 
-/// Names in OpenSSH's order; algorithms that this build lacks are left out of an answer.
-const CIPHERS: &[&str] = &[
-    "3des-cbc",
-    "aes128-cbc",
-    "aes192-cbc",
-    "aes256-cbc",
-    "aes128-ctr",
-    "aes192-ctr",
-    "aes256-ctr",
-    "aes128-gcm@openssh.com",
-    "aes256-gcm@openssh.com",
-    "chacha20-poly1305@openssh.com",
-    "chacha20-poly1305-mt@hpnssh.org",
-];
+/// Takes one of a signature algorithm's names.
+type Name = fn(&KeyAlgorithm) -> &'static str;
 
-const MACS: &[&str] = &[
-    "hmac-sha1",
-    "hmac-sha1-96",
-    "hmac-sha2-256",
-    "hmac-sha2-512",
-    "hmac-md5",
-    "hmac-md5-96",
-    "umac-64@openssh.com",
-    "umac-128@openssh.com",
-    "hmac-sha1-etm@openssh.com",
-    "hmac-sha1-96-etm@openssh.com",
-    "hmac-sha2-256-etm@openssh.com",
-    "hmac-sha2-512-etm@openssh.com",
-    "hmac-md5-etm@openssh.com",
-    "hmac-md5-96-etm@openssh.com",
-    "umac-64-etm@openssh.com",
-    "umac-128-etm@openssh.com",
-];
+const PLAIN: Name = |row| row.name;
+const CERTIFICATE: Name = |row| row.certificate;
 
-const KEX: &[&str] = &[
-    "diffie-hellman-group1-sha1",
-    "diffie-hellman-group14-sha1",
-    "diffie-hellman-group14-sha256",
-    "diffie-hellman-group16-sha512",
-    "diffie-hellman-group18-sha512",
-    "diffie-hellman-group-exchange-sha1",
-    "diffie-hellman-group-exchange-sha256",
-    "ecdh-sha2-nistp256",
-    "ecdh-sha2-nistp384",
-    "ecdh-sha2-nistp521",
-    "curve25519-sha256",
-    "curve25519-sha256@libssh.org",
-    "sntrup761x25519-sha512",
-    "sntrup761x25519-sha512@openssh.com",
-    "mlkem768x25519-sha256",
-];
-
-fn known(names: &[&'static str], is: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    names.iter().copied().filter(|name| is(name)).collect()
+/// Returns the names of the chosen signature algorithms.
+fn keys(chosen: fn(&KeyAlgorithm) -> bool, names: &[Name]) -> Vec<&'static str> {
+    KEYS.iter().filter(|row| chosen(row)).flat_map(|row| names.iter().map(|name| name(row))).collect()
 }
 
-/// True for a signature algorithm that is not a key type.
-fn is_hash_of_rsa(name: &str) -> bool {
-    name.starts_with("rsa-sha2-")
+/// False for a signature algorithm that is not a key type.
+fn is_key_type(row: &KeyAlgorithm) -> bool {
+    row.name == row.key_type
 }
 
 /// Configuration keywords that are accepted as queries.
@@ -117,6 +66,7 @@ pub(crate) fn answer(query: &str) -> Option<Vec<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lh_crypto::{Cipher, KexAlgorithm, Mac};
 
     #[test]
     fn queries_by_name_and_by_keyword() {

@@ -3,6 +3,7 @@
 use lh_config::algorithms::{AlgorithmKind, AlgorithmList};
 use lh_config::client_table::ClientSettings;
 use lh_crypto::key_algorithms;
+use lh_crypto::registry::Kind;
 use lh_transport::Algorithms;
 
 use crate::error::ClientError;
@@ -40,7 +41,7 @@ pub(crate) fn offered(
     if *settings.compression {
         // Preferred, but a server without compression is still accepted. Old equipment only knows `zlib`,
         // which begins before authentication.
-        compression.push("zlib".to_owned());
+        compression = Kind::Compression.usable().into_iter().map(str::to_owned).collect();
         compression.sort_by_key(|name| name == "none");
     }
     Ok(Algorithms {
@@ -122,33 +123,28 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
     }
 }
 
-/// OpenSSH algorithm names that this build lacks. A configuration file shared with OpenSSH may contain them;
-/// they are left out of what is offered.
-const FOREIGN: &[(AlgorithmKind, &[&str])] =
-    &[(AlgorithmKind::Kex, &["mlkem768nistp256-sha256"]), (AlgorithmKind::Key, &key_algorithms::FOREIGN)];
-
-/// The names of all supported algorithms.
-fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
+/// The registry's list for a keyword's type of algorithms.
+const fn registered(kind: AlgorithmKind) -> Kind {
     match kind {
-        AlgorithmKind::Cipher => lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
-        AlgorithmKind::Mac => lh_crypto::Mac::ALL.iter().map(|mac| mac.name).collect(),
-        AlgorithmKind::Kex => lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
-        AlgorithmKind::Key => key_algorithms::ALL.to_vec(),
+        AlgorithmKind::Cipher => Kind::Cipher,
+        AlgorithmKind::Mac => Kind::Mac,
+        AlgorithmKind::Kex => Kind::Kex,
+        AlgorithmKind::Key => Kind::Key,
     }
 }
 
 /// The supported algorithms that match a pattern.
 pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
     let fits = |name: &&str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
-    usable(kind).into_iter().filter(fits).collect()
+    registered(kind).usable().into_iter().filter(fits).collect()
 }
 
 /// Whether a configuration may name this algorithm (with `pattern`: whether the pattern matches one).
 pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
-    let foreign =
-        FOREIGN.iter().filter(|(each, _)| *each == kind).flat_map(|(_, names)| names.iter().copied());
-    usable(kind).into_iter().chain(foreign).any(|known| {
-        if pattern { lh_config::pattern::wildcard(known.as_bytes(), name.as_bytes()) } else { known == name }
+    let kind = registered(kind);
+    // A configuration file shared with OpenSSH may contain foreign names; they are left out of what is offered.
+    kind.usable().iter().chain(kind.foreign()).any(|known| {
+        if pattern { lh_config::pattern::wildcard(known.as_bytes(), name.as_bytes()) } else { *known == name }
     })
 }
 

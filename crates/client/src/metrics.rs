@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use lh_driver::{Control, ControlCx, ControlEvent, Driver, Interests, Link, Ready};
-use lh_metrics::{About, REQUEST, Recorder, Sample, Side};
+use lh_driver::{ConnectionStats, Control, ControlCx, ControlEvent, Driver, Interests, Link, Ready};
+use lh_metrics::{About, Counters, REQUEST, Recorder, Sample, Side, Source};
 use lh_wire::Reader;
 
 use crate::log::{LogTarget, Logger};
@@ -121,7 +121,7 @@ impl Metrics {
 
     /// Takes a local sample and requests one from the peer.
     fn sample(&mut self, cx: &mut ControlCx<'_>) {
-        let sample = Sample::of(cx, self.rate_limit).0;
+        let sample = Sample::of(source(cx, self.rate_limit)).0;
         record(&mut self.local, cx.now(), self.started, &sample, &self.logger);
         if self.remote.is_some() && !self.asked {
             self.asked = true;
@@ -158,6 +158,19 @@ impl Metrics {
                 return;
             }
         }
+    }
+}
+
+/// Returns the figures of our end that a sample is taken from.
+fn source(cx: &ControlCx<'_>, rate_limit: Option<u64>) -> Source {
+    // Destructured without `..`, so that a new field cannot be forgotten.
+    let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
+        cx.stats();
+    Source {
+        counters: Counters { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys },
+        tcp: cx.tcp_info(),
+        congestion_control: cx.congestion_control(),
+        rate_limit,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Algorithm lists: whole lists, or edits of the default list with `+`, `-` and `^`.
 
-use crate::Environment;
+pub use crate::algorithm_kind::AlgorithmKind;
+use crate::environment::Environment;
 use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
@@ -105,43 +106,4 @@ pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Envir
     }
     let mut names = list.trim_start_matches(['+', '^']).split(',').filter(|name| !name.is_empty()).peekable();
     names.peek().is_some() && names.all(|name| environment.knows_algorithm(kind, name, true))
-}
-
-/// The type of algorithms in a keyword's list, for checks and messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlgorithmKind {
-    /// `Ciphers`.
-    Cipher,
-    /// `MACs`.
-    Mac,
-    /// `KexAlgorithms`.
-    Kex,
-    /// `HostKeyAlgorithms`, `PubkeyAcceptedAlgorithms`, `CASignatureAlgorithms`, `HostbasedAcceptedAlgorithms`.
-    Key,
-}
-
-impl AlgorithmKind {
-    /// The type of a keyword; `None` if it is no algorithm list.
-    pub fn of_keyword(name: &str) -> Option<Self> {
-        Some(match name {
-            "Ciphers" => Self::Cipher,
-            "MACs" => Self::Mac,
-            "KexAlgorithms" => Self::Kex,
-            "HostKeyAlgorithms"
-            | "PubkeyAcceptedAlgorithms"
-            | "CASignatureAlgorithms"
-            | "HostbasedAcceptedAlgorithms" => Self::Key,
-            _ => return None,
-        })
-    }
-
-    /// OpenSSH's message for a list with an unknown name.
-    pub fn message(self, list: &str) -> String {
-        match self {
-            Self::Cipher => format!("Bad SSH2 cipher spec '{list}'."),
-            Self::Mac => format!("Bad SSH2 MAC spec '{list}'."),
-            Self::Kex => format!("Bad SSH2 KexAlgorithms '{list}'."),
-            Self::Key => format!("Bad key types '{list}'."),
-        }
-    }
 }

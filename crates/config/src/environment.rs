@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::algorithms::AlgorithmKind;
+use crate::algorithm_kind::AlgorithmKind;
 
 /// The local user that runs the program.
 #[derive(Debug, Clone, PartialEq, Eq)]

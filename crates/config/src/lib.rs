@@ -11,6 +11,7 @@
 //!   `Match` blocks.
 
 pub mod accounting;
+mod algorithm_kind;
 pub mod algorithms;
 pub mod cidr;
 pub mod client;

@@ -18,4 +18,4 @@ pub use exchange::{REQUEST, answer, read_answer};
 pub use peak::{Peak, rate};
 pub use reader::{Point, ReadError, Run, read_runs};
 pub use recorder::{About, Recorder, Side};
-pub use sample::{SSH_FIELDS, Sample};
+pub use sample::{Counters, SSH_FIELDS, Sample, Source};

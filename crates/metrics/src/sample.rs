@@ -1,7 +1,6 @@
 //! A sample of one end of a connection at one time.
 
-use lh_driver::{ConnectionStats, ControlCx};
-use lh_sys::tcp_info::FIELDS;
+use lh_sys::tcp_info::{FIELDS, TcpInfo};
 
 /// Names of this process's own values; docs/metrics.md has their meaning and units.
 pub const SSH_FIELDS: [&str; 11] = [
@@ -18,6 +17,32 @@ pub const SSH_FIELDS: [&str; 11] = [
     "rate_limit",
 ];
 
+/// Counters and queue sizes of the connection: the first of [`SSH_FIELDS`], in their units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "docs/metrics.md has the meaning of the names")]
+pub struct Counters {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub channels: u64,
+    pub receive_window: u64,
+    pub send_credit: u64,
+    pub queued: u64,
+    pub rekeys: u64,
+}
+
+/// What a sample is taken from.
+#[derive(Debug)]
+pub struct Source {
+    /// Counters of the connection.
+    pub counters: Counters,
+    /// The kernel's data; `None` where there is no TCP connection (behind a proxy command).
+    pub tcp: Option<TcpInfo>,
+    /// Name of TCP's congestion control.
+    pub congestion_control: Option<String>,
+    /// The program's own rate limit, bytes/s.
+    pub rate_limit: Option<u64>,
+}
+
 /// Named values. Names are those of [`FIELDS`] and [`SSH_FIELDS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sample {
@@ -33,13 +58,12 @@ pub struct Sample {
 const LONGEST_NAME: usize = 16;
 
 impl Sample {
-    /// The current values of this end, and the version of the kernel's part. `rate_limit` is the program's
-    /// own rate limit, bytes/s.
-    pub fn of(cx: &ControlCx<'_>, rate_limit: Option<u64>) -> (Self, Option<(u8, u8)>) {
-        let tcp = cx.tcp_info();
+    /// The current values of this end, and the version of the kernel's part.
+    pub fn of(source: Source) -> (Self, Option<(u8, u8)>) {
+        let Source { counters, tcp, congestion_control, rate_limit } = source;
         // Destructured without `..`, so that a new field cannot be forgotten.
-        let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
-            cx.stats();
+        let Counters { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
+            counters;
         let cpu = u64::try_from(lh_sys::time::process_cpu().as_micros()).unwrap_or(u64::MAX);
         // Without a TCP connection, TCP's buffers are no limit.
         let (receive_limit, send_limit) = match tcp {
@@ -53,7 +77,7 @@ impl Sample {
         let sample = Self {
             tcp: tcp.as_ref().map(|info| info.fields().collect()).unwrap_or_default(),
             ssh: values.filter_map(|(name, value)| Some((name, value?))).collect(),
-            congestion_control: tcp.as_ref().and_then(|_| cx.congestion_control()),
+            congestion_control: congestion_control.filter(|_| tcp.is_some()),
         };
         (sample, tcp.map(|tcp| tcp.version()))
     }

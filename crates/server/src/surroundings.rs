@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use lh_config::Environment;
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::pattern::{ListMatch, match_list};
-use lh_crypto::{Cipher, Hash, KexAlgorithm, Mac, key_algorithms};
+use lh_crypto::registry::Kind;
+use lh_crypto::{Hash, key_algorithms};
 use lh_transport::Algorithms;
 
 /// This host, as [`Environment`].
@@ -25,9 +26,6 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
     }
 }
 
-/// A name that OpenSSH's configurations may hold and that is left out when algorithms are negotiated.
-const FOREIGN_KEX: [&str; 1] = ["mlkem768nistp256-sha256"];
-
 impl Environment for Host {
     /// `sshd_config` has no `Match exec`.
     fn run(&self, _command: &str) -> bool {
@@ -44,17 +42,13 @@ impl Environment for Host {
 
     fn knows_algorithm(&self, kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
         let is = |known: &&str| if pattern { fits(known, name) } else { *known == name };
-        // Stock configurations name what cannot be used here, too.
-        let foreign: &[&str] = match kind {
-            AlgorithmKind::Key => &key_algorithms::FOREIGN,
-            AlgorithmKind::Kex => &FOREIGN_KEX,
-            _ => &[],
-        };
-        usable(kind).iter().chain(foreign).any(is)
+        let kind = registered(kind);
+        // Stock configurations name algorithms that cannot be used here, too.
+        kind.usable().iter().chain(kind.foreign()).any(is)
     }
 
     fn matching_algorithms(&self, kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
-        usable(kind).into_iter().filter(|name| fits(name, pattern)).collect()
+        registered(kind).usable().into_iter().filter(|name| fits(name, pattern)).collect()
     }
 }
 
@@ -62,12 +56,12 @@ fn fits(name: &str, pattern: &str) -> bool {
     match_list(name, pattern, false) == ListMatch::Yes
 }
 
-/// The names of everything that can be used.
-fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
+/// The registry's list for a keyword's type of algorithms.
+const fn registered(kind: AlgorithmKind) -> Kind {
     match kind {
-        AlgorithmKind::Key => key_algorithms::ALL.to_vec(),
-        AlgorithmKind::Kex => KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
-        AlgorithmKind::Cipher => Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
-        AlgorithmKind::Mac => Mac::ALL.iter().map(|mac| mac.name).collect(),
+        AlgorithmKind::Key => Kind::Key,
+        AlgorithmKind::Kex => Kind::Kex,
+        AlgorithmKind::Cipher => Kind::Cipher,
+        AlgorithmKind::Mac => Kind::Mac,
     }
 }

@@ -1,4 +1,4 @@
-//! Interface to the kernel and the C library; the only crate that may contain `unsafe`.
+//! Interface to the kernel and the C library. Besides `lh_crypto_sys`, the only crate that may contain `unsafe`.
 //!
 //! Safe functions of `rustix` and the standard library are used directly, here and in the other crates. This
 //! crate covers what needs the C library itself, for one of three reasons: the name service switch (users may
@@ -28,8 +28,6 @@
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | available memory of the machine |
-//! | [`mldsa`] | ML-DSA signatures with a context |
-//! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`security_key`] | middleware libraries for FIDO security keys |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | the kernel's data about a TCP connection |
@@ -51,13 +49,11 @@ pub mod ids;
 pub mod interfaces;
 pub mod journal;
 pub mod memory;
-pub mod mldsa;
 pub mod pam;
 pub mod pass;
 pub mod pty;
 pub mod records;
 pub mod reverse_lookup;
-pub mod rsa;
 pub mod sandbox;
 pub mod security_key;
 pub mod signals;

@@ -6,6 +6,7 @@
 //! after it (held back by a key exchange) therefore stay uncompressed.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use lh_crypto::registry::{self, Starts};
 
 use crate::TransportError;
 
@@ -25,10 +26,10 @@ pub(crate) enum When {
 
 impl When {
     pub(crate) fn by_name(name: &str) -> Self {
-        match name {
-            "zlib" => Self::Always,
-            "zlib@openssh.com" => Self::Authenticated,
-            _ => Self::Never,
+        match registry::Compression::by_name(name).map(|method| method.starts) {
+            Some(Starts::AtOnce) => Self::Always,
+            Some(Starts::AfterLogin) => Self::Authenticated,
+            Some(Starts::Never) | None => Self::Never,
         }
     }
 

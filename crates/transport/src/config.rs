@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use lh_crypto::registry::{End, Kind};
+use lh_crypto::{Cipher, key_algorithms};
+
 /// Which end of the connection this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -33,103 +36,46 @@ pub struct Algorithms {
     pub compression_s2c: Vec<String>,
 }
 
-/// Key exchange methods of OpenSSH 10.5's client, in its order.
-const KEX_CLIENT: &[&str] = &[
-    "mlkem768x25519-sha256",
-    "sntrup761x25519-sha512",
-    "sntrup761x25519-sha512@openssh.com",
-    "curve25519-sha256",
-    "curve25519-sha256@libssh.org",
-    "ecdh-sha2-nistp256",
-    "ecdh-sha2-nistp384",
-    "ecdh-sha2-nistp521",
-    "diffie-hellman-group-exchange-sha256",
-    "diffie-hellman-group16-sha512",
-    "diffie-hellman-group18-sha512",
-    "diffie-hellman-group14-sha256",
-];
-
-/// Number of methods that OpenSSH's server offers. It omits the finite-field groups: they cost the server
-/// much CPU time and the client none.
-const KEX_SERVER_COUNT: usize = 8;
-
-/// Signature algorithms of host and user keys, best first.
-const HOST_KEY: &[&str] = &[
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
-
-/// HPN-SSH's name for chacha20-poly1305@openssh.com (the same bytes), for HPN-SSH peers that offer no other
-/// cipher. Listed last, because no peer needs to prefer it.
-const CHACHA_HPN: &str = "chacha20-poly1305-mt@hpnssh.org";
-
-const CIPHER: &[&str] = &[
-    "chacha20-poly1305@openssh.com",
-    "aes128-gcm@openssh.com",
-    "aes256-gcm@openssh.com",
-    "aes128-ctr",
-    "aes192-ctr",
-    "aes256-ctr",
-    CHACHA_HPN,
-];
-
-const CIPHER_AES_FIRST: &[&str] = &[
-    "aes128-gcm@openssh.com",
-    "aes256-gcm@openssh.com",
-    "chacha20-poly1305@openssh.com",
-    "aes128-ctr",
-    "aes192-ctr",
-    "aes256-ctr",
-    CHACHA_HPN,
-];
-
-const MAC: &[&str] = &[
-    "umac-64-etm@openssh.com",
-    "umac-128-etm@openssh.com",
-    "hmac-sha2-256-etm@openssh.com",
-    "hmac-sha2-512-etm@openssh.com",
-    "hmac-sha1-etm@openssh.com",
-    "umac-64@openssh.com",
-    "umac-128@openssh.com",
-    "hmac-sha2-256",
-    "hmac-sha2-512",
-    "hmac-sha1",
-];
-
-const COMPRESSION: &[&str] = &["none", "zlib@openssh.com"];
-
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+/// Returns the signature algorithms of plain keys that servers have, best first.
+fn plain_keys() -> Vec<String> {
+    let names = Kind::Key.defaults(End::Server).into_iter();
+    names.filter(|name| !key_algorithms::is_certificate(name)).map(str::to_owned).collect()
 }
 
 impl Algorithms {
-    fn with(kex: &[&str], cipher: &[&str]) -> Self {
+    fn defaults(end: End) -> Self {
+        let list = |kind: Kind| -> Vec<String> {
+            kind.defaults(end).iter().map(|name| (*name).to_owned()).collect()
+        };
+        let (cipher, mac, compression) = (list(Kind::Cipher), list(Kind::Mac), list(Kind::Compression));
         Self {
-            kex: owned(kex),
-            host_key: owned(HOST_KEY),
-            cipher_c2s: owned(cipher),
-            cipher_s2c: owned(cipher),
-            mac_c2s: owned(MAC),
-            mac_s2c: owned(MAC),
-            compression_c2s: owned(COMPRESSION),
-            compression_s2c: owned(COMPRESSION),
+            kex: list(Kind::Kex),
+            host_key: plain_keys(),
+            cipher_c2s: cipher.clone(),
+            cipher_s2c: cipher,
+            mac_c2s: mac.clone(),
+            mac_s2c: mac,
+            compression_c2s: compression.clone(),
+            compression_s2c: compression,
         }
     }
 
-    /// Returns our client's default offer. The client's order decides, so AES-GCM comes first when the CPU
-    /// has instructions for AES and carry-less multiplication: it is then several times cheaper than
-    /// ChaCha20-Poly1305.
+    /// Returns our client's default offer: that of OpenSSH 10.5's client, in its order. The client's order
+    /// decides, so AES-GCM comes first when the CPU has instructions for AES and carry-less multiplication: it
+    /// is then several times cheaper than ChaCha20-Poly1305.
     pub fn client_default() -> Self {
-        Self::with(KEX_CLIENT, if cpu_has_aes() { CIPHER_AES_FIRST } else { CIPHER })
+        let mut algorithms = Self::defaults(End::Client);
+        if cpu_has_aes() {
+            for list in [&mut algorithms.cipher_c2s, &mut algorithms.cipher_s2c] {
+                list.sort_by_key(|name| !Cipher::by_name(name).is_some_and(Cipher::is_aes_gcm));
+            }
+        }
+        algorithms
     }
 
     /// Returns our server's default offer, in OpenSSH 10.5's order.
     pub fn server_default() -> Self {
-        Self::with(KEX_CLIENT.get(..KEX_SERVER_COUNT).unwrap_or(KEX_CLIENT), CIPHER)
+        Self::defaults(End::Server)
     }
 }
 
@@ -231,7 +177,7 @@ impl Config {
             rekey: RekeyLimit::default(),
             host_keys: Vec::new(),
             moduli: None,
-            server_sig_algs: owned(HOST_KEY),
+            server_sig_algs: plain_keys(),
             extensions: Vec::new(),
             integrity_only: true,
             max_packet: DEFAULT_MAX_PACKET,

@@ -1,5 +1,6 @@
 //! KEXINIT: our offer, and the algorithms that follow from both offers (RFC 4253 section 7.1).
 
+use lh_crypto::registry::Compression;
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 use lh_wire::msg::KexInit;
 use lh_wire::peer::Peer;
@@ -39,8 +40,8 @@ pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool, unencrypted:
     for list in [&ours.mac_c2s, &ours.mac_s2c] {
         out.put_name_list(macs(list, unencrypted).map(|mac| mac.name));
     }
-    out.put_name_list(known(&ours.compression_c2s, is_compression));
-    out.put_name_list(known(&ours.compression_s2c, is_compression));
+    out.put_name_list(known(&ours.compression_c2s, |name| Compression::by_name(name).is_some()));
+    out.put_name_list(known(&ours.compression_s2c, |name| Compression::by_name(name).is_some()));
     out.put_string(b"");
     out.put_string(b"");
     out.put_bool(false);
@@ -83,10 +84,6 @@ fn macs(list: &[String], unencrypted: Unencrypted) -> impl Iterator<Item = &'sta
         _ => (list, None),
     };
     list.iter().filter_map(|name| Mac::by_name(name)).chain(more)
-}
-
-fn is_compression(name: &str) -> bool {
-    matches!(name, "none" | "zlib@openssh.com" | "zlib")
 }
 
 /// Returns the host key algorithms that we offer; a server offers only those for which it has a key.
@@ -147,12 +144,12 @@ pub(crate) fn agree(
         choose.protection(&ours.cipher_s2c, peer.cipher_s2c, &ours.mac_s2c, peer.mac_s2c)?;
     let compression_c2s = choose.pick(
         "compression method",
-        &mut known(&ours.compression_c2s, is_compression),
+        &mut known(&ours.compression_c2s, |name| Compression::by_name(name).is_some()),
         peer.compression_c2s,
     )?;
     let compression_s2c = choose.pick(
         "compression method",
-        &mut known(&ours.compression_s2c, is_compression),
+        &mut known(&ours.compression_s2c, |name| Compression::by_name(name).is_some()),
         peer.compression_s2c,
     )?;
 

@@ -13,8 +13,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bins/lhscp", 12),
     ("campaign", 10),
     ("crates/client", 20),
-    ("crates/config", 5),
-    ("crates/crypto", 21),
     ("crates/driver", 7),
     ("crates/server", 47),
     ("crates/sftp", 9),

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
-use crate::server_table::ServerSettings;
+use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::server_values::ListenAddress;
-use source::Source;
+use crate::table::Value as _;
+use source::{Source, Statement};
 
 /// The server's configuration. Dereferences to [`ServerSettings`], which has one field per keyword.
 #[derive(Debug, Clone)]
@@ -131,6 +132,42 @@ impl ServerConfig {
             }
         }
         out
+    }
+
+    /// Converts statements to values: the global ones, overridden by those whose `Match` lines match.
+    fn from_source(source: Arc<Source>, facts: Option<&ConnectionFacts>) -> Result<Self, ConfigError> {
+        let mut settings = ServerSettings::unset();
+        for statement in source.statements.iter().filter(|statement| statement.conditions.is_empty()) {
+            source.apply(statement, &mut settings)?;
+        }
+        if let Some(facts) = facts {
+            let mut matched = ServerSettings::unset();
+            for statement in &source.statements {
+                if !statement.conditions.is_empty() && source.holds(statement, facts) {
+                    source.apply(statement, &mut matched)?;
+                }
+            }
+            let everywhere = settings.subsystem.value.clone();
+            settings.overlay(matched);
+            // A block replaces the subsystems it names and keeps the others.
+            settings.subsystem.value.append(everywhere);
+        }
+        let mut notes = source.notes.clone();
+        let applies = |statement: &&Statement| {
+            statement.conditions.is_empty() || facts.is_some_and(|facts| source.holds(statement, facts))
+        };
+        for statement in source.statements.iter().filter(applies) {
+            let Some(row) = SERVER_KEYWORDS.get(statement.row) else { continue };
+            let unsupported = row.is_unsupported().then(|| format!("Unsupported option {}", row.name));
+            let text = unsupported.or_else(|| row.shortfall(&statement.rest));
+            notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
+        }
+        settings.fill_defaults();
+        if !settings.host_key.is_set() {
+            settings.host_key.value.0 =
+                crate::names::HOST_KEY_FILES.iter().map(|file| file.to_string()).collect();
+        }
+        Ok(Self { settings, notes, source })
     }
 }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::criteria::Criteria;
-use super::{ConnectionFacts, ServerConfig};
+use super::facts::ConnectionFacts;
 use crate::error::{ConfigError, lines_at};
 use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
-use crate::table::{Origin, Value as _, find};
+use crate::table::{Origin, find};
 
 /// First bytes of a serialised configuration: name and version.
 const MAGIC: &[u8] = b"lh-sshd-config-1\n";
@@ -37,18 +37,18 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn origin(&self, statement: &Statement) -> Origin {
+    pub(super) fn origin(&self, statement: &Statement) -> Origin {
         match statement.file.and_then(|file| self.files.get(file)) {
             Some(path) => Origin::File { path: Arc::clone(path), line: statement.line },
             None => Origin::CommandLine,
         }
     }
 
-    fn holds(&self, statement: &Statement, facts: &ConnectionFacts) -> bool {
+    pub(super) fn holds(&self, statement: &Statement, facts: &ConnectionFacts) -> bool {
         statement.conditions.iter().all(|index| self.criteria.get(*index).is_some_and(|c| c.hold(facts)))
     }
 
-    fn apply(&self, statement: &Statement, to: &mut ServerSettings) -> Result<(), ConfigError> {
+    pub(super) fn apply(&self, statement: &Statement, to: &mut ServerSettings) -> Result<(), ConfigError> {
         let Some(keyword) = SERVER_KEYWORDS.get(statement.row) else { return Ok(()) };
         // Ports of the command line replace those of the file.
         if keyword.name == "Port" && statement.file.is_some() && to.port.origin == Origin::CommandLine {
@@ -146,45 +146,4 @@ fn read_bytes(bytes: &[u8]) -> Option<Source> {
         source.statements.push(Statement { row, rest, file, line, conditions });
     }
     cursor.0.is_empty().then_some(source)
-}
-
-impl ServerConfig {
-    /// Converts statements to values: the global ones, overridden by those whose `Match` lines match.
-    pub(super) fn from_source(
-        source: Arc<Source>,
-        facts: Option<&ConnectionFacts>,
-    ) -> Result<Self, ConfigError> {
-        let mut settings = ServerSettings::unset();
-        for statement in source.statements.iter().filter(|statement| statement.conditions.is_empty()) {
-            source.apply(statement, &mut settings)?;
-        }
-        if let Some(facts) = facts {
-            let mut matched = ServerSettings::unset();
-            for statement in &source.statements {
-                if !statement.conditions.is_empty() && source.holds(statement, facts) {
-                    source.apply(statement, &mut matched)?;
-                }
-            }
-            let everywhere = settings.subsystem.value.clone();
-            settings.overlay(matched);
-            // A block replaces the subsystems it names and keeps the others.
-            settings.subsystem.value.append(everywhere);
-        }
-        let mut notes = source.notes.clone();
-        let applies = |statement: &&Statement| {
-            statement.conditions.is_empty() || facts.is_some_and(|facts| source.holds(statement, facts))
-        };
-        for statement in source.statements.iter().filter(applies) {
-            let Some(row) = SERVER_KEYWORDS.get(statement.row) else { continue };
-            let unsupported = row.is_unsupported().then(|| format!("Unsupported option {}", row.name));
-            let text = unsupported.or_else(|| row.shortfall(&statement.rest));
-            notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
-        }
-        settings.fill_defaults();
-        if !settings.host_key.is_set() {
-            settings.host_key.value.0 =
-                crate::names::HOST_KEY_FILES.iter().map(|file| file.to_string()).collect();
-        }
-        Ok(Self { settings, notes, source })
-    }
 }

@@ -1,6 +1,6 @@
 //! Arithmetic of finite-field Diffie-Hellman (RFC 4253 section 8, RFC 4419, RFC 8268).
 
-use super::DhGroup;
+use super::groups::{DhGroup, GROUP_BITS};
 use crate::{KexError, Random, SystemRandom};
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
@@ -9,10 +9,6 @@ use zeroize::{Zeroize, Zeroizing};
 /// Length of the secret exponent, bits: twice the strength of the strongest key derived from the secret, as
 /// RFC 4419 section 6.2 requires. An exponent as long as `p` would be no harder to find and 16 times slower.
 const EXPONENT_BITS: u32 = 512;
-
-/// Group sizes that either side accepts, bits. RFC 8268 and OpenSSH: nothing below 2048; RFC 4419: nothing
-/// above 8192.
-pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
 pub(super) struct Key {
     params: BoxedMontyParams,

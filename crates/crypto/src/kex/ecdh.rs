@@ -7,8 +7,8 @@ use aws_lc_rs::agreement::{
 use zeroize::Zeroizing;
 
 /// A curve for key agreement.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Curve {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Curve {
     X25519,
     P256,
     P384,

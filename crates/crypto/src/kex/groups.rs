@@ -1,8 +1,31 @@
 //! The Diffie-Hellman groups, and the server's choice among them.
 
-use super::dh::GROUP_BITS;
 use crate::Random;
 use lh_wire::Mpint;
+
+/// Group sizes that either side accepts, bits. RFC 8268 and OpenSSH: nothing below 2048; RFC 4419: nothing
+/// above 8192.
+pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
+
+/// A group that a method's name specifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FixedGroup {
+    Group1,
+    Group14,
+    Group16,
+    Group18,
+}
+
+impl FixedGroup {
+    pub(super) fn group(self) -> DhGroup {
+        match self {
+            Self::Group1 => DhGroup::group1(),
+            Self::Group14 => DhGroup::group14(),
+            Self::Group16 => DhGroup::group16(),
+            Self::Group18 => DhGroup::group18(),
+        }
+    }
+}
 
 /// A Diffie-Hellman group: big-endian magnitudes without leading zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! The client sends the KEM's public key followed by an X25519 value, the server a ciphertext followed by an
 //! X25519 value. K is a *string*, not an mpint: the hash of both secrets, the post-quantum one first.
 
-use super::SharedSecret;
 use super::ecdh::{Curve, Key as EcdhKey};
+use super::secret::SharedSecret;
 use crate::{Hash, KexError};
 use aws_lc_rs::kem::{Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use core::convert::Infallible;
@@ -15,8 +15,9 @@ const X25519_LEN: usize = 32;
 const FAILED: KexError = KexError::Library { what: "agree on a post-quantum secret" };
 const WRONG_LENGTH: KexError = KexError::BadPublicValue { why: "wrong length" };
 
-#[derive(Clone, Copy)]
-pub(super) enum Kem {
+/// A post-quantum key encapsulation method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kem {
     Mlkem768,
     Sntrup761,
 }

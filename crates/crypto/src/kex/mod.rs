@@ -1,144 +1,25 @@
 //! Key exchange methods: the arithmetic without the messages.
 
+mod algorithm;
 mod dh;
 mod ecdh;
 mod groups;
 mod hybrid;
+mod secret;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use algorithm::Method;
+pub use algorithm::{KexAlgorithm, KexFamily};
+pub(crate) use ecdh::Curve;
 pub use groups::DhGroup;
+pub(crate) use groups::FixedGroup;
+pub(crate) use hybrid::Kem;
+pub use secret::SharedSecret;
 
 use crate::{Hash, KexError};
-use lh_wire::{Mpint, Writer};
+use lh_wire::Mpint;
 use zeroize::Zeroizing;
-
-/// Message set of a key exchange method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KexFamily {
-    /// RFC 5656 and RFC 8731: public values are strings, the secret is an mpint.
-    Ecdh,
-    /// RFC 4253 section 8: public values and secret are mpints.
-    DhGroup,
-    /// RFC 4419: the server chooses the group.
-    DhGex,
-    /// A post-quantum KEM with X25519: messages as in [`Ecdh`](Self::Ecdh), the secret is a string.
-    Hybrid,
-}
-
-/// A key exchange method. Aliases are separate variants, so that names are preserved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it, see `name`")]
-pub enum KexAlgorithm {
-    Mlkem768X25519Sha256,
-    Sntrup761X25519Sha512,
-    Sntrup761X25519Sha512OpenSsh,
-    Curve25519Sha256,
-    Curve25519Sha256LibSsh,
-    EcdhNistp256,
-    EcdhNistp384,
-    EcdhNistp521,
-    DhGexSha256,
-    DhGroup16Sha512,
-    DhGroup18Sha512,
-    DhGroup14Sha256,
-    DhGexSha1,
-    DhGroup14Sha1,
-    DhGroup1Sha1,
-}
-
-impl KexAlgorithm {
-    /// All methods, in the order of preference of OpenSSH's client; last those for old equipment
-    /// ([`is_legacy`](Self::is_legacy)).
-    pub const ALL: &'static [Self] = &[
-        Self::Mlkem768X25519Sha256,
-        Self::Sntrup761X25519Sha512,
-        Self::Sntrup761X25519Sha512OpenSsh,
-        Self::Curve25519Sha256,
-        Self::Curve25519Sha256LibSsh,
-        Self::EcdhNistp256,
-        Self::EcdhNistp384,
-        Self::EcdhNistp521,
-        Self::DhGexSha256,
-        Self::DhGroup16Sha512,
-        Self::DhGroup18Sha512,
-        Self::DhGroup14Sha256,
-        Self::DhGexSha1,
-        Self::DhGroup14Sha1,
-        Self::DhGroup1Sha1,
-    ];
-
-    /// Finds a method by its name in a KEXINIT.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|each| each.name() == name)
-    }
-
-    /// Returns the name in a KEXINIT.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mlkem768X25519Sha256 => "mlkem768x25519-sha256",
-            Self::Sntrup761X25519Sha512 => "sntrup761x25519-sha512",
-            Self::Sntrup761X25519Sha512OpenSsh => "sntrup761x25519-sha512@openssh.com",
-            Self::Curve25519Sha256 => "curve25519-sha256",
-            Self::Curve25519Sha256LibSsh => "curve25519-sha256@libssh.org",
-            Self::EcdhNistp256 => "ecdh-sha2-nistp256",
-            Self::EcdhNistp384 => "ecdh-sha2-nistp384",
-            Self::EcdhNistp521 => "ecdh-sha2-nistp521",
-            Self::DhGexSha256 => "diffie-hellman-group-exchange-sha256",
-            Self::DhGroup16Sha512 => "diffie-hellman-group16-sha512",
-            Self::DhGroup18Sha512 => "diffie-hellman-group18-sha512",
-            Self::DhGroup14Sha256 => "diffie-hellman-group14-sha256",
-            Self::DhGexSha1 => "diffie-hellman-group-exchange-sha1",
-            Self::DhGroup14Sha1 => "diffie-hellman-group14-sha1",
-            Self::DhGroup1Sha1 => "diffie-hellman-group1-sha1",
-        }
-    }
-
-    /// Returns true for methods that only old equipment needs (SHA-1, and a group of 1024 bits); no default
-    /// list contains them.
-    pub const fn is_legacy(self) -> bool {
-        matches!(self, Self::DhGexSha1 | Self::DhGroup14Sha1 | Self::DhGroup1Sha1)
-    }
-
-    /// Returns the hash for the exchange hash and for deriving keys.
-    pub const fn hash(self) -> Hash {
-        match self {
-            Self::Mlkem768X25519Sha256
-            | Self::Curve25519Sha256
-            | Self::Curve25519Sha256LibSsh
-            | Self::EcdhNistp256
-            | Self::DhGexSha256
-            | Self::DhGroup14Sha256 => Hash::Sha256,
-            Self::EcdhNistp384 => Hash::Sha384,
-            Self::Sntrup761X25519Sha512
-            | Self::Sntrup761X25519Sha512OpenSsh
-            | Self::EcdhNistp521
-            | Self::DhGroup16Sha512
-            | Self::DhGroup18Sha512 => Hash::Sha512,
-            Self::DhGexSha1 | Self::DhGroup14Sha1 | Self::DhGroup1Sha1 => Hash::Sha1,
-        }
-    }
-
-    /// Returns the message set of the method.
-    pub const fn family(self) -> KexFamily {
-        match self {
-            Self::Mlkem768X25519Sha256 | Self::Sntrup761X25519Sha512 | Self::Sntrup761X25519Sha512OpenSsh => {
-                KexFamily::Hybrid
-            }
-            Self::Curve25519Sha256
-            | Self::Curve25519Sha256LibSsh
-            | Self::EcdhNistp256
-            | Self::EcdhNistp384
-            | Self::EcdhNistp521 => KexFamily::Ecdh,
-            Self::DhGexSha256 | Self::DhGexSha1 => KexFamily::DhGex,
-            Self::DhGroup16Sha512
-            | Self::DhGroup18Sha512
-            | Self::DhGroup14Sha256
-            | Self::DhGroup14Sha1
-            | Self::DhGroup1Sha1 => KexFamily::DhGroup,
-        }
-    }
-}
 
 /// Our half of a key exchange: the client's with every method, and either side's with group exchange.
 pub struct EphemeralKey {
@@ -158,7 +39,7 @@ impl EphemeralKey {
     /// # Errors
     /// [`KexError::WrongFamily`] for group exchange; [`KexError::Library`] when the library fails.
     pub fn generate(algorithm: KexAlgorithm) -> Result<Self, KexError> {
-        Ok(match Method::of(algorithm)? {
+        Ok(match algorithm.method {
             Method::Ecdh(curve) => {
                 let (key, public) = ecdh::Key::generate(curve)?;
                 Self { public, half: Half::Ecdh(key) }
@@ -167,7 +48,10 @@ impl EphemeralKey {
                 let (key, public) = hybrid::ClientKey::generate(kem)?;
                 Self { public, half: Half::Hybrid(Box::new(key)) }
             }
-            Method::Dh(group) => Self::from_dh(dh::Key::generate_in_fixed(&group)?),
+            Method::Group(group) => Self::from_dh(dh::Key::generate_in_fixed(&group.group())?),
+            Method::GroupExchange => {
+                return Err(KexError::WrongFamily { what: "a key without the negotiated group" });
+            }
         })
     }
 
@@ -217,69 +101,12 @@ pub fn kex_respond(
     algorithm: KexAlgorithm,
     client_public: &[u8],
 ) -> Result<(Vec<u8>, SharedSecret), KexError> {
-    if let Method::Hybrid(kem) = Method::of(algorithm)? {
+    if let Method::Hybrid(kem) = algorithm.method {
         return hybrid::respond(kem, client_public);
     }
     let mut key = EphemeralKey::generate(algorithm)?;
     let public = core::mem::take(&mut key.public);
     Ok((public, key.agree(client_public)?))
-}
-
-/// Components of an algorithm.
-enum Method {
-    Ecdh(ecdh::Curve),
-    Hybrid(hybrid::Kem),
-    Dh(DhGroup),
-}
-
-impl Method {
-    fn of(algorithm: KexAlgorithm) -> Result<Self, KexError> {
-        Ok(match algorithm {
-            KexAlgorithm::Mlkem768X25519Sha256 => Self::Hybrid(hybrid::Kem::Mlkem768),
-            KexAlgorithm::Sntrup761X25519Sha512 | KexAlgorithm::Sntrup761X25519Sha512OpenSsh => {
-                Self::Hybrid(hybrid::Kem::Sntrup761)
-            }
-            KexAlgorithm::Curve25519Sha256 | KexAlgorithm::Curve25519Sha256LibSsh => {
-                Self::Ecdh(ecdh::Curve::X25519)
-            }
-            KexAlgorithm::EcdhNistp256 => Self::Ecdh(ecdh::Curve::P256),
-            KexAlgorithm::EcdhNistp384 => Self::Ecdh(ecdh::Curve::P384),
-            KexAlgorithm::EcdhNistp521 => Self::Ecdh(ecdh::Curve::P521),
-            KexAlgorithm::DhGroup14Sha256 | KexAlgorithm::DhGroup14Sha1 => Self::Dh(DhGroup::group14()),
-            KexAlgorithm::DhGroup1Sha1 => Self::Dh(DhGroup::group1()),
-            KexAlgorithm::DhGroup16Sha512 => Self::Dh(DhGroup::group16()),
-            KexAlgorithm::DhGroup18Sha512 => Self::Dh(DhGroup::group18()),
-            KexAlgorithm::DhGexSha256 | KexAlgorithm::DhGexSha1 => {
-                return Err(KexError::WrongFamily { what: "a key without the negotiated group" });
-            }
-        })
-    }
-}
-
-/// The shared secret K. Wiped on drop.
-pub struct SharedSecret(Zeroizing<Vec<u8>>);
-
-impl SharedSecret {
-    /// Returns K in the encoding of the exchange hash and key derivation: an mpint or a string, including the
-    /// length.
-    pub fn encoded(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Encodes K as an mpint (RFC 4253 section 8, RFC 5656 section 4, RFC 8731 section 3.1).
-    fn from_magnitude(magnitude: &[u8]) -> Self {
-        // Reserved in full: a growing buffer would leave copies of the secret behind.
-        let mut encoded = Zeroizing::new(Vec::with_capacity(magnitude.len() + 5));
-        encoded.put_mpint(magnitude);
-        Self(encoded)
-    }
-
-    /// Encodes K as a string, for the hybrid methods.
-    fn from_string(content: &[u8]) -> Self {
-        let mut encoded = Zeroizing::new(Vec::with_capacity(content.len() + 4));
-        encoded.put_string(content);
-        Self(encoded)
-    }
 }
 
 /// Derives one key (RFC 4253 section 7.2): `HASH(K || H || letter || session_id)`, extended to `len` bytes.

@@ -1,83 +1,70 @@
 //! Names of signature algorithms, and their relation to certificate names.
 //!
-//! The order matters to callers that offer these lists: it is OpenSSH's, best first.
+//! The lists derive from the [registry](crate::registry). Their order matters to callers that offer them: it
+//! is OpenSSH's, best first.
 
+use super::names::{MLDSA44_ED25519, MLDSA44_ED25519_CERT, SSH_RSA, SSH_RSA_CERT};
+use crate::registry::{FOREIGN_KEYS, KEYS, KeyAlgorithm};
 use std::borrow::Cow;
 
 /// Suffix of certificate names.
 pub const CERTIFICATE_SUFFIX: &str = "-cert-v01@openssh.com";
 
+/// Number of algorithms in the default lists.
+const DEFAULTS: usize = {
+    let (mut count, mut row) = (0, 0);
+    while row < KeyAlgorithm::ALL.len() {
+        count += KeyAlgorithm::ALL[row].listing.is_default() as usize;
+        row += 1;
+    }
+    count
+};
+
 /// Algorithms of plain keys, which certificate authorities may also sign with.
-pub const PLAIN: [&str; 8] = [
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
+pub const PLAIN: [&str; DEFAULTS] = {
+    let mut names = [""; DEFAULTS];
+    let mut row = 0;
+    // The algorithms of default lists have the best ranks.
+    while row < DEFAULTS {
+        names[row] = KeyAlgorithm::ALL[row].name;
+        row += 1;
+    }
+    names
+};
 
 /// Default algorithms of host and user keys: certificates, then plain keys.
-pub const DEFAULT: [&str; 16] = [
-    "ssh-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "rsa-sha2-512-cert-v01@openssh.com",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    PLAIN[0],
-    PLAIN[1],
-    PLAIN[2],
-    PLAIN[3],
-    PLAIN[4],
-    PLAIN[5],
-    PLAIN[6],
-    PLAIN[7],
-];
+pub const DEFAULT: [&str; 2 * DEFAULTS] = {
+    let mut names = [""; 2 * DEFAULTS];
+    let mut row = 0;
+    while row < DEFAULTS {
+        names[row] = KeyAlgorithm::ALL[row].certificate;
+        names[DEFAULTS + row] = KeyAlgorithm::ALL[row].name;
+        row += 1;
+    }
+    names
+};
 
 /// RSA with SHA-1, for old equipment: used only where a configuration names it.
-pub const SHA1: [&str; 2] = ["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
+pub const SHA1: [&str; 2] = [SSH_RSA, SSH_RSA_CERT];
 
 /// The composite of ML-DSA-44 and Ed25519: used only where a configuration names it, as in OpenSSH 10.5.
-pub const COMPOSITE: [&str; 2] =
-    ["ssh-mldsa44-ed25519@openssh.com", "ssh-mldsa44-ed25519-cert-v01@openssh.com"];
+pub const COMPOSITE: [&str; 2] = [MLDSA44_ED25519, MLDSA44_ED25519_CERT];
 
 /// All usable algorithms, including [`SHA1`] and [`COMPOSITE`], in the order of `ssh -Q key-sig`.
-pub const ALL: [&str; 20] = [
-    "ssh-ed25519",
-    "ssh-ed25519-cert-v01@openssh.com",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "ssh-mldsa44-ed25519@openssh.com",
-    "ssh-mldsa44-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ssh-rsa",
-    "ssh-rsa-cert-v01@openssh.com",
-    "rsa-sha2-256",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-512-cert-v01@openssh.com",
-];
+pub const ALL: [&str; 2 * KEYS.len()] = {
+    let mut names = [""; 2 * KEYS.len()];
+    let mut row = 0;
+    while row < KEYS.len() {
+        names[2 * row] = KEYS[row].name;
+        names[2 * row + 1] = KEYS[row].certificate;
+        row += 1;
+    }
+    names
+};
 
 /// Names that OpenSSH accepts in a configuration but that we cannot use: those of browsers' security keys,
 /// and DSA, which is removed.
-pub const FOREIGN: [&str; 4] = [
-    "ssh-dss",
-    "ssh-dss-cert-v01@openssh.com",
-    "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
-    "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-];
+pub const FOREIGN: [&str; 4] = FOREIGN_KEYS;
 
 /// Returns true for the name of a certificate type or its signature algorithm.
 pub fn is_certificate(name: &str) -> bool {

@@ -7,7 +7,7 @@
 //! context is always empty.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
-use lh_sys::mldsa;
+use lh_crypto_sys::mldsa;
 use zeroize::Zeroizing;
 
 use crate::{CryptoError, Hash, VerifyError};

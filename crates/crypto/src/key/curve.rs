@@ -1,5 +1,6 @@
 //! The NIST curves of `ecdsa-sha2-*` (RFC 5656): their differences in one table.
 
+use super::names;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED,
     ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED, ECDSA_P521_SHA512_FIXED_SIGNING,
@@ -20,9 +21,9 @@ impl Curve {
     /// own hash.
     pub(super) const fn key_type(self) -> &'static str {
         match self {
-            Self::P256 => "ecdsa-sha2-nistp256",
-            Self::P384 => "ecdsa-sha2-nistp384",
-            Self::P521 => "ecdsa-sha2-nistp521",
+            Self::P256 => names::ECDSA_P256,
+            Self::P384 => names::ECDSA_P384,
+            Self::P521 => names::ECDSA_P521,
         }
     }
 

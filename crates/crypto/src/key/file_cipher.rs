@@ -1,6 +1,7 @@
 //! Encryption of key files: AES in the formats' modes, over whole buffers.
 
 use crate::KeyFileError;
+use crate::cipher::{Cipher, CipherKind};
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
@@ -26,18 +27,14 @@ pub(super) struct FileCipher {
 
 impl FileCipher {
     pub(super) fn by_name(name: &str) -> Option<Self> {
-        let (key_len, mode) = match name {
-            "aes128-ctr" => (16, Mode::Ctr),
-            "aes192-ctr" => (24, Mode::Ctr),
-            "aes256-ctr" => (32, Mode::Ctr),
-            "aes128-cbc" => (16, Mode::Cbc),
-            "aes192-cbc" => (24, Mode::Cbc),
-            "aes256-cbc" => (32, Mode::Cbc),
-            "aes128-gcm@openssh.com" => (16, Mode::Gcm),
-            "aes256-gcm@openssh.com" => (32, Mode::Gcm),
+        let cipher = Cipher::by_name(name)?;
+        let mode = match cipher.kind {
+            CipherKind::AesCtr => Mode::Ctr,
+            CipherKind::AesCbc => Mode::Cbc,
+            CipherKind::AesGcm => Mode::Gcm,
             _ => return None,
         };
-        Some(Self { key_len, mode })
+        Some(Self { key_len: cipher.key_len, mode })
     }
 
     pub(super) const fn iv_len(self) -> usize {

@@ -6,18 +6,22 @@
 
 pub mod algorithms;
 mod certificate;
+mod certificate_contents;
 mod certify;
 mod composite;
 mod curve;
+mod data;
 mod der;
 mod file_cipher;
 mod fingerprint;
 mod krl;
+pub(crate) mod names;
 mod oid;
 mod openssh_format;
 mod pem;
 mod pem_write;
 mod private;
+mod private_file;
 mod public;
 mod rsa;
 mod security_key;
@@ -25,14 +29,16 @@ mod signature;
 mod ssh2_format;
 mod sshsig;
 
-pub use certificate::{Certificate, CertificateError, CertificateKind};
+pub use certificate::CertificateError;
+pub use certificate_contents::CertificateKind;
 pub use certify::CertificateFields;
 pub use fingerprint::FingerprintHash;
 pub use krl::{Krl, KrlCertificates, KrlContents, KrlError};
 pub use openssh_format::Encryption;
 pub use pem_write::PemFormat;
 pub use private::{KeyType, PrivateKey};
-pub use public::PublicKey;
+pub use public::{Certificate, PublicKey};
+pub use security_key::Attested;
 pub use ssh2_format::SSH2_PRIVATE_BEGIN;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
 
@@ -46,4 +52,3 @@ pub fn bcrypt_kdf(
 ) -> Option<zeroize::Zeroizing<Vec<u8>>> {
     openssh_format::derive(passphrase, salt, rounds, len)
 }
-pub use security_key::Attested;

@@ -1,12 +1,14 @@
 //! Writer for key formats of other programs: PKCS#1, SEC1, PKCS#8 and `SubjectPublicKeyInfo`, in PEM.
 
 use super::curve::Curve;
+use super::data::Data;
 use super::der::{self, CONTEXT_0, CONTEXT_1, Der, NULL};
 use super::file_cipher::{BLOCK_LEN, cbc_encrypt};
+use super::names::{ED25519, SSH_RSA};
 use super::oid;
 use super::pem::traditional_key;
-use super::public::{Data, PublicKey};
-use super::signature::{ED25519, SSH_RSA};
+use super::private::Numbers;
+use super::public::PublicKey;
 use crate::{CryptoError, Random, SystemRandom};
 use aws_lc_rs::pbkdf2;
 use base64ct::{Base64, Encoding};
@@ -27,16 +29,6 @@ pub enum PemFormat {
     Traditional,
     /// `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` (RFC 5958).
     Pkcs8,
-}
-
-/// Secret numbers of a key.
-pub(super) enum Numbers<'a> {
-    /// The seed.
-    Ed25519(&'a [u8; 32]),
-    /// Scalar and public point.
-    Ecdsa(Curve, &'a [u8], &'a [u8]),
-    /// `RSAPrivateKey`, encoded.
-    Rsa(Zeroizing<Vec<u8>>),
 }
 
 /// Encodes a private key, encrypted if there is a passphrase.

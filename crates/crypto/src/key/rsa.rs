@@ -1,14 +1,14 @@
 //! RSA private keys: the library's key, and the numbers that OpenSSH's format stores.
 
 use super::der::{self, Der, DerError};
-use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
+use super::names::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
 use crate::{CryptoError, Hash, KeyFileError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeyPairComponents, KeySize, PublicKeyComponents};
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding};
 use crypto_bigint::{BoxedUint, NonZero};
-use lh_sys::rsa::Digest;
+use lh_crypto_sys::rsa::Digest;
 use lh_wire::Mpint;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -41,7 +41,7 @@ impl RsaKey {
             4096 => KeySize::Rsa4096,
             8192 => KeySize::Rsa8192,
             bits if bits.is_multiple_of(128) && SIZES.contains(&(bits as usize)) => {
-                let der = lh_sys::rsa::generate(bits).map_err(|_| FAILED)?;
+                let der = lh_crypto_sys::rsa::generate(bits).map_err(|_| FAILED)?;
                 let numbers = RsaNumbers::from_pkcs1(&der).map_err(|_| FAILED)?;
                 return Self::from_numbers(numbers).map_err(|_| FAILED);
             }
@@ -65,7 +65,7 @@ impl RsaKey {
             return Err(KeyFileError::Unsupported { what: format!("RSA key of {bits} bits") });
         }
         if !(2048..=8192).contains(&bits) {
-            let sound = numbers.to_pkcs1().is_some_and(|der| lh_sys::rsa::is_sound(&der));
+            let sound = numbers.to_pkcs1().is_some_and(|der| lh_crypto_sys::rsa::is_sound(&der));
             return if sound { Ok(Self { numbers, pair: None }) } else { Err(BAD) };
         }
         let pair = KeyPair::from_components(&KeyPairComponents {
@@ -102,7 +102,7 @@ impl RsaKey {
     fn sign_below(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let pkcs1 = self.numbers.to_pkcs1().ok_or(FAILED)?;
-        with_digest(algorithm, data, |digest| lh_sys::rsa::sign(&pkcs1, digest))
+        with_digest(algorithm, data, |digest| lh_crypto_sys::rsa::sign(&pkcs1, digest))
             .ok_or(FAILED)?
             .map_err(|_| FAILED)
     }
@@ -126,7 +126,8 @@ pub(super) fn verify_long(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], sign
     }
     let parts = [der::unsigned(n), der::unsigned(e)];
     let pkcs1 = der::sequence(&parts.each_ref().map(|part| part.as_slice()));
-    with_digest(algorithm, data, |digest| lh_sys::rsa::verify(&pkcs1, digest, signature)).unwrap_or(false)
+    with_digest(algorithm, data, |digest| lh_crypto_sys::rsa::verify(&pkcs1, digest, signature))
+        .unwrap_or(false)
 }
 
 impl RsaNumbers {

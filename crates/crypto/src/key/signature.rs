@@ -1,16 +1,8 @@
-//! Names of signature algorithms, and the encoding of signature blobs.
+//! The encoding of signature blobs.
 
 use super::curve::{Curve, put_padded};
 use crate::VerifyError;
 use lh_wire::{Reader, Writer};
-
-pub(super) const ED25519: &str = "ssh-ed25519";
-pub(super) const RSA_SHA2_512: &str = "rsa-sha2-512";
-pub(super) const RSA_SHA2_256: &str = "rsa-sha2-256";
-pub(super) const SSH_RSA: &str = "ssh-rsa";
-pub(super) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519@openssh.com";
-pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
-pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 
 /// Opens a signature blob and checks that it names the algorithm `expected` (a plain name). Fields after the
 /// signature (security keys add two) remain in the reader.

@@ -1,7 +1,7 @@
 //! Signatures of files (OpenSSH's PROTOCOL.sshsig).
 
 use super::PublicKey;
-use super::signature::{RSA_SHA2_256, RSA_SHA2_512};
+use super::names::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
 use crate::{Hash, VerifyError};
 use base64ct::{Base64, Encoding};
 use lh_wire::{Reader, WireError, Writer};
@@ -126,7 +126,7 @@ impl SshSignature {
         }
         let algorithm = Reader::new(&self.signature).text()?;
         // A hash over a hash is only as strong as the weaker of the two; the format excludes SHA-1.
-        let rsa = self.key.plain().key_type() == super::signature::SSH_RSA;
+        let rsa = self.key.plain().key_type() == SSH_RSA;
         if rsa && ![RSA_SHA2_256, RSA_SHA2_512].contains(&algorithm) {
             return Err(SshSignatureError::Algorithm(algorithm.escape_default().to_string()));
         }

@@ -3,13 +3,13 @@
 //!
 //! The chain runs through all packets under one key: the IV of a packet is the last ciphertext block of the
 //! packet before. So the packets of this suite, unlike all others, must be sealed and opened one after the
-//! other ([`PacketKey::is_serial`](super::PacketKey::is_serial)). The last block is stored here behind a lock
+//! other ([`PacketKey::is_serial`](crate::PacketKey::is_serial)). The last block is stored here behind a lock
 //! that is never contended. It was sent over the network, so it is not secret.
 
 use std::sync::{Mutex, PoisonError};
 
+use super::index::{Direction, LENGTH_LEN, PacketIndex};
 use super::mac::MacKey;
-use super::{Direction, LENGTH_LEN, PacketIndex};
 use crate::cipher::CipherKind;
 use crate::{CryptoError, Mac, OpenError};
 use aws_lc_rs::cipher::{

@@ -5,8 +5,7 @@
 //! Poly1305 is 1.5 times as fast for bulk packets. Short packets stay with AWS-LC, which has less setup per
 //! packet. Both produce the same bytes. (Measurements: docs/performance.md.)
 
-use super::Direction;
-use super::LENGTH_LEN;
+use super::index::{Direction, LENGTH_LEN};
 use crate::{CryptoError, OpenError};
 use aws_lc_rs::aead::chacha20_poly1305_openssh as library;
 use wide::WideKey;

@@ -4,7 +4,7 @@
 //! Without encryption, both orders of MAC and cipher cover the same bytes. They differ only in whether the
 //! length field counts towards the padding, which the MAC's name determines.
 
-use super::PacketIndex;
+use super::index::PacketIndex;
 use super::mac::{MacKey, PacketTag};
 use crate::mac::MacKind;
 use crate::{CryptoError, Mac, OpenError};

@@ -1,7 +1,7 @@
 //! AES in counter mode (RFC 4344 section 4) with a MAC, in both orders.
 
+use super::index::{LENGTH_LEN, PacketIndex};
 use super::mac::{MacKey, PacketTag};
-use super::{LENGTH_LEN, PacketIndex};
 use crate::{CryptoError, Mac, OpenError};
 use aws_lc_rs::cipher::{AES_128, AES_192, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;

@@ -1,7 +1,7 @@
 //! AES-GCM in RFC 5647's framing: the length field is additional data and not encrypted. Also GMAC, where the
 //! whole packet is additional data.
 
-use super::{LENGTH_LEN, PacketIndex};
+use super::index::{LENGTH_LEN, PacketIndex};
 use crate::cipher::CipherKind;
 use crate::{CryptoError, OpenError};
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -19,8 +19,8 @@ pub(super) struct GcmKey {
 
 impl GcmKey {
     pub(super) fn new(kind: CipherKind, key: &[u8], iv: &[u8]) -> Result<Self, CryptoError> {
-        let algorithm = match kind {
-            CipherKind::Aes128Gcm | CipherKind::Aes128Gmac => &AES_128_GCM,
+        let algorithm = match key.len() {
+            16 => &AES_128_GCM,
             _ => &AES_256_GCM,
         };
         let iv: [u8; NONCE_LEN] = iv.try_into().map_err(|_| CryptoError::WrongLength { what: "IV" })?;
@@ -31,7 +31,7 @@ impl GcmKey {
             key: LessSafeKey::new(key),
             fixed: [a, b, c, d],
             first_invocation: u64::from_be_bytes(counter),
-            all_clear: matches!(kind, CipherKind::Aes128Gmac),
+            all_clear: matches!(kind, CipherKind::AesGmac),
         })
     }
 

@@ -23,9 +23,12 @@ mod chacha;
 mod clear;
 mod ctr;
 mod gcm;
+mod index;
 mod mac;
 #[cfg(test)]
 mod tests;
+
+pub use index::{Direction, PacketIndex};
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
@@ -34,9 +37,7 @@ use chacha::ChaChaKey;
 use clear::ClearKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
-
-/// Length of the length field of every packet, bytes.
-const LENGTH_LEN: usize = 4;
+use index::LENGTH_LEN;
 
 /// Packets after which a rekey is due with every cipher. The sequence number must not repeat under one key
 /// (RFC 4344 section 3.1), and OpenSSH's peers stop at the same count.
@@ -50,26 +51,6 @@ const MAX_BYTES: u64 = (1 << 32) * 16;
 
 /// Bytes after which a rekey is due with blocks of 8 bytes (Triple DES): 1 GiB (RFC 4344 section 3.2).
 const MAX_BYTES_SMALL_BLOCKS: u64 = 1 << 30;
-
-/// Direction of a [`PacketKey`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Seals packets that we send.
-    Seal,
-    /// Opens packets that we receive.
-    Open,
-}
-
-/// Position of a packet in its direction: all inputs that a suite may need as nonce or counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PacketIndex {
-    /// The sequence number (RFC 4253 section 6.4); wraps.
-    pub seq: u32,
-    /// Number of packets sealed before this one under the same key, that is, since NEWKEYS.
-    pub invocation: u64,
-    /// Sum of [`PacketKey::encrypted_len`] of the packets before this one under the same key.
-    pub offset: u64,
-}
 
 /// Limits of what one key may protect before a rekey is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,19 +97,14 @@ impl PacketKey {
             return Err(CryptoError::WrongLength { what: "cipher key" });
         }
         let suite = match cipher.kind {
-            CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::Aes128Gmac => {
-                Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?)
-            }
+            CipherKind::AesGcm | CipherKind::AesGmac => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
             CipherKind::Nothing => Suite::Clear(ClearKey::new(mac, mac_key)?),
             CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
-            CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
+            CipherKind::AesCtr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
                 Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
             }
-            CipherKind::Aes128Cbc
-            | CipherKind::Aes192Cbc
-            | CipherKind::Aes256Cbc
-            | CipherKind::TripleDesCbc => {
+            CipherKind::AesCbc | CipherKind::TripleDesCbc => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "CBC without a MAC" })?;
                 Suite::Cbc(Box::new(CbcKey::new(direction, cipher.kind, key, iv, mac, mac_key)?))
             }

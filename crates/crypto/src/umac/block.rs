@@ -1,6 +1,6 @@
 //! The block cipher of UMAC: key derivation, and the pad that conceals the hash (RFC 4418 section 3).
 
-use super::KEY_LEN;
+use super::sizes::KEY_LEN;
 use crate::CryptoError;
 use aws_lc_rs::cipher::{AES_128, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use zeroize::Zeroizing;

@@ -22,24 +22,22 @@ mod nh;
 mod poly;
 #[cfg(test)]
 mod reference;
+mod sizes;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use sizes::KEY_LEN;
 
 use crate::CryptoError;
 use block::{Kdf, Pad};
 use inner_product::InnerProduct;
 use nh::NhKey;
 use poly::Poly;
+use sizes::CHUNK_LEN;
 use zeroize::Zeroizing;
-
-/// Key length, bytes, for tags of either length.
-pub(crate) const KEY_LEN: usize = 16;
 
 /// Longest tag, bytes.
 const MAX_TAG_LEN: usize = 16;
-
-/// Bytes of message that the first level reduces to a 64-bit word.
-const CHUNK_LEN: usize = 1024;
 
 /// Longest message that one polynomial hashes (RFC 4418 section 5.2.1: 2^17 bytes of words), bytes.
 const MAX_MESSAGE_LEN: usize = (1 << 17) / 8 * CHUNK_LEN;

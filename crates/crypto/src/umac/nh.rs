@@ -15,7 +15,7 @@
 //! of the message and makes the sum 25 % faster. That is 10 % of a suite, because counter mode takes most of
 //! the time, and did not justify a second version selected at run time.
 
-use super::CHUNK_LEN;
+use super::sizes::CHUNK_LEN;
 use zeroize::ZeroizeOnDrop;
 
 /// Key length for four columns, bytes: a chunk's key plus four words per further column.

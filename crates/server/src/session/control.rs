@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use lh_auth::TICKET;
 use lh_crypto::PublicKey;
-use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, IdleChannels};
-use lh_metrics::Sample;
+use lh_driver::{ChannelId, ChannelOptions, ConnectionStats, Control, ControlCx, ControlEvent, IdleChannels};
+use lh_metrics::{Counters, Sample, Source};
 use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::peer::Peer;
@@ -163,9 +163,22 @@ impl Serving {
     }
 }
 
+/// Returns the figures of our end that a sample is taken from.
+fn source(cx: &ControlCx<'_>) -> Source {
+    // Destructured without `..`, so that a new field cannot be forgotten.
+    let ConnectionStats { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
+        cx.stats();
+    Source {
+        counters: Counters { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys },
+        tcp: cx.tcp_info(),
+        congestion_control: cx.congestion_control(),
+        rate_limit: None,
+    }
+}
+
 /// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
 fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
-    let (sample, version) = Sample::of(cx, None);
+    let (sample, version) = Sample::of(source(cx));
     let ours = cx.transport().peer() == Peer::Longhaul;
     if version.is_none() && !ours {
         return None;

@@ -2,6 +2,7 @@
 
 use lh_config::enums::ServerCompression;
 use lh_config::server_table::ServerSettings;
+use lh_crypto::registry::{End, Kind};
 use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
 use lh_transport::Algorithms;
 
@@ -12,10 +13,7 @@ pub(super) fn software(line: &str) -> &str {
 
 /// Signature algorithms of host keys, best first: those of certificates, where there are any, before the others.
 pub(crate) fn host_key_algorithms() -> Vec<String> {
-    let plain = Algorithms::server_default().host_key;
-    let mut all: Vec<String> = plain.iter().map(|name| key_algorithms::certified(name)).collect();
-    all.extend(plain);
-    all
+    Kind::Key.defaults(End::Server).into_iter().map(str::to_owned).collect()
 }
 
 /// What is offered to the client: the configuration's edits of our defaults, less what is not built in (a stock

@@ -5,7 +5,7 @@ use super::{Krl, KrlError, Revoked};
 use crate::key::PublicKey;
 use lh_wire::{Reader, WireError, Writer};
 
-pub(super) const MAGIC: &[u8] = b"SSHKRL\n\0";
+const MAGIC: &[u8] = b"SSHKRL\n\0";
 const VERSION: u32 = 1;
 
 const CERTIFICATES: u8 = 1;
@@ -18,47 +18,87 @@ const EXTENSION: u8 = 255;
 const KEY_ID: u8 = 0x23;
 const CERTIFICATE_EXTENSION: u8 = 0x39;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Krl, KrlError> {
-    let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or(KrlError::NotAKrl)?);
-    match reader.u32()? {
-        VERSION => {}
-        other => return Err(KrlError::Version(other)),
+impl Krl {
+    /// Returns true when the bytes start like a list in the binary format.
+    pub fn is_binary(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC)
     }
-    let mut krl = Krl { version: reader.u64()?, generated: reader.u64()?, ..Krl::default() };
-    let _flags = reader.u64()?;
-    let _reserved = reader.string()?;
-    krl.comment = String::from_utf8_lossy(reader.string()?).into_owned();
-    while !reader.is_empty() {
-        let kind = reader.u8()?;
-        let mut section = Reader::new(reader.string()?);
-        match kind {
-            CERTIFICATES => read_certificates(&mut krl, section)?,
-            EXPLICIT_KEY => {
-                while !section.is_empty() {
-                    let blob = section.string()?;
-                    PublicKey::from_blob(blob)?;
-                    krl.keys.insert(blob.to_vec());
-                }
-            }
-            SHA1 => {
-                while !section.is_empty() {
-                    krl.sha1.insert(fingerprint(&mut section)?);
-                }
-            }
-            SHA256 => {
-                while !section.is_empty() {
-                    krl.sha256.insert(fingerprint(&mut section)?);
-                }
-            }
-            // The section contained the key; the signature follows.
-            SIGNATURE => {
-                reader.string()?;
-            }
-            EXTENSION => pass_extension(&mut section)?,
-            other => return Err(KrlError::Section(other.to_string())),
+
+    /// Reads the binary format. Signatures in it are skipped, as in OpenSSH: the file's permissions protect
+    /// it.
+    ///
+    /// # Errors
+    /// The problem with the file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, KrlError> {
+        let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or(KrlError::NotAKrl)?);
+        match reader.u32()? {
+            VERSION => {}
+            other => return Err(KrlError::Version(other)),
         }
+        let mut krl = Self { version: reader.u64()?, generated: reader.u64()?, ..Self::default() };
+        let _flags = reader.u64()?;
+        let _reserved = reader.string()?;
+        krl.comment = String::from_utf8_lossy(reader.string()?).into_owned();
+        while !reader.is_empty() {
+            let kind = reader.u8()?;
+            let mut section = Reader::new(reader.string()?);
+            match kind {
+                CERTIFICATES => read_certificates(&mut krl, section)?,
+                EXPLICIT_KEY => {
+                    while !section.is_empty() {
+                        let blob = section.string()?;
+                        PublicKey::from_blob(blob)?;
+                        krl.keys.insert(blob.to_vec());
+                    }
+                }
+                SHA1 => {
+                    while !section.is_empty() {
+                        krl.sha1.insert(fingerprint(&mut section)?);
+                    }
+                }
+                SHA256 => {
+                    while !section.is_empty() {
+                        krl.sha256.insert(fingerprint(&mut section)?);
+                    }
+                }
+                // The section contained the key; the signature follows.
+                SIGNATURE => {
+                    reader.string()?;
+                }
+                EXTENSION => pass_extension(&mut section)?,
+                other => return Err(KrlError::Section(other.to_string())),
+            }
+        }
+        Ok(krl)
     }
-    Ok(krl)
+
+    /// Returns the list in the binary format.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_bytes(MAGIC);
+        out.put_u32(VERSION);
+        out.put_u64(self.version);
+        out.put_u64(self.generated);
+        out.put_u64(0);
+        out.put_string(b"");
+        out.put_string(self.comment.as_bytes());
+        for (authority, revoked) in &self.certificates {
+            out.put_u8(CERTIFICATES);
+            out.nested(|out| {
+                out.put_string(authority);
+                out.put_string(b"");
+                revoked.serials.write(out);
+                if !revoked.key_ids.is_empty() {
+                    out.put_u8(KEY_ID);
+                    out.nested(|out| revoked.key_ids.iter().for_each(|id| out.put_string(id)));
+                }
+            });
+        }
+        section(&mut out, EXPLICIT_KEY, self.keys.iter().map(Vec::as_slice));
+        section(&mut out, SHA1, self.sha1.iter().map(<[u8; 20]>::as_slice));
+        section(&mut out, SHA256, self.sha256.iter().map(<[u8; 32]>::as_slice));
+        out
+    }
 }
 
 fn fingerprint<const N: usize>(section: &mut Reader<'_>) -> Result<[u8; N], WireError> {
@@ -116,33 +156,6 @@ fn pass_extension(section: &mut Reader<'_>) -> Result<(), KrlError> {
     if critical { Err(KrlError::Section(name.escape_default().to_string())) } else { Ok(()) }
 }
 
-pub(super) fn write(krl: &Krl) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.put_bytes(MAGIC);
-    out.put_u32(VERSION);
-    out.put_u64(krl.version);
-    out.put_u64(krl.generated);
-    out.put_u64(0);
-    out.put_string(b"");
-    out.put_string(krl.comment.as_bytes());
-    for (authority, revoked) in &krl.certificates {
-        out.put_u8(CERTIFICATES);
-        out.nested(|out| {
-            out.put_string(authority);
-            out.put_string(b"");
-            revoked.serials.write(out);
-            if !revoked.key_ids.is_empty() {
-                out.put_u8(KEY_ID);
-                out.nested(|out| revoked.key_ids.iter().for_each(|id| out.put_string(id)));
-            }
-        });
-    }
-    section(&mut out, EXPLICIT_KEY, krl.keys.iter().map(Vec::as_slice));
-    section(&mut out, SHA1, krl.sha1.iter().map(<[u8; 20]>::as_slice));
-    section(&mut out, SHA256, krl.sha256.iter().map(<[u8; 32]>::as_slice));
-    out
-}
-
 /// Writes a section of strings; none if there are no strings.
 fn section<'a>(out: &mut Vec<u8>, kind: u8, strings: impl ExactSizeIterator<Item = &'a [u8]>) {
     if strings.len() > 0 {
@@ -158,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn header() -> Vec<u8> {
-        write(&Krl::new())
+        Krl::new().to_bytes()
     }
 
     #[test]
@@ -173,21 +186,21 @@ mod tests {
             });
             out
         };
-        assert_eq!(parse(&extension(false)), Ok(Krl::new()));
-        assert_eq!(parse(&extension(true)), Err(KrlError::Section("new\\n".into())));
+        assert_eq!(Krl::parse(&extension(false)), Ok(Krl::new()));
+        assert_eq!(Krl::parse(&extension(true)), Err(KrlError::Section("new\\n".into())));
         let mut signed = header();
         signed.put_u8(SIGNATURE);
         signed.put_string(b"key");
         signed.put_string(b"signature");
-        assert_eq!(parse(&signed), Ok(Krl::new()));
+        assert_eq!(Krl::parse(&signed), Ok(Krl::new()));
         let mut other = header();
         other.put_u8(17);
         other.put_string(b"");
-        assert_eq!(parse(&other), Err(KrlError::Section("17".into())));
+        assert_eq!(Krl::parse(&other), Err(KrlError::Section("17".into())));
         let mut newer = MAGIC.to_vec();
         newer.put_u32(2);
-        assert_eq!(parse(&newer), Err(KrlError::Version(2)));
-        assert_eq!(parse(b"nothing"), Err(KrlError::NotAKrl));
+        assert_eq!(Krl::parse(&newer), Err(KrlError::Version(2)));
+        assert_eq!(Krl::parse(b"nothing"), Err(KrlError::NotAKrl));
     }
 
     #[test]
@@ -204,7 +217,7 @@ mod tests {
                     out.put_mpint(bits);
                 });
             });
-            parse(&out)
+            Krl::parse(&out)
         };
         assert!(bitmap(u64::MAX, &[1]).is_ok());
         assert!(bitmap(u64::MAX, &[2]).is_err());
@@ -240,7 +253,7 @@ mod tests {
     proptest! {
         #[test]
         fn written_lists_parse_back(krl in lists()) {
-            prop_assert_eq!(parse(&krl.to_bytes()), Ok(krl));
+            prop_assert_eq!(Krl::parse(&krl.to_bytes()), Ok(krl));
         }
 
         #[test]
@@ -248,15 +261,15 @@ mod tests {
             let mut bytes = krl.to_bytes();
             let at = at.index(bytes.len());
             bytes[at] = byte;
-            let _ = parse(&bytes);
-            let _ = parse(&bytes[..at]);
+            let _ = Krl::parse(&bytes);
+            let _ = Krl::parse(&bytes[..at]);
         }
 
         #[test]
         fn parsing_any_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut list = header();
             list.extend_from_slice(&bytes);
-            let _ = parse(&list);
+            let _ = Krl::parse(&list);
             let _ = Krl::from_lines(&bytes);
         }
     }

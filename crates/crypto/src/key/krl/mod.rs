@@ -66,11 +66,6 @@ impl Krl {
         Self::default()
     }
 
-    /// Returns true when the bytes start like a list in the binary format.
-    pub fn is_binary(bytes: &[u8]) -> bool {
-        bytes.starts_with(format::MAGIC)
-    }
-
     /// Reads a file of `RevokedKeys`: a list in the binary format, or a text file with one public key per
     /// line.
     ///
@@ -79,20 +74,6 @@ impl Krl {
     /// matters.
     pub fn read(bytes: &[u8]) -> Result<Self, KrlError> {
         if Self::is_binary(bytes) { Self::parse(bytes) } else { Self::from_lines(bytes) }
-    }
-
-    /// Reads the binary format. Signatures in it are skipped, as in OpenSSH: the file's permissions protect
-    /// it.
-    ///
-    /// # Errors
-    /// The problem with the file.
-    pub fn parse(bytes: &[u8]) -> Result<Self, KrlError> {
-        format::parse(bytes)
-    }
-
-    /// Returns the list in the binary format.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        format::write(self)
     }
 
     /// Reads one public key per line; empty lines and lines that start with `#` are skipped. A certificate in
