@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use crate::remote::Detail;
+use crate::detail::Detail;
 use crate::words::{split, unescape};
 
 /// What a command's arguments name, for completion.

@@ -5,7 +5,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::command::{COMMANDS, Names};
 use crate::console::Completions;
-use crate::remote::{Detail, Remote};
+use crate::detail::Detail;
+use crate::paths::absolute;
+use crate::remote::Remote;
 use crate::words::{Word, split_open, typed, unescape};
 
 /// Which side's paths a word is completed from.
@@ -76,7 +78,7 @@ pub fn complete(line: &str, remote: &mut Remote, directory: &[u8]) -> Completion
             let (parent, prefix) = path.split_at(cut);
             let entries = match side {
                 Side::Local => local_entries(parent),
-                Side::Remote => remote_entries(remote, &crate::run::absolute(parent, directory)),
+                Side::Remote => remote_entries(remote, &absolute(parent, directory)),
             };
             candidates(&word, parent, prefix, entries)
         }

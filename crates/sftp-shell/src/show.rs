@@ -5,7 +5,8 @@ use std::time::Instant;
 use lh_cli::progress::{Display, printable};
 use lh_transfer::{Current, Direction, Event, Report, Summary};
 
-use crate::{Settings, print, say};
+use crate::settings::Settings;
+use crate::{print, say};
 
 /// Progress and names on standard output, messages on standard error.
 pub(crate) struct Show {
