@@ -1,7 +1,7 @@
 //! The engine: framing, back-pressure, and the two requests that move file bytes.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lh_wire::Reader;
@@ -11,6 +11,7 @@ use super::copy::CopyJob;
 use super::handles::Handles;
 use super::log::Shown;
 use super::long_name::NameCache;
+use super::pace::Pace;
 use super::requests::{RequestInfo, info_of, request_table};
 use super::{LogLevel, LogSink, Lookup, Output, ServerOptions};
 use crate::chunks::Chunks;
@@ -36,14 +37,10 @@ pub struct Progress {
     /// There is work that waits for neither input nor output (a long copy, many requests): call again soon,
     /// after looking after others.
     pub more: bool,
-    /// A request took longer than [`SLOW`]. The call returned right after it, so that one slow file delays neither the
+    /// A request took longer than [`super::SLOW`]. The call returned right after it, so that one slow file delays neither the
     /// replies before it nor the owner any longer than one request does.
     pub slow: bool,
 }
-
-/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other channels should
-/// not wait with it.
-pub const SLOW: Duration = Duration::from_millis(1);
 
 /// Why a server cannot go on: the client does not speak SFTP. Close the channel with exit status 11, as
 /// sftp-server does.
@@ -103,6 +100,7 @@ pub struct Server {
     sent: usize,
     /// Requests that this call of `poll` may still serve.
     turns: usize,
+    pub(super) pace: Pace,
     initialised: bool,
     pub(super) closed: bool,
     failed: Option<ServerError>,
@@ -134,6 +132,7 @@ impl Server {
             pending: Vec::new(),
             sent: 0,
             turns: 0,
+            pace: Pace::new(Instant::now()),
             initialised: false,
             closed: false,
             failed: None,
@@ -166,13 +165,13 @@ impl Server {
         let mut more = false;
         let mut waiting_for_output = false;
         self.turns = REQUESTS_PER_POLL;
-        let mut clock = Instant::now();
+        self.pace.begin(Instant::now());
         let mut slow = false;
         loop {
             if self.at_work() {
                 self.continue_copy();
                 self.continue_check();
-                slow = is_slow(&mut clock);
+                slow = self.pace.end(Instant::now());
                 more = self.at_work();
                 if more {
                     break;
@@ -184,7 +183,7 @@ impl Server {
             }
             self.turns -= 1;
             match self.serve_next(output) {
-                Ok(Served::Yes) => slow = is_slow(&mut clock),
+                Ok(Served::Yes) => slow = self.pace.end(Instant::now()),
                 Ok(Served::NeedInput) => break,
                 Ok(Served::NeedOutput) => {
                     waiting_for_output = true;
@@ -495,9 +494,11 @@ impl Server {
         self.reply_outcome(id, &outcome);
     }
 
-    /// A request did the work of `requests`: others get their turn earlier.
-    pub(super) const fn did_extra_work(&mut self, requests: usize) {
-        self.turns = self.turns.saturating_sub(requests);
+    /// Counts the present request as `files` requests: others get their turn earlier, and it may take longer before it is
+    /// slow.
+    pub(super) fn served_files(&mut self, files: u32) {
+        self.turns = self.turns.saturating_sub(files as usize);
+        self.pace.served_files(files);
     }
 
     /// Where replies are written.
@@ -547,12 +548,6 @@ impl Server {
             self.log.line(level, line);
         }
     }
-}
-
-/// Whether more than [`SLOW`] has passed since `clock`, which is set to now.
-fn is_slow(clock: &mut Instant) -> bool {
-    let now = Instant::now();
-    now.saturating_duration_since(std::mem::replace(clock, now)) > SLOW
 }
 
 impl std::fmt::Debug for Server {

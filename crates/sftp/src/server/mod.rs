@@ -18,16 +18,18 @@ pub mod long_name;
 mod lookup;
 mod options;
 mod output;
+mod pace;
 mod put;
 mod requests;
 mod symlink;
 
 pub use closing::OpenFiles;
-pub use engine::{Progress, SLOW, Server, ServerError};
+pub use engine::{Progress, Server, ServerError};
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
 pub use lookup::{Lookup, SystemFiles};
 pub use options::ServerOptions;
 pub use output::{Backlog, Output};
+pub use pace::SLOW;
 pub use requests::{RequestInfo, request_table};
 
 #[cfg(doc)]

@@ -68,7 +68,7 @@ impl Server {
                 failures.push(PutFailure { index, step, code, text });
             }
         }
-        self.did_extra_work(files.len());
+        self.served_files(count);
         self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
     }
 
