@@ -57,6 +57,39 @@ fn a_person_types_completes_and_recalls() {
     assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
 }
 
+#[test]
+fn a_tree_has_one_line_of_progress() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p tree/a tree/b && for i in 1 2 3 4 5; do head -c 400000 /dev/zero > tree/a/f$i; done")
+        .ok("tree");
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    // The copy takes two seconds, so that the line is drawn during it.
+    let mut terminal = at_a_terminal(&lab, &["-l", "8000", "-D", &server].map(str::to_owned));
+    terminal.expect("sftp> ");
+    terminal.send(&format!("lcd {0}\ncd {0}\n", lab.dir().display()));
+    terminal.expect("sftp> ");
+    terminal.expect("sftp> ");
+    for (command, begun) in [
+        ("put -r tree up", format!("Uploading tree/ to {}", lab.arg("up"))),
+        ("get -R tree down", format!("Fetching {}/ to down", lab.arg("tree"))),
+    ] {
+        terminal.send(&format!("{command}\n"));
+        let screen = terminal.expect("5 files") + &terminal.expect("sftp> ");
+        let shown: Vec<&str> = screen.split(['\r', '\n']).filter(|line| !line.trim().is_empty()).collect();
+        assert!(shown.contains(&begun.as_str()), "{screen:?}");
+        let running = |line: &&&str| line.contains("/5") && line.contains(" files") && line.contains("ETA");
+        assert!(shown.iter().filter(running).count() > 0, "{screen:?}");
+        assert!(screen.contains("5 files") && screen.contains("100% 2000kB"), "{screen:?}");
+        for line in &shown {
+            let of_one = line.starts_with("f1") || line.contains("Entering") || line.contains("Retrieving");
+            assert!(!of_one && line.chars().count() < 80, "{line:?} in {screen:?}");
+        }
+    }
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    lab.sh("diff -r tree up && diff -r tree down").ok("the copies");
+}
+
 /// Interrupts a copy: the prompt returns, and no file has the target's name. The repeated command finishes
 /// the copy and leaves no other file.
 fn interrupt_a_copy(lab: &Lab, args: &[String]) {
