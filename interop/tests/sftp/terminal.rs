@@ -90,6 +90,47 @@ fn a_tree_has_one_line_of_progress() {
     lab.sh("diff -r tree up && diff -r tree down").ok("the copies");
 }
 
+#[test]
+fn arguments_of_commands_are_completed() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p r/dir l/ldir && touch r/file r/fine l/lfile && ln -s dir r/link").ok("files");
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let mut terminal = at_a_terminal(&lab, &["-D".to_owned(), server]);
+    terminal.expect("sftp> ");
+    terminal.send(&format!("cd {}\nlcd {}\n", lab.arg("r"), lab.arg("l")));
+    terminal.expect("sftp> ");
+    terminal.expect("sftp> ");
+    // What is typed, and what it has become. ^C gives the line up.
+    for (typed, completed) in [
+        ("rename fil\t", "rename file "),
+        ("rename file di\t", "rename file dir/"),
+        ("chmod 600 fin\t", "chmod 600 fine "),
+        ("ln -s fil\t", "ln -s file "),
+        ("rm fin\t", "rm fine "),
+        ("ls -l li\t", "ls -l link/"),
+        ("rmdir d\t", "rmdir dir/"),
+        ("cd \"di\t", "cd \"dir/"),
+        ("df -h d\t", "df -h dir/"),
+        ("put lf\t", "put lfile "),
+        ("put lfile di\t", "put lfile dir/"),
+        ("get fine l\t\t", "get fine l"),
+        ("lcd l\t", "lcd ldir/"),
+        ("lls lf\t", "lls lfile "),
+        ("symlink fil\t", "symlink file "),
+    ] {
+        terminal.send(typed);
+        terminal.expect(completed);
+        terminal.send("\u{3}");
+        terminal.expect("sftp> ");
+    }
+    terminal.send("rename -\t");
+    terminal.expect("rename -l");
+    terminal.send("\u{3}");
+    terminal.expect("sftp> ");
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+}
+
 /// Interrupts a copy: the prompt returns, and no file has the target's name. The repeated command finishes
 /// the copy and leaves no other file.
 fn interrupt_a_copy(lab: &Lab, args: &[String]) {
