@@ -17,7 +17,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("crates/crypto", 21),
     ("crates/driver", 7),
     ("crates/server", 47),
-    ("crates/sftp", 9),
     ("crates/ssh-transfer", 3),
     ("crates/transfer", 30),
 ];
