@@ -21,6 +21,9 @@ impl FileSystem for NoFiles {
     fn open(&mut self, path: &[u8], _: OpenFlags, _: Option<u32>) -> io::Result<Box<dyn File>> {
         if path.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(Box::new(Open(0))) }
     }
+    fn make_whole(&mut self, files: &[lh_sftp::whole::Whole<'_>]) -> Vec<lh_sftp::whole::Made> {
+        lh_sftp::fill::make_all(self, files)
+    }
     fn open_dir(&mut self, _: &[u8]) -> io::Result<Box<dyn Directory>> {
         Ok(Box::new(Open(0)))
     }
@@ -80,6 +83,9 @@ impl FileSystem for Guarded {
     fn open(&mut self, path: &[u8], flags: OpenFlags, mode: Option<u32>) -> io::Result<Box<dyn File>> {
         self.check(path);
         self.files.open(path, flags, mode)
+    }
+    fn make_whole(&mut self, files: &[lh_sftp::whole::Whole<'_>]) -> Vec<lh_sftp::whole::Made> {
+        lh_sftp::fill::make_all(self, files)
     }
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
         self.files.open_dir(path)

@@ -4,16 +4,13 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use lh_cli::flags::SCP;
-use lh_cli::progress::{Display, JobProgress, Meter, REFRESH, printable, rate, size};
+use lh_cli::progress::{Display, JobProgress, LARGE_FILE, Meter, REFRESH, count, printable, rate, size};
 use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
 
 use crate::command_line::Arguments;
 use crate::events;
 use crate::limits::{self, Verdict};
 use crate::record::{RunRecord, Seen};
-
-/// Files from which on a file of many has a line of its own.
-const LARGE: u64 = 64 << 20;
 
 /// Progress on standard output, messages on standard error; or everything as JSON.
 pub(crate) struct Show {
@@ -51,19 +48,16 @@ impl Show {
     fn draw(&mut self, current: Option<Current<'_>>, now: Instant) {
         if self.is_job() {
             let totals = &self.totals;
-            let more = if totals.all_found { "" } else { "+" };
-            let name = format!("{}/{}{more} files", totals.files, totals.files_found);
-            let mut detail = format!("{} in flight", totals.in_flight);
-            if let Some(Current { name: file, done, size, .. }) = current.filter(|file| file.size >= LARGE) {
-                detail.push_str(&format!(", {} {}%", printable(file), done * 100 / size.max(1)));
-            }
             let job = JobProgress {
-                name: &name,
-                detail: &detail,
+                files: totals.files,
+                files_found: totals.files_found,
+                all_found: totals.all_found,
+                in_flight: totals.in_flight,
+                file: current.map(|file| (file.name, file.done, file.size)),
                 kept: totals.kept,
                 done: totals.bytes,
                 total: totals.bytes_found,
-                // Until everything has been opened nobody knows how much there is.
+                // The total is known when every file has been opened.
                 growing: !totals.all_opened,
             };
             self.display.update_job(&job, now);
@@ -92,7 +86,7 @@ impl Report for Show {
         }
         match event {
             Event::FileDone { id, name, size, started, .. } => {
-                if !self.is_job() || size >= LARGE {
+                if !self.is_job() || size >= LARGE_FILE {
                     self.display.finish(id, &name, size, size, started, now);
                 }
             }
@@ -143,17 +137,11 @@ impl Report for Show {
     fn ended(&mut self, summary: &Summary, now: Instant) {
         self.seen.rate(self.meter.peak(now));
         if self.is_job() {
-            let files = count(summary.files);
-            self.display.finish_job(&files, summary.bytes + summary.kept, self.started, now);
+            self.display.finish_job(summary.files, summary.bytes + summary.kept, self.started, now);
         }
         // One that was called off leaves its line in the middle.
         self.display.break_line();
     }
-}
-
-/// How many files, in words.
-fn count(files: u64) -> String {
-    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
 /// Adds an attempt to the record, and says what it did: with `-v`, and on a terminal when it took a while.

@@ -30,6 +30,7 @@ macro_rules! enumeration {
 
         impl Value for $name {
             const KIND: &'static str = $kind;
+            const WORDS: &'static [&'static str] = &[$($first $(, $other)*),*];
             fn parse(args: &mut Arguments) -> Result<Self, String> {
                 let word = args.required()?;
                 #[allow(clippy::redundant_closure_call)]

@@ -51,6 +51,8 @@ pub struct Keyword {
     pub aliases: &'static [&'static str],
     /// The kind of value, for the documentation.
     pub kind: &'static str,
+    /// Fixed words among its values, synonyms included.
+    pub words: &'static [&'static str],
     /// The default, in the syntax of the file; empty if there is none.
     pub default: &'static str,
     /// Where it is allowed (always `Match` for `ssh_config`, where every keyword is).
@@ -166,6 +168,8 @@ impl<T> Deref for Setting<T> {
 pub trait Value: Sized + Default + Clone {
     /// The syntax for the documentation ("yes/no", "number").
     const KIND: &'static str;
+    /// Fixed words among the values, synonyms included.
+    const WORDS: &'static [&'static str] = &[];
     /// Whether later lines add to earlier ones instead of being ignored.
     const ACCUMULATES: bool = false;
 
@@ -201,6 +205,7 @@ macro_rules! keyword_table {
                 name: $name,
                 aliases: &[$($($alias),*)?],
                 kind: <$ty as $crate::table::Value>::KIND,
+                words: <$ty as $crate::table::Value>::WORDS,
                 default: $default,
                 scope: $crate::table::Scope::$scope,
                 status: $status,

@@ -9,6 +9,7 @@ use crate::units::{parse_fractional_time, parse_size, parse_time};
 /// `yes` or `no`.
 impl Value for bool {
     const KIND: &'static str = "yes/no";
+    const WORDS: &'static [&'static str] = &["yes", "no"];
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let word = args.required()?;
         match word.to_ascii_lowercase().as_str() {

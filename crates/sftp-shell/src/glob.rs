@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use lh_sftp::Attrs;
 use lh_transfer::{glob_matches, has_magic, is_safe_name, join};
 
-use crate::remote::{Answer, Detail, Fault, Remote};
+use crate::detail::Detail;
+use crate::remote::{Answer, Fault, Remote};
 use crate::words::unescape;
 
 /// Something that matched.

@@ -24,18 +24,24 @@ pub mod command;
 pub mod complete;
 pub mod console;
 pub mod conversation;
+mod detail;
 pub mod glob;
 pub mod listing;
+mod paths;
+mod prompt;
 pub mod remote;
 mod run;
+mod settings;
 pub mod shell;
 mod show;
 pub mod words;
 
 pub use console::Console;
 pub use conversation::{Carrier, Conversation, Watch};
+pub use detail::Detail;
 pub use remote::{Fault, Remote};
-pub use shell::{Journals, Settings, Shell};
+pub use settings::{Journals, Settings};
+pub use shell::Shell;
 
 /// Exit status when a command of a batch failed.
 pub const FAILURE: u8 = 1;

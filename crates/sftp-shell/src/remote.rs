@@ -12,6 +12,7 @@ use lh_transfer::{Direction, Job, MAX_LISTS, Options, Side, Summary, status_text
 use lh_wire::Reader;
 
 use crate::conversation::{Carrier, Conversation};
+use crate::detail::Detail;
 use crate::say;
 use crate::show::Show;
 
@@ -50,17 +51,6 @@ impl Fault {
     pub const fn is_missing(&self) -> bool {
         matches!(self, Self::Status(Status { code: StatusCode::NO_SUCH_FILE, .. }))
     }
-}
-
-/// What is to be told of the entries of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// Their names.
-    Names,
-    /// Their attributes too.
-    Attrs,
-    /// And the lines of `ls -l`, where the server has them.
-    Lines,
 }
 
 /// The answer to a question.

@@ -1,11 +1,14 @@
-//! What a person sees of a copy: what is begun, a line of progress per file, and messages.
+//! What the user sees of a copy: names, progress and messages.
+//!
+//! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with `lhscp`.
 
 use std::time::Instant;
 
-use lh_cli::progress::{Display, printable};
-use lh_transfer::{Current, Direction, Event, Report, Summary};
+use lh_cli::progress::{Display, JobProgress, LARGE_FILE, printable};
+use lh_transfer::{Current, Direction, Event, Report, Summary, Totals};
 
-use crate::{Settings, print, say};
+use crate::settings::Settings;
+use crate::{print, say};
 
 /// Progress and names on standard output, messages on standard error.
 pub(crate) struct Show {
@@ -14,14 +17,22 @@ pub(crate) struct Show {
     resume: bool,
     /// Names of what is begun are not shown.
     quiet: bool,
-    /// What is decided is told.
+    /// Decisions of the copy are shown.
     verbose: bool,
+    started: Instant,
+    totals: Totals,
 }
 
 impl Show {
     pub(crate) fn new(direction: Direction, resume: bool, settings: &Settings) -> Self {
         let Settings { quiet, verbose, progress, .. } = *settings;
-        Self { display: Display::new(!progress), direction, resume, quiet, verbose }
+        let (display, started) = (Display::new(!progress), Instant::now());
+        Self { display, direction, resume, quiet, verbose, started, totals: Totals::default() }
+    }
+
+    /// Returns whether several files are copied, so that one line shows the progress of all.
+    const fn is_job(&self) -> bool {
+        self.totals.files_found > 1
     }
 
     fn line(&mut self, text: &str) {
@@ -29,6 +40,22 @@ impl Show {
             self.display.break_line();
             print(text);
         }
+    }
+}
+
+/// Returns the progress of a copy of several files, for the display.
+fn job<'a>(totals: &Totals, current: Option<Current<'a>>) -> JobProgress<'a> {
+    JobProgress {
+        files: totals.files,
+        files_found: totals.files_found,
+        all_found: totals.all_found,
+        in_flight: totals.in_flight,
+        file: current.map(|file| (file.name, file.done, file.size)),
+        kept: totals.kept,
+        done: totals.bytes,
+        total: totals.bytes_found,
+        // The total is known when every file has been opened.
+        growing: !totals.all_opened,
     }
 }
 
@@ -54,12 +81,16 @@ impl Report for Show {
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
             Event::Resumed { .. } | Event::Planned { .. } | Event::Told { .. } => {}
+            // On a terminal the line of the job says how far the copy is; a line per directory would scroll it away.
+            Event::Entered { .. } if self.display.enabled() && !self.verbose => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
                 self.line(&format!("{verb} {}", printable(&source)));
             }
             Event::FileDone { id, name, size, started, .. } => {
-                self.display.finish(id, &name, size, size, started, now);
+                if !self.is_job() || size >= LARGE_FILE {
+                    self.display.finish(id, &name, size, size, started, now);
+                }
             }
             Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
                 self.display.break_line();
@@ -72,14 +103,23 @@ impl Report for Show {
         self.display.enabled()
     }
 
+    fn totals(&mut self, totals: Totals, _now: Instant) {
+        self.totals = totals;
+    }
+
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant) {
-        if let Some(Current { id, name, done, size, kept }) = current {
+        if self.is_job() {
+            self.display.update_job(&job(&self.totals, current), now);
+        } else if let Some(Current { id, name, done, size, kept }) = current {
             self.display.update_resumed(id, name, kept, done, size, now);
         }
         self.display.tick(now);
     }
 
-    fn ended(&mut self, _summary: &Summary, _now: Instant) {
+    fn ended(&mut self, summary: &Summary, now: Instant) {
+        if self.is_job() {
+            self.display.finish_job(summary.files, summary.bytes + summary.kept, self.started, now);
+        }
         // A copy that was called off leaves its line in the middle.
         self.display.break_line();
     }

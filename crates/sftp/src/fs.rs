@@ -25,11 +25,9 @@ pub trait FileSystem: Send {
     fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Makes whole files where nothing is yet, see [`crate::whole::make`]; one result for each. Of two with the same name none is
-    /// said to be made where that would not be the later one.
-    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
-        files.iter().map(|file| crate::whole::make(self, file)).collect()
-    }
+    /// Makes whole files where nothing is yet, as [`crate::fill::make_all`] does; one result for each. Of two with the same
+    /// name neither is reported as made if the earlier one would remain.
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made>;
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
     /// Attributes of what `path` names; a final symlink is followed when `follow`.

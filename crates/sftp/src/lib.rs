@@ -22,6 +22,7 @@ pub mod batch;
 pub mod batched_extended_attrs;
 mod chunks;
 pub mod extended_attrs;
+pub mod fill;
 pub mod fs;
 pub mod glob;
 pub mod in_place;

@@ -57,6 +57,80 @@ fn a_person_types_completes_and_recalls() {
     assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
 }
 
+#[test]
+fn a_tree_has_one_line_of_progress() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p tree/a tree/b && for i in 1 2 3 4 5; do head -c 400000 /dev/zero > tree/a/f$i; done")
+        .ok("tree");
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    // The copy takes two seconds, so that the line is drawn during it.
+    let mut terminal = at_a_terminal(&lab, &["-l", "8000", "-D", &server].map(str::to_owned));
+    terminal.expect("sftp> ");
+    terminal.send(&format!("lcd {0}\ncd {0}\n", lab.dir().display()));
+    terminal.expect("sftp> ");
+    terminal.expect("sftp> ");
+    for (command, begun) in [
+        ("put -r tree up", format!("Uploading tree/ to {}", lab.arg("up"))),
+        ("get -R tree down", format!("Fetching {}/ to down", lab.arg("tree"))),
+    ] {
+        terminal.send(&format!("{command}\n"));
+        let screen = terminal.expect("5 files") + &terminal.expect("sftp> ");
+        let shown: Vec<&str> = screen.split(['\r', '\n']).filter(|line| !line.trim().is_empty()).collect();
+        assert!(shown.contains(&begun.as_str()), "{screen:?}");
+        let running = |line: &&&str| line.contains("/5") && line.contains(" files") && line.contains("ETA");
+        assert!(shown.iter().filter(running).count() > 0, "{screen:?}");
+        assert!(screen.contains("5 files") && screen.contains("100% 2000kB"), "{screen:?}");
+        for line in &shown {
+            let of_one = line.starts_with("f1") || line.contains("Entering") || line.contains("Retrieving");
+            assert!(!of_one && line.chars().count() < 80, "{line:?} in {screen:?}");
+        }
+    }
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    lab.sh("diff -r tree up && diff -r tree down").ok("the copies");
+}
+
+#[test]
+fn arguments_of_commands_are_completed() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p r/dir l/ldir && touch r/file r/fine l/lfile && ln -s dir r/link").ok("files");
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let mut terminal = at_a_terminal(&lab, &["-D".to_owned(), server]);
+    terminal.expect("sftp> ");
+    terminal.send(&format!("cd {}\nlcd {}\n", lab.arg("r"), lab.arg("l")));
+    terminal.expect("sftp> ");
+    terminal.expect("sftp> ");
+    // What is typed, and what it has become. ^C gives the line up.
+    for (typed, completed) in [
+        ("rename fil\t", "rename file "),
+        ("rename file di\t", "rename file dir/"),
+        ("chmod 600 fin\t", "chmod 600 fine "),
+        ("ln -s fil\t", "ln -s file "),
+        ("rm fin\t", "rm fine "),
+        ("ls -l li\t", "ls -l link/"),
+        ("rmdir d\t", "rmdir dir/"),
+        ("cd \"di\t", "cd \"dir/"),
+        ("df -h d\t", "df -h dir/"),
+        ("put lf\t", "put lfile "),
+        ("put lfile di\t", "put lfile dir/"),
+        ("get fine l\t\t", "get fine l"),
+        ("lcd l\t", "lcd ldir/"),
+        ("lls lf\t", "lls lfile "),
+        ("symlink fil\t", "symlink file "),
+    ] {
+        terminal.send(typed);
+        terminal.expect(completed);
+        terminal.send("\u{3}");
+        terminal.expect("sftp> ");
+    }
+    terminal.send("rename -\t");
+    terminal.expect("rename -l");
+    terminal.send("\u{3}");
+    terminal.expect("sftp> ");
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+}
+
 /// Interrupts a copy: the prompt returns, and no file has the target's name. The repeated command finishes
 /// the copy and leaves no other file.
 fn interrupt_a_copy(lab: &Lab, args: &[String]) {

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use lh_cli::flags::{Flag, Program};
+use lh_config::Keyword;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 
-use super::values::{Operands, Values, of_flag, operands};
+use super::values::{Operands, Setting, Values, of_flag, operands, pattern, settings};
 
 /// Hosts that the user's files name. Patterns and hashed names are of no use here.
 const HOSTS: &str = r#"    {
@@ -20,11 +21,15 @@ pub(super) fn completion(program: &Program) -> String {
     let function = program.name.replace('-', "_");
     let mut out = format!("# bash completion for {} (generated)\n\n", program.name);
     let _ = write!(out, "_{function}_hosts() {{\n{HOSTS}}}\n\n");
+    if let Some(table) = table(program) {
+        out.push_str(&settings_function(&function, table));
+    }
     let _ = write!(
         out,
         "_{function}() {{\n\
-         \x20   local cur=${{COMP_WORDS[COMP_CWORD]}} word i operands=0 takes='{}' long=' {} '\n\
+         \x20   local cur word i operands=0 takes='{}' long=' {} '\n\
          \x20   local flag='' prefix=''\n\
+         \x20   local -a typed=()\n\
          \x20   COMPREPLY=()\n",
         program
             .shown()
@@ -40,8 +45,18 @@ pub(super) fn completion(program: &Program) -> String {
     );
     // Which flag the word under the cursor belongs to, and how many operands stand before it.
     out.push_str(
-        r#"    for ((i = 1; i < COMP_CWORD; i++)); do
+        r#"    # Bash splits words at equals signs: they are put together again.
+    for ((i = 0; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
+        if [[ $i -gt 0 && ( $word == =* || ${typed[${#typed[@]} - 1]} == *= ) ]]; then
+            typed[${#typed[@]} - 1]+=$word
+        else
+            typed+=("$word")
+        fi
+    done
+    cur=${typed[${#typed[@]} - 1]}
+    for ((i = 1; i < ${#typed[@]} - 1; i++)); do
+        word=${typed[i]}
         if [[ -n $flag ]]; then
             flag=''
         elif [[ $word == --* ]]; then
@@ -63,24 +78,31 @@ pub(super) fn completion(program: &Program) -> String {
         if [[ ${#cur} -gt 2 && $takes == *"$word"* ]]; then
             flag=$word prefix=${cur:0:2} cur=${cur:2}
         fi
+    elif [[ -z $flag && $cur == --*=* ]]; then
+        flag=${cur%%=*} flag=${flag:2} prefix=${cur%%=*}= cur=${cur#*=}
+        [[ $COMP_WORDBREAKS == *=* ]] && prefix=''
     fi
     case $flag in
 "#,
     );
     for flag in program.shown().filter(|flag| flag.value.is_some()) {
+        let spelled = flag.spelled();
+        let spelled = spelled.trim_start_matches('-');
         let reply = match of_flag(program, flag) {
+            Values::ClientKeyword | Values::ServerKeyword => {
+                let _ = writeln!(out, "        {spelled}) _{function}_setting ;;");
+                continue;
+            }
             Values::File => "$(compgen -f -- \"$cur\")".to_owned(),
             Values::Directory => "$(compgen -d -- \"$cur\")".to_owned(),
             Values::User => "$(compgen -u -- \"$cur\")".to_owned(),
             Values::Interface => words("$(ls /sys/class/net 2>/dev/null)"),
             Values::Host => words(&format!("$(_{function}_hosts)")),
             Values::Query(name) => words(&format!("$(lhssh -Q {name} 2>/dev/null)")),
-            Values::ClientKeyword => words(&keywords(CLIENT_KEYWORDS)),
-            Values::ServerKeyword => words(&keywords(SERVER_KEYWORDS)),
             Values::Words(list) => words(&list.join(" ")),
             Values::Anything => continue,
         };
-        let _ = writeln!(out, "        {}) COMPREPLY=({reply}) ;;", flag.spelled().trim_start_matches('-'));
+        let _ = writeln!(out, "        {spelled}) COMPREPLY=({reply}) ;;");
     }
     let flags: Vec<String> = program.shown().map(Flag::spelled).collect();
     let _ = write!(
@@ -110,6 +132,48 @@ pub(super) fn completion(program: &Program) -> String {
     out
 }
 
+/// Returns the keywords that `-o` of `program` takes.
+fn table(program: &Program) -> Option<&'static [Keyword]> {
+    program.shown().filter(|flag| flag.value.is_some()).find_map(|flag| match of_flag(program, flag) {
+        Values::ClientKeyword => Some(CLIENT_KEYWORDS),
+        Values::ServerKeyword => Some(SERVER_KEYWORDS),
+        _ => None,
+    })
+}
+
+/// Returns the function that completes `KEYWORD=VALUE`. It uses `cur` and `prefix` of its caller.
+fn settings_function(function: &str, table: &'static [Keyword]) -> String {
+    let mut out = format!(
+        "_{function}_setting() {{\n\
+         \x20   local value=${{cur#*=}}\n\
+         \x20   if [[ $cur != *=* ]]; then\n\
+         \x20       COMPREPLY=({})\n\
+         \x20       return\n\
+         \x20   fi\n\
+         \x20   case $(printf '%s' \"${{cur%%=*}}\" | tr '[:upper:]' '[:lower:]') in\n",
+        words(&keywords(table))
+    );
+    for (setting, names) in settings(table) {
+        let reply = match &setting {
+            Setting::Words(list) => format!("compgen -W \"{}\"", list.join(" ")),
+            Setting::Query(name) => format!("compgen -W \"$(lhssh -Q {name} 2>/dev/null)\""),
+            Setting::File => "compgen -f".to_owned(),
+        };
+        let _ = writeln!(out, "        {}) COMPREPLY=($({reply} -- \"$value\")) ;;", pattern(&names));
+    }
+    out.push_str(
+        "    esac\n\
+         \x20   # Where equals signs split words, bash replaces only what is behind the last one.\n\
+         \x20   if [[ $COMP_WORDBREAKS == *=* ]]; then\n\
+         \x20       prefix=''\n\
+         \x20   else\n\
+         \x20       COMPREPLY=(\"${COMPREPLY[@]/#/${cur%%=*}=}\")\n\
+         \x20   fi\n\
+         }\n\n",
+    );
+    out
+}
+
 fn operand_lines(program: &Program, function: &str) -> String {
     let hosts = words(&format!("$(_{function}_hosts)"));
     let line = |text: &str| format!("                {text}\n");
@@ -136,7 +200,7 @@ fn words(list: &str) -> String {
     format!("$(compgen -W \"{list}\" -- \"$cur\")")
 }
 
-fn keywords(table: &[lh_config::Keyword]) -> String {
+fn keywords(table: &[Keyword]) -> String {
     let names: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
     names.join(" ")
 }

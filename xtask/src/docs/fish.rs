@@ -7,7 +7,7 @@ use lh_config::Keyword;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 
-use super::values::{Operands, Values, of_flag, operands};
+use super::values::{Operands, Setting, Values, of_flag, operands, settings};
 
 /// The completion of one program.
 pub(super) fn completion(program: &Program) -> String {
@@ -59,9 +59,21 @@ fn action(values: Values) -> String {
     }
 }
 
-fn keywords(table: &[Keyword]) -> String {
-    let names: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
-    names.join(" ")
+/// Each keyword with its equals sign, and with each of its fixed values.
+fn keywords(table: &'static [Keyword]) -> String {
+    let mut words: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
+    for (setting, names) in settings(table) {
+        for name in names {
+            match &setting {
+                Setting::Words(values) => words.extend(values.iter().map(|value| format!("{name}={value}"))),
+                Setting::Query(query) => {
+                    words.push(format!("(lhssh -Q {query} 2>/dev/null | string replace -r '^' '{name}=')"));
+                }
+                Setting::File => {}
+            }
+        }
+    }
+    words.join(" ")
 }
 
 fn quote(text: &str) -> String {

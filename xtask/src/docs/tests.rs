@@ -178,7 +178,7 @@ fn offers(program: &str, words: &[&str]) -> Vec<String> {
     let file = directory.path().join("completions/bash").join(program);
     let function = program.replace('-', "_");
     let script = format!(
-        "cd ~; lhssh() {{ [[ $1$2 == -Qcipher ]] && printf '%s\\n' aes128-gcm@openssh.com aes256-ctr; }}\n\
+        "cd ~; lhssh() {{ [[ $1$2 == -Q[Cc]ipher* ]] && printf '%s\\n' aes128-gcm@openssh.com aes256-ctr; }}\n\
          compopt() {{ :; }}\n. {}\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         file.display()
     );
@@ -211,6 +211,15 @@ fn bash_completes_flags_hosts_values_and_files() {
     assert_eq!(offers("lhssh", &["-o", "StrictHost"]), ["StrictHostKeyChecking="]);
     assert_eq!(offers("lhssh", &["-oStrictHost"]), ["-oStrictHostKeyChecking="]);
     assert_eq!(offers("lhssh", &["-i", "fi"]), ["file.txt"]);
+    // Bash splits words at equals signs.
+    assert_eq!(offers("lhssh", &["-o", "StrictHostKeyChecking", "=", "a"]), ["accept-new", "ask"]);
+    assert_eq!(offers("lhsftp", &["-o", "batchmode", "="]), ["no", "yes"]);
+    assert_eq!(offers("lhscp", &["-v", "-oControlMaster", "=", "auto"]), ["auto", "autoask"]);
+    assert_eq!(offers("lhsftp", &["-o", "IdentityFile", "=", "fi"]), ["file.txt"]);
+    assert_eq!(offers("lhssh", &["-o", "Ciphers", "=", "aes1"]), ["aes128-gcm@openssh.com"]);
+    assert_eq!(offers("lhssh", &["-o", "BatchMode", "=", "yes", "we"]), ["web1", "web2"]);
+    assert_eq!(offers("lhsshd", &["-o", "PermitRootLogin", "=", "pro"]), ["prohibit-password"]);
+    assert_eq!(offers("lhsftp", &["-X", "n"]), ["nrequests="]);
     assert_eq!(offers("lhssh", &["-vi", "fi"]), ["file.txt"], "the value of a cluster's last flag");
     assert_eq!(offers("lhssh", &["-O", "ch"]), ["channels", "check"]);
     assert!(offers("lhssh", &["-"]).contains(&"-L".to_owned()));
@@ -219,4 +228,15 @@ fn bash_completes_flags_hosts_values_and_files() {
     assert_eq!(offers("lhscp", &["file.txt", "d"]), ["db:", "dir"]);
     assert_eq!(offers("lhssh-keygen", &["-t", "ed"]), ["ed25519", "ed25519-sk"]);
     assert_eq!(offers("lhsshd", &["-o", "PermitRoot"]), ["PermitRootLogin="]);
+}
+
+#[test]
+fn fish_completes_values_of_keywords() {
+    let (directory, _) = written();
+    let file = directory.path().join("completions/fish/lhsftp.fish");
+    let script = format!("source {}; complete -C 'lhsftp -o StrictHostKeyChecking=a'", file.display());
+    let Some(done) = run("fish", &["--no-config", "-c", &script]) else { return };
+    let offers = String::from_utf8_lossy(&done.stdout).into_owned();
+    let offers: Vec<&str> = offers.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(offers, ["StrictHostKeyChecking=accept-new", "StrictHostKeyChecking=ask"]);
 }

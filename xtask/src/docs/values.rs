@@ -1,6 +1,9 @@
 //! What may stand behind a flag, as far as a shell can complete it. The flag tables name their values; the names say what they are.
 
+use std::collections::BTreeMap;
+
 use lh_cli::flags::{Flag, Program};
+use lh_config::Keyword;
 
 /// How a value is completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
             Values::Words(&["check", "forward", "cancel", "exit", "stop", "proxy", "conninfo", "channels"])
         }
         ("lhssh", 'Q', _) => Values::Query("help"),
+        ("lhscp", 'X', _) => Values::Words(&["nrequests=", "buffer=", "answer-timeout="]),
+        ("lhsftp", 'X', _) => Values::Words(&["nrequests=", "buffer="]),
         ("lhssh-keygen", 't', _) => {
             Values::Words(&["ed25519", "ecdsa", "rsa", "mldsa44-ed25519", "ed25519-sk", "ecdsa-sk"])
         }
@@ -61,6 +66,46 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
         }
         _ => Values::Anything,
     }
+}
+
+/// How the value of a keyword is completed, behind `KEYWORD=`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Setting {
+    /// One of these.
+    Words(Vec<&'static str>),
+    /// What `lhssh -Q` lists under the name of the keyword.
+    Query(&'static str),
+    /// A file.
+    File,
+}
+
+/// Returns how the value of `keyword` is completed; `None` where a shell cannot know it.
+fn of_keyword(keyword: &Keyword) -> Option<Setting> {
+    match keyword.kind {
+        "algorithm list" => Some(Setting::Query(keyword.name)),
+        "file name, may be repeated" => Some(Setting::File),
+        _ => {
+            // `yes` and `no` have the synonyms `true` and `false`.
+            let words = keyword.words.iter().copied().filter(|word| !matches!(*word, "true" | "false"));
+            Some(Setting::Words(words.collect())).filter(|words| *words != Setting::Words(Vec::new()))
+        }
+    }
+}
+
+/// Returns the keywords of a table by how their values are completed.
+pub(super) fn settings(table: &'static [Keyword]) -> BTreeMap<Setting, Vec<&'static str>> {
+    let mut groups: BTreeMap<Setting, Vec<&'static str>> = BTreeMap::new();
+    for keyword in table {
+        if let Some(setting) = of_keyword(keyword) {
+            groups.entry(setting).or_default().push(keyword.name);
+        }
+    }
+    groups
+}
+
+/// Names of the keywords of a table, in lower case, as alternatives of a shell's `case`.
+pub(super) fn pattern(names: &[&str]) -> String {
+    names.join("|").to_ascii_lowercase()
 }
 
 /// What the operands are.

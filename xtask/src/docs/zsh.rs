@@ -7,11 +7,19 @@ use lh_config::Keyword;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 
-use super::values::{Operands, Values, of_flag, operands};
+use super::values::{Operands, Setting, Values, of_flag, operands, pattern, settings};
 
 /// The completion of one program.
 pub(super) fn completion(program: &Program) -> String {
-    let mut out = format!("#compdef {}\n# generated\n\n_arguments -s -S \\\n", program.name);
+    let mut out = format!("#compdef {}\n# generated\n\n", program.name);
+    for values in program.shown().filter(|flag| flag.value.is_some()).map(|flag| of_flag(program, flag)) {
+        match values {
+            Values::ClientKeyword => out.push_str(&settings_function(CLIENT_KEYWORDS)),
+            Values::ServerKeyword => out.push_str(&settings_function(SERVER_KEYWORDS)),
+            _ => {}
+        }
+    }
+    out.push_str("_arguments -s -S \\\n");
     for flag in program.shown() {
         let help = escape(flag.help);
         let (plus, value) = match flag.value {
@@ -42,16 +50,34 @@ fn action(values: Values) -> String {
         Values::User => "_users".to_owned(),
         Values::Interface => "_net_interfaces".to_owned(),
         Values::Query(name) => format!("($(lhssh -Q {name} 2>/dev/null))"),
-        Values::ClientKeyword => keywords(CLIENT_KEYWORDS),
-        Values::ServerKeyword => keywords(SERVER_KEYWORDS),
+        Values::ClientKeyword | Values::ServerKeyword => "_lh_setting".to_owned(),
         Values::Words(list) => format!("({})", list.join(" ")),
         Values::Anything => " ".to_owned(),
     }
 }
 
-fn keywords(table: &[Keyword]) -> String {
+/// Returns the function that completes `KEYWORD=VALUE`.
+fn settings_function(table: &'static [Keyword]) -> String {
     let names: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
-    format!("{{ compadd -S \"\" -- {} }}", names.join(" "))
+    let mut out = format!(
+        "_lh_setting() {{\n\
+         \x20   if ! compset -P 1 '*='; then\n\
+         \x20       compadd -S '' -- {}\n\
+         \x20       return\n\
+         \x20   fi\n\
+         \x20   case ${{(L)${{${{IPREFIX%=}}#-o}}}} in\n",
+        names.join(" ")
+    );
+    for (setting, names) in settings(table) {
+        let action = match &setting {
+            Setting::Words(list) => format!("compadd -- {}", list.join(" ")),
+            Setting::Query(name) => format!("compadd -- ${{(f)\"$(lhssh -Q {name} 2>/dev/null)\"}}"),
+            Setting::File => "_files".to_owned(),
+        };
+        let _ = writeln!(out, "        {}) {action} ;;", pattern(&names));
+    }
+    out.push_str("    esac\n}\n\n");
+    out
 }
 
 /// Quotes, brackets and colons end what they stand in.

@@ -15,8 +15,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("crates/client", 20),
     ("crates/driver", 7),
     ("crates/server", 47),
-    ("crates/sftp", 9),
-    ("crates/sftp-shell", 7),
     ("crates/ssh-transfer", 3),
     ("crates/transfer", 30),
 ];

@@ -3,18 +3,29 @@
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+use lh_wire::printable;
+
 use super::meter::{Meter, REFRESH, State};
 
 /// Display key of a whole job; other keys are files.
 const JOB: u64 = u64::MAX;
 
-/// Progress of a whole job.
-#[derive(Debug, Clone, Copy)]
+/// Files from this size on are named in the line of a job while their data move, and keep a last line of their own.
+pub const LARGE_FILE: u64 = 64 << 20;
+
+/// Progress of a job, which copies several files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JobProgress<'a> {
-    /// Text that is always shown.
-    pub name: &'a str,
-    /// Additional text, shown where the line has space.
-    pub detail: &'a str,
+    /// Files that are complete.
+    pub files: u64,
+    /// Files found so far.
+    pub files_found: u64,
+    /// No more files will be found.
+    pub all_found: bool,
+    /// Files that are being copied.
+    pub in_flight: usize,
+    /// The file whose data move: name, completed bytes and size.
+    pub file: Option<(&'a [u8], u64, u64)>,
     /// Bytes of earlier runs, included in `done`.
     pub kept: u64,
     /// Completed bytes.
@@ -23,6 +34,29 @@ pub struct JobProgress<'a> {
     pub total: u64,
     /// The total may still grow.
     pub growing: bool,
+}
+
+impl JobProgress<'_> {
+    /// The text that is always shown: `12/345+ files`.
+    fn name(&self) -> String {
+        let more = if self.all_found { "" } else { "+" };
+        format!("{}/{}{more} files", self.files, self.files_found)
+    }
+
+    /// The text that is shown where the line has space: `6 in flight, big.iso 45%`.
+    fn detail(&self) -> String {
+        let mut detail = format!("{} in flight", self.in_flight);
+        if let Some((name, done, size)) = self.file.filter(|&(_, _, size)| size >= LARGE_FILE) {
+            let percent = u128::from(done) * 100 / u128::from(size);
+            detail.push_str(&format!(", {} {percent}%", printable(name)));
+        }
+        detail
+    }
+}
+
+/// Returns a number of files in words.
+pub fn count(files: u64) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
 /// Progress on standard output: one line per file, redrawn once a second. Silent unless standard output is a
@@ -80,25 +114,27 @@ impl Display {
 
     /// Reports the progress of a whole job, which replaces the file on display.
     pub fn update_job(&mut self, job: &JobProgress<'_>, now: Instant) {
-        let JobProgress { name, detail, kept, done, total, growing } = *job;
         if !self.enabled {
             return;
         }
+        let (name, detail) = (job.name(), job.detail());
+        let JobProgress { kept, done, total, growing, .. } = *job;
         if !matches!(&self.current, Some((JOB, _))) {
             self.current = Some((JOB, Meter::resumed(name.as_bytes(), total, 0, now)));
         }
         if let Some((_, meter)) = &mut self.current {
-            meter.rename(name, detail, total, growing);
+            meter.rename(&name, &detail, total, growing);
             meter.keep(kept);
         }
         self.update_resumed(JOB, name.as_bytes(), kept, done, total, now);
     }
 
-    /// Draws the last line of a job on display, which `started` at the given instant.
-    pub fn finish_job(&mut self, name: &str, done: u64, started: Instant, now: Instant) {
+    /// Draws the last line of a job on display: it copied `files` files with `done` bytes and `started` at the given
+    /// instant.
+    pub fn finish_job(&mut self, files: u64, done: u64, started: Instant, now: Instant) {
         if matches!(&self.current, Some((JOB, _))) {
             self.current = None;
-            self.finish(JOB, name.as_bytes(), done, done, started, now);
+            self.finish(JOB, count(files).as_bytes(), done, done, started, now);
         }
     }
 
@@ -175,4 +211,20 @@ fn width() -> usize {
 
 fn in_foreground() -> bool {
     rustix::termios::tcgetpgrp(std::io::stdout()).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_counts_files_and_names_large_ones() {
+        let mut job = JobProgress { files: 12, files_found: 345, in_flight: 6, ..JobProgress::default() };
+        assert_eq!((job.name().as_str(), job.detail().as_str()), ("12/345+ files", "6 in flight"));
+        job.all_found = true;
+        job.file = Some((b"small", 1, LARGE_FILE - 1));
+        assert_eq!((job.name().as_str(), job.detail().as_str()), ("12/345 files", "6 in flight"));
+        job.file = Some((b"big.\x1biso", LARGE_FILE / 2, LARGE_FILE));
+        assert_eq!(job.detail(), format!("6 in flight, {} 50%", printable(b"big.\x1biso")));
+    }
 }

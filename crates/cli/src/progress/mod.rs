@@ -8,7 +8,7 @@ mod display;
 mod meter;
 mod text;
 
-pub use display::{Display, JobProgress};
+pub use display::{Display, JobProgress, LARGE_FILE, count};
 pub use lh_wire::printable;
 pub use meter::{Meter, REFRESH, State};
 pub use text::{display_width, duration, rate, size};

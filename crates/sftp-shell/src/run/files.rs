@@ -3,10 +3,12 @@
 use lh_cli::progress::printable;
 use lh_sftp::{Attrs, OpenFlags, Request, extension};
 
-use super::{Outcome, absolute, absolute_pattern, failed, unread};
+use super::{failed, unread};
 use crate::command::Attribute;
-use crate::remote::{Detail, Fault};
-use crate::shell::{Failed, Shell};
+use crate::detail::Detail;
+use crate::paths::{absolute, absolute_pattern};
+use crate::remote::Fault;
+use crate::shell::{Failed, Outcome, Shell};
 use crate::words::unescape;
 use crate::{glob, print, say};
 

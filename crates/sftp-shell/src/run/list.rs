@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use lh_cli::progress::printable;
 use lh_sftp::extension;
 
-use super::{Outcome, absolute, absolute_pattern, failed, unread};
+use super::{failed, unread};
 use crate::command::ListFlags;
+use crate::detail::Detail;
 use crate::glob::{self, Match};
 use crate::listing::{self, Item, Owners};
-use crate::remote::{Answer, Detail, Fault};
-use crate::shell::{Failed, Shell};
+use crate::paths::{absolute, absolute_pattern};
+use crate::remote::{Answer, Fault};
+use crate::shell::{Failed, Outcome, Shell};
 use crate::words::unescape;
 use crate::{print, say};
 

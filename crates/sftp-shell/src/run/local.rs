@@ -8,8 +8,7 @@ use lh_cli::progress::printable;
 use lh_sys::child::{Ended, Watched};
 use lh_sys::spawn::Program;
 
-use super::Outcome;
-use crate::shell::Failed;
+use crate::shell::{Failed, Outcome};
 use crate::{print, say};
 
 /// What the system calls an error, without its number.

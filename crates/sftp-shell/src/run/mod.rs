@@ -8,26 +8,12 @@ mod local;
 mod transfer;
 
 use lh_cli::progress::printable;
-use lh_transfer::join;
 
 use crate::command::{COMMANDS, Command};
+use crate::paths::absolute_pattern;
 use crate::remote::Fault;
-use crate::shell::{Failed, Shell};
-use crate::words::escaped;
+use crate::shell::{Failed, Outcome, Shell};
 use crate::{print, say};
-
-/// How a command went.
-pub(crate) type Outcome = Result<(), Failed>;
-
-/// `path` as seen from `directory`.
-pub(crate) fn absolute(path: &[u8], directory: &[u8]) -> Vec<u8> {
-    if path.starts_with(b"/") { path.to_vec() } else { join(directory, path) }
-}
-
-/// A pattern as seen from `directory`, which is a name and no pattern.
-pub(crate) fn absolute_pattern(pattern: &[u8], directory: &[u8]) -> Vec<u8> {
-    if pattern.starts_with(b"/") { pattern.to_vec() } else { join(&escaped(directory), pattern) }
-}
 
 /// Says what went wrong.
 pub(crate) fn failed(text: &str, fault: Fault) -> Failed {

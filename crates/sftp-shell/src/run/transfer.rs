@@ -7,10 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use lh_cli::progress::printable;
 use lh_transfer::{Direction, Options, base_name, join};
 
-use super::{Outcome, absolute, unread};
+use super::unread;
 use crate::command::CopyFlags;
-use crate::remote::Detail;
-use crate::shell::{Failed, Shell};
+use crate::detail::Detail;
+use crate::paths::absolute;
+use crate::shell::{Failed, Outcome, Shell};
 use crate::show::Show;
 use crate::words::{escaped, unescape};
 use crate::{glob, say};

@@ -36,14 +36,14 @@ pub struct LocalFs {
     umask: Option<Mode>,
     /// Asked for once: it is wanted for each file that is opened.
     max_open: OnceLock<u64>,
-    cores: OnceLock<usize>,
+    threads: OnceLock<usize>,
 }
 
 impl LocalFs {
     /// Relative paths start at `start` (sftp-server's `-d`), which should be absolute. The process's own working
     /// directory is neither used nor changed.
     pub fn new(start: impl Into<PathBuf>) -> Self {
-        Self { start: start.into(), umask: None, max_open: OnceLock::new(), cores: OnceLock::new() }
+        Self { start: start.into(), umask: None, max_open: OnceLock::new(), threads: OnceLock::new() }
     }
 
     /// Makes files and directories under this umask (sftp-server's `-u`) instead of the process's. Other
@@ -115,7 +115,9 @@ impl FileSystem for LocalFs {
     }
 
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
-        whole::make_whole(self, files)
+        // The umask belongs to the process: while it is changed no other thread may make files.
+        let most = if self.umask.is_some() { 1 } else { *self.threads.get_or_init(whole::most_threads) };
+        whole::make_whole(self, most, files)
     }
 
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {

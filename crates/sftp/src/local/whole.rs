@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::num::NonZero;
 use std::thread;
 
-use super::LocalFs;
-use crate::whole::{Made, Whole, make};
+use crate::fill::make_all;
+use crate::fs::FileSystem;
+use crate::whole::{Made, Whole};
 
 /// So many files are worth a thread: to start one takes as long as to make three.
 const WORTH_A_THREAD: usize = 16;
@@ -13,16 +14,20 @@ const WORTH_A_THREAD: usize = 16;
 /// More wait for one another in the directory.
 const MOST_THREADS: usize = 4;
 
-/// Makes `files`, on threads that end before this returns. In the order of `files` where they have the same name.
-pub(super) fn make_whole(fs: &LocalFs, files: &[Whole<'_>]) -> Vec<Made> {
-    let cores = *fs.cores.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get));
-    // The umask belongs to the process: with one of our own nobody else may make files meanwhile.
-    let most = if fs.umask.is_some() { 1 } else { cores.min(MOST_THREADS) };
+/// Returns how many threads may make files at the same time on this host.
+pub(super) fn most_threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
+}
+
+/// Makes `files` through clones of `fs`, on up to `most` threads that end before this returns. Files with the same name are
+/// made in the order of `files`.
+pub(super) fn make_whole<F: FileSystem + Clone + Sync>(
+    fs: &F,
+    most: usize,
+    files: &[Whole<'_>],
+) -> Vec<Made> {
     let threads = most.min(files.len() / WORTH_A_THREAD).max(1);
-    let here = |files: &[Whole<'_>]| {
-        let mut fs = fs.clone();
-        files.iter().map(|file| make(&mut fs, file)).collect::<Vec<_>>()
-    };
+    let here = |files: &[Whole<'_>]| make_all(&mut fs.clone(), files);
     let mut made = Vec::with_capacity(files.len());
     if threads == 1 {
         made = here(files);
@@ -38,7 +43,7 @@ pub(super) fn make_whole(fs: &LocalFs, files: &[Whole<'_>]) -> Vec<Made> {
                 .collect();
             made.extend(here(first));
             for (files, started) in others {
-                // Without a thread to be had, here; a panic has nothing of its own to say.
+                // Where no thread can be started, the files are made here.
                 match started.map(thread::ScopedJoinHandle::join) {
                     Ok(Ok(there)) => made.extend(there),
                     Ok(Err(panic)) => std::panic::resume_unwind(panic),
@@ -68,7 +73,7 @@ fn keep_order(files: &[Whole<'_>], made: &mut [Made]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Attrs;
+    use crate::{Attrs, LocalFs};
 
     fn whole<'a>(path: &'a [u8], data: &'a [u8]) -> Whole<'a> {
         Whole {
@@ -86,10 +91,9 @@ mod tests {
     fn many_are_made_whole_and_of_two_with_one_name_none_is_taken_for_the_last() {
         let dir = tempfile::tempdir().unwrap();
         let fs = LocalFs::new(dir.path());
-        fs.cores.set(3).unwrap();
         let names: Vec<String> = (0..200).map(|n| format!("file-{:03}", n % 190)).collect();
         let files: Vec<_> = names.iter().map(|name| whole(name.as_bytes(), name.as_bytes())).collect();
-        let made = make_whole(&fs, &files);
+        let made = make_whole(&fs, 3, &files);
         if made.iter().any(|made| matches!(made, Made::Unsupported)) {
             return eprintln!("this file system has no files without a name");
         }
@@ -106,6 +110,6 @@ mod tests {
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 190);
         let missing = [whole(b"none/x", b"")];
-        assert!(matches!(make_whole(&fs, &missing)[..], [Made::Refused]));
+        assert!(matches!(make_whole(&fs, 3, &missing)[..], [Made::Refused]));
     }
 }

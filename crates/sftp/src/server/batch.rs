@@ -37,7 +37,7 @@ impl Server {
                 }
             });
         });
-        self.did_extra_work(files.len());
+        self.served_files(count);
     }
 
     /// Appends one file to the answer, or why there is none.

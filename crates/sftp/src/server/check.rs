@@ -1,117 +1,15 @@
 //! `check-file`: digests of files without a shell (draft-ietf-secsh-filexfer-extensions-00, section 3), and our running sums.
-//!
-//! Reading a large file takes seconds, and the session has other channels to look after, so it is done in steps, as
-//! copies are.
 
-use std::io::{self, IoSliceMut};
-
-use bytes::Bytes;
-use lh_crypto::{Hash, Hasher, Md5Hasher};
 use lh_wire::Writer;
 
-use super::Server;
-use super::handles::OpenFile;
-use crate::fs::File;
+use super::digest::{Algorithm, Digesting};
+use super::jobs::{CheckJob, Checked};
+use super::state::Server;
 use crate::protocol::MAX_DATA;
-use crate::{PieceSum, RunningSum, StatusCode, SumStep};
-
-/// Bytes digested before others get their turn: some milliseconds of work.
-const STEP: usize = 8 * 1024 * 1024;
-
-/// Read in one go: fits the processor's cache.
-const CHUNK: usize = 256 * 1024;
+use crate::{RunningSum, StatusCode, SumStep};
 
 /// The draft's lower bound for blocks.
 const LEAST_BLOCK: u32 = 256;
-
-/// What is to be digested.
-pub(super) enum Checked {
-    /// A handle of the client's.
-    Handle(Vec<u8>),
-    /// A file opened for this.
-    File(Box<dyn File>),
-}
-
-/// A request under way.
-pub(super) struct CheckJob {
-    id: u32,
-    checked: Checked,
-    digesting: Digesting,
-}
-
-struct Digesting {
-    algorithm: Algorithm,
-    state: State,
-    offset: u64,
-    /// Bytes left of the range.
-    left: u64,
-    /// Bytes of a block, and those left of the present one.
-    block: u64,
-    block_left: u64,
-    digests: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Algorithm {
-    Md5,
-    Other(&'static str, Hash),
-}
-
-enum State {
-    Md5(Md5Hasher),
-    Other(Hasher),
-}
-
-impl Algorithm {
-    /// The first of the names in `list` that is known.
-    fn choose(list: &[u8]) -> Option<Self> {
-        list.split(|&byte| byte == b',').find_map(|name| match name {
-            b"md5" => Some(Self::Md5),
-            b"sha1" => Some(Self::Other("sha1", Hash::Sha1)),
-            b"sha256" => Some(Self::Other("sha256", Hash::Sha256)),
-            b"sha384" => Some(Self::Other("sha384", Hash::Sha384)),
-            b"sha512" => Some(Self::Other("sha512", Hash::Sha512)),
-            _ => None,
-        })
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Md5 => "md5",
-            Self::Other(name, _) => name,
-        }
-    }
-
-    const fn len(self) -> u64 {
-        match self {
-            Self::Md5 => 16,
-            Self::Other(_, hash) => hash.output_len() as u64,
-        }
-    }
-
-    fn start(self) -> State {
-        match self {
-            Self::Md5 => State::Md5(Md5Hasher::default()),
-            Self::Other(_, hash) => State::Other(hash.start()),
-        }
-    }
-}
-
-impl State {
-    fn update(&mut self, data: &[u8]) {
-        match self {
-            Self::Md5(state) => state.update(data),
-            Self::Other(state) => state.update(data),
-        }
-    }
-
-    fn finish(self, out: &mut Vec<u8>) {
-        match self {
-            Self::Md5(state) => out.extend_from_slice(&state.finish()),
-            Self::Other(state) => out.extend_from_slice(state.finish().as_ref()),
-        }
-    }
-}
 
 impl Server {
     pub(super) fn start_check(
@@ -146,15 +44,7 @@ impl Server {
         if left.div_ceil(block).saturating_mul(algorithm.len()) > MAX_DATA as u64 {
             return self.reply_text(id, StatusCode::FAILURE, "Too many blocks for one reply");
         }
-        let digesting = Digesting {
-            algorithm,
-            state: algorithm.start(),
-            offset,
-            left,
-            block,
-            block_left: block,
-            digests: Vec::new(),
-        };
+        let digesting = Digesting::new(algorithm, offset, left, block);
         self.check = Some(CheckJob { id, checked, digesting });
     }
 
@@ -171,11 +61,11 @@ impl Server {
         match outcome {
             Ok(false) => self.check = Some(job),
             Ok(true) => {
-                let digesting = &job.digesting;
+                let (algorithm, digests) = job.digesting.digests();
                 self.reply().extended(job.id, |out| {
                     out.put_string(b"check-file");
-                    out.put_string(digesting.algorithm.name().as_bytes());
-                    out.put_bytes(&digesting.digests);
+                    out.put_string(algorithm.as_bytes());
+                    out.put_bytes(digests);
                 });
             }
             Err(error) => self.reply_error(job.id, &error),
@@ -191,57 +81,6 @@ impl Server {
         match open.sum.take() {
             Some(sum) => self.reply().extended(id, |out| sum.write(out)),
             None => self.reply_text(id, StatusCode::FAILURE, "What was written cannot be read back"),
-        }
-    }
-}
-
-impl Digesting {
-    /// Digests up to [`STEP`] bytes; true when there are no more.
-    fn step(&mut self, file: &mut dyn File) -> io::Result<bool> {
-        let mut buffer = vec![0; CHUNK];
-        let mut done = 0;
-        while self.left > 0 && done < STEP {
-            let want = self.left.min(self.block_left).min(CHUNK as u64) as usize;
-            let room = buffer.get_mut(..want).unwrap_or_default();
-            let got = file.read_at(self.offset, &mut [IoSliceMut::new(room)])?;
-            if got == 0 {
-                // Somebody is cutting the file: what there was has been digested.
-                self.left = 0;
-                break;
-            }
-            let got = got.min(want);
-            self.state.update(buffer.get(..got).unwrap_or_default());
-            done += got;
-            self.offset += got as u64;
-            self.left -= got as u64;
-            self.block_left -= got as u64;
-            if self.block_left == 0 && self.left > 0 {
-                self.end_block();
-            }
-        }
-        if self.left > 0 {
-            return Ok(false);
-        }
-        self.end_block();
-        Ok(true)
-    }
-
-    fn end_block(&mut self) {
-        std::mem::replace(&mut self.state, self.algorithm.start()).finish(&mut self.digests);
-        self.block_left = self.block;
-    }
-}
-
-impl OpenFile {
-    /// Sums up the `len` bytes of `data` that were just written at `offset`, as the client wants it. A handle that cannot be read
-    /// loses its sum: nothing is claimed that was not seen.
-    pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {
-        let Some(sum) = &mut self.sum else { return };
-        let file = &mut self.file;
-        let read = |at: u64, room: &mut [u8]| file.read_at(at, &mut [IoSliceMut::new(room)]);
-        match PieceSum::of_written(self.read_back, offset, data, len, read) {
-            Ok(piece) if piece.len() == len as u64 => sum.finish_piece(piece),
-            Ok(_) | Err(_) => self.sum = None,
         }
     }
 }

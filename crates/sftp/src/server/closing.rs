@@ -1,10 +1,9 @@
 //! Ending: one file's account, and the whole session's.
 
-use super::Server;
-use super::check::CheckJob;
-use super::copy::CopyJob;
 use super::handles::Open;
+use super::jobs::{CheckJob, CopyJob};
 use super::log::{FileEvent, FileOutcome, LogLevel, Shown};
+use super::state::Server;
 
 /// What a client had open when its session ended ([`Server::close`]).
 #[derive(Default)]

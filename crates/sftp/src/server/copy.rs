@@ -3,23 +3,13 @@
 //! A copy may take minutes, and the session has other channels to look after, so it is done in steps. Requests
 //! behind it wait, as they do in sftp-server.
 
-use super::Server;
+use super::jobs::CopyJob;
+use super::state::Server;
 use crate::StatusCode;
 use crate::fs::status_of;
 
 /// Bytes copied before others get their turn: some milliseconds of work.
 const STEP: usize = 4 * 1024 * 1024;
-
-/// A copy under way.
-pub(super) struct CopyJob {
-    id: u32,
-    from: Vec<u8>,
-    offset: u64,
-    to: Vec<u8>,
-    to_offset: u64,
-    /// `None` copies to the end of the file.
-    left: Option<u64>,
-}
 
 impl Server {
     pub(super) fn start_copy(

@@ -4,10 +4,11 @@ use std::io;
 
 use lh_wire::Writer;
 
-use super::check::Checked;
 use super::handles::{Open, OpenFile};
-use super::log::Shown;
-use super::{LogLevel, Server, long_name};
+use super::jobs::Checked;
+use super::log::{LogLevel, Shown};
+use super::long_name;
+use super::state::Server;
 use crate::fs::status_of;
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};

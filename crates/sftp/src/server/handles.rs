@@ -1,8 +1,12 @@
 //! What the client has open.
 
+use std::io::IoSliceMut;
+
+use bytes::Bytes;
+
 use super::log::{FileEvent, FileOutcome};
 use crate::fs::{Directory, File};
-use crate::{OpenFlags, ReadBack, RunningSum, StatusCode};
+use crate::{OpenFlags, PieceSum, ReadBack, RunningSum, StatusCode};
 
 /// A file and its account.
 pub(super) struct OpenFile {
@@ -31,6 +35,18 @@ impl OpenFile {
 
     pub(super) fn failed(&mut self, code: StatusCode) {
         self.event.outcome = FileOutcome::Failed(code);
+    }
+
+    /// Sums up the `len` bytes of `data` that were just written at `offset`, as the client wants it. A handle that cannot be read
+    /// loses its sum: nothing is claimed that was not seen.
+    pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {
+        let Some(sum) = &mut self.sum else { return };
+        let file = &mut self.file;
+        let read = |at: u64, room: &mut [u8]| file.read_at(at, &mut [IoSliceMut::new(room)]);
+        match PieceSum::of_written(self.read_back, offset, data, len, read) {
+            Ok(piece) if piece.len() == len as u64 => sum.finish_piece(piece),
+            Ok(_) | Err(_) => self.sum = None,
+        }
     }
 }
 

@@ -58,6 +58,7 @@ impl Server {
         let gathered = gather(dir, READDIR_SIZE, self.wanted, &mut |line, entry| {
             long_name::write(line, entry, now, names, lookup);
         });
+        self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));
         match gathered {
             Ok(Gathered { count: 0, ended: true, .. }) => self.reply_status(id, StatusCode::EOF),
             Ok(got) => self.reply().encoded_names(id, got.count, &got.entries),
@@ -79,6 +80,7 @@ impl Server {
         let gathered = gather(&mut dir, LISTING_SIZE, self.wanted, &mut |line, entry| {
             long_name::write(line, entry, now, names, lookup);
         });
+        self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));
         match gathered {
             Ok(got) if got.ended => {
                 self.log_close(&mut Open::Dir(dir), false);
@@ -96,12 +98,13 @@ impl Server {
     fn list_names(&mut self, id: u32, mut open: OpenDir) {
         let OpenDir { dir, pattern, .. } = &mut open;
         let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
-        let (mut found, mut names) = (Vec::new(), NAMES_MATCHED);
+        let (mut found, mut count, mut names) = (Vec::new(), 0, NAMES_MATCHED);
         let ended = loop {
             match dir.next_name(&wanted, &mut names) {
                 Ok(Some(name)) => {
                     found.extend_from_slice(&name);
                     found.push(0);
+                    count += 1;
                 }
                 Ok(None) => break names > 0,
                 Err(error) if found.is_empty() => return self.reply_error(id, &error),
@@ -112,6 +115,7 @@ impl Server {
                 break false;
             }
         };
+        self.pace.listed_entries(count);
         if ended {
             self.log_close(&mut Open::Dir(open), false);
             self.reply().short_listing(id, b"", &found);

@@ -8,26 +8,19 @@ use std::io;
 
 use super::batch::read_all;
 use super::handles::OpenFile;
-use super::log::{FileEvent, FileOutcome};
-use super::{LogLevel, Server, request_table};
+use super::log::{FileEvent, FileOutcome, LogLevel};
+use super::requests::request_table;
+use super::state::Server;
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
 use crate::extended_attrs::{Xattrs, is_wanted};
+use crate::fill::fill;
 use crate::fs::{FileSystem, status_of, text_of};
-use crate::whole::{Filled, Made, Whole, fill, kinds_of};
+use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
 /// The end of the names under which files grow, and how much of the final name they keep.
 const PART_SUFFIX: &[u8] = b".lhpart";
 const LONGEST_PART: usize = 240;
-
-/// What has been learnt on the way.
-#[derive(Debug, Default)]
-pub(super) struct Placing {
-    /// Files cannot be without a name here.
-    named: bool,
-    /// The last file replaced another: so will the next, perhaps.
-    replacing: bool,
-}
 
 /// A file, and what of it is to be kept besides.
 struct Put<'a> {
@@ -68,7 +61,7 @@ impl Server {
                 failures.push(PutFailure { index, step, code, text });
             }
         }
-        self.did_extra_work(files.len());
+        self.served_files(count);
         self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
     }
 

@@ -230,6 +230,9 @@ impl FileSystem for Troubled {
         let inner = self.inner.open(path, flags, permissions)?;
         Ok(Box::new(TroubledFile { inner, at_most: self.at_most, full_at: self.full_at }))
     }
+    fn make_whole(&mut self, files: &[lh_sftp::whole::Whole<'_>]) -> Vec<lh_sftp::whole::Made> {
+        lh_sftp::fill::make_all(self, files)
+    }
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
         self.inner.open_dir(path)
     }

@@ -82,6 +82,9 @@ impl FileSystem for FaultFs {
         let inner = self.inner.open(path, flags, permissions)?;
         Ok(Box::new(FaultFile { inner, path: path.to_vec(), faults: self.faults.clone() }))
     }
+    fn make_whole(&mut self, files: &[lh_sftp::whole::Whole<'_>]) -> Vec<lh_sftp::whole::Made> {
+        lh_sftp::fill::make_all(self, files)
+    }
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
         self.faults.ask("open-dir", path, 0)?;
         let inner = self.inner.open_dir(path)?;

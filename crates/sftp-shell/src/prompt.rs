@@ -1,0 +1,104 @@
+//! Reads commands from the console and carries them out until the session ends.
+
+use crate::command::{Command, CopyFlags, Line, parse};
+use crate::complete::complete;
+use crate::console::{Console, PROMPT, Said};
+use crate::paths::absolute;
+use crate::shell::{Failed, Shell};
+use crate::{FAILURE, NO_CONNECTION, print, say, say_lost};
+
+/// What a line led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    GoOn,
+    /// `quit`.
+    Quit,
+    /// A command of a batch failed.
+    Failed,
+    Lost,
+}
+
+impl Shell {
+    /// What the destination's path asks for: a directory to start in, or a file to be fetched, to `target` if given.
+    /// Returns the exit status when that is all there was to do.
+    pub fn open(&mut self, path: &[u8], target: Option<&[u8]>) -> Option<u8> {
+        let path = absolute(path, &self.directory);
+        let is_dir = match self.remote.is_dir(&path) {
+            Ok(is_dir) => is_dir,
+            Err(_) => return Some(self.lost()),
+        };
+        let outcome = if is_dir && target.is_none() {
+            if !self.settings.quiet {
+                print(&format!("Changing to: {}", lh_cli::progress::printable(&path)));
+            }
+            match self.change_directory(&path) {
+                Ok(()) => return None,
+                Err(failed) => Err(failed),
+            }
+        } else {
+            self.get(CopyFlags::default(), &path, target)
+        };
+        Some(match outcome {
+            Ok(()) => 0,
+            Err(Failed::Command) => FAILURE,
+            Err(Failed::Lost) => self.lost(),
+        })
+    }
+
+    /// Carries out what the console says until it ends; returns the exit status.
+    pub fn run(&mut self, console: &Console) -> u8 {
+        loop {
+            console.ask();
+            let line = loop {
+                match console.take() {
+                    Some(Said::Line(line)) => break line,
+                    Some(Said::End) => return 0,
+                    Some(Said::Complete { line }) => {
+                        console.answer(complete(&line, &mut self.remote, &self.directory));
+                    }
+                    None => self.remote.wait_for_console(),
+                }
+                if self.remote.loss().is_some() {
+                    return self.lost();
+                }
+            };
+            match self.line(&line) {
+                After::GoOn => {}
+                After::Quit => return 0,
+                After::Failed => return FAILURE,
+                After::Lost => return self.lost(),
+            }
+        }
+    }
+
+    fn line(&mut self, text: &[u8]) -> After {
+        self.remote.begin_command();
+        let Line { ignore_errors, no_echo, command } = parse(text);
+        if self.settings.echo && !no_echo {
+            print(&format!("{PROMPT}{}", lh_cli::progress::printable(text)));
+        }
+        let outcome = match command {
+            Ok(None) => Ok(()),
+            Ok(Some(Command::Quit)) => return After::Quit,
+            Ok(Some(command)) => self.carry_out(command),
+            Err(text) => {
+                say(&text);
+                Err(Failed::Command)
+            }
+        };
+        if self.remote.interrupted() && !self.settings.batch {
+            say("\rInterrupt  ");
+        }
+        match outcome {
+            Err(Failed::Lost) => After::Lost,
+            Err(Failed::Command) if self.settings.batch && !ignore_errors => After::Failed,
+            _ => After::GoOn,
+        }
+    }
+
+    fn lost(&self) -> u8 {
+        let reason = self.remote.loss().unwrap_or_else(|| "Connection closed".to_owned());
+        say_lost(&reason, self.settings.quiet);
+        NO_CONNECTION
+    }
+}

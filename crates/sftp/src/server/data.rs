@@ -1,0 +1,169 @@
+//! READ and WRITE, which move file bytes without copying them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+
+use lh_wire::Reader;
+
+use super::output::Output;
+use super::requests::request_table;
+use super::state::{Served, Server};
+use crate::fs::status_of;
+use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_HANDLE};
+use crate::reply::data_header;
+use crate::{PacketType, ReplyWriter, Request, StatusCode, in_place};
+
+impl Server {
+    /// READ: the file's bytes go from the kernel to the place they are sealed in.
+    pub(super) fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
+        // Replies keep their order, so all that waits goes first; and without any room the read waits too.
+        self.flush(output);
+        let budget = if self.pending.is_empty() { output.budget() } else { 0 };
+        if budget == 0 {
+            return Served::NeedOutput;
+        }
+        self.input.skip(4);
+        let message = self.input.take_contiguous(len);
+        let (id, handle, offset, want) = match Request::decode(&message) {
+            Ok((id, Request::Read { handle, offset, len })) => (id, handle, offset, len),
+            Ok((id, _)) | Err(crate::BadRequest { id: Some(id), .. }) => {
+                self.reply_status(id, StatusCode::BAD_MESSAGE);
+                return Served::Yes;
+            }
+            Err(_) => return Served::Yes,
+        };
+        let Some(info) = request_table().iter().find(|info| info.packet_type == PacketType::READ) else {
+            return Served::Yes;
+        };
+        if !self.permitted(id, info) {
+            return Served::Yes;
+        }
+        let Some(open) = self.handles.file(handle) else {
+            self.reply_bad_handle(id);
+            return Served::Yes;
+        };
+        let want = (want as usize).min(MAX_DATA);
+        if want == 0 {
+            ReplyWriter(&mut self.pending).data(id, &[]);
+            return Served::Yes;
+        }
+        let mut outcome = None;
+        if budget >= DATA_HEADER + want {
+            let file = &mut open.file;
+            output.send_in_place(DATA_HEADER + want, &mut |slices| {
+                in_place::lay_out(
+                    slices,
+                    DATA_HEADER,
+                    |rest| {
+                        let read = file.read_at(offset, rest);
+                        let n = read.as_ref().map_or(0, |&n| n);
+                        if let Some(sum) = &mut open.sum {
+                            sum.add_slices(offset, rest, n);
+                        }
+                        outcome = Some(read);
+                        n
+                    },
+                    |n| data_header(id, n),
+                )
+            });
+        }
+        // The window has no room for all of it: read it aside and send it as the window opens. A shorter answer
+        // would be legal, but costs the client a round trip for the rest.
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => {
+                let start = self.pending.len();
+                self.pending.resize(start + DATA_HEADER + want, 0);
+                let mut slices = [IoSliceMut::new(self.pending.get_mut(start..).unwrap_or_default())];
+                let mut read = Ok(0);
+                let used = in_place::lay_out(
+                    &mut slices,
+                    DATA_HEADER,
+                    |rest| {
+                        read = open.file.read_at(offset, rest);
+                        let n = read.as_ref().map_or(0, |&n| n);
+                        if let Some(sum) = &mut open.sum {
+                            sum.add_slices(offset, rest, n);
+                        }
+                        n
+                    },
+                    |n| data_header(id, n),
+                );
+                self.pending.truncate(start + used);
+                read
+            }
+        };
+        match outcome {
+            Ok(0) => self.reply_status(id, StatusCode::EOF),
+            Ok(n) => open.did_read(offset, n),
+            Err(error) => {
+                open.failed(status_of(&error));
+                self.reply_error(id, &error);
+            }
+        }
+        Served::Yes
+    }
+
+    /// WRITE: the slices of the received packets go to the kernel as they are.
+    pub(super) fn serve_write(&mut self, len: usize) {
+        // Length, type, id, handle, offset, length of the data.
+        let mut front = [0; 4 + 1 + 4 + 4 + MAX_HANDLE + 8 + 4];
+        let front_len = front.len().min(4 + len);
+        let front = front.get_mut(..front_len).unwrap_or_default();
+        self.input.peek(front);
+        let mut reader = Reader::new(front);
+        let id = reader.bytes(5).and_then(|_| reader.u32()).unwrap_or_default();
+        let parsed =
+            (|| Ok::<_, lh_wire::WireError>((reader.string()?, reader.u64()?, reader.u32()? as usize)))();
+        let header = front_len - reader.remaining();
+        let (handle, offset, data_len) = match parsed {
+            Ok(fields) if fields.2 <= 4 + len - header => fields,
+            _ => {
+                self.input.skip(4 + len);
+                self.reply_status(id, StatusCode::BAD_MESSAGE);
+                return;
+            }
+        };
+        self.input.skip(header);
+        let data = self.input.take(data_len);
+        self.input.skip(4 + len - header - data_len);
+        let Some(info) = request_table().iter().find(|info| info.packet_type == PacketType::WRITE) else {
+            return;
+        };
+        if !self.permitted(id, info) {
+            return;
+        }
+        let Some(open) = self.handles.file(handle) else {
+            self.reply_bad_handle(id);
+            return;
+        };
+        let mut slices: Vec<IoSlice<'_>> = data.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut slices = &mut slices[..];
+        let mut done = 0;
+        let mut outcome = Ok(());
+        while done < data_len {
+            match open.file.write_at(offset.saturating_add(done as u64), slices) {
+                Ok(0) => outcome = Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    let n = n.min(data_len - done);
+                    done += n;
+                    IoSlice::advance_slices(&mut slices, n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => outcome = Err(error),
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        if done > 0 {
+            open.did_write(offset, done);
+            if outcome.is_ok() {
+                open.sum_written(offset, &data, done);
+            }
+        }
+        if let Err(error) = &outcome {
+            open.failed(status_of(error));
+        }
+        self.reply_outcome(id, &outcome);
+    }
+}

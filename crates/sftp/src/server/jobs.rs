@@ -1,0 +1,30 @@
+//! Requests that are served in steps: copies and digests.
+
+use super::digest::Digesting;
+use crate::fs::File;
+
+/// A `copy-data` request that is being served.
+pub(super) struct CopyJob {
+    pub(super) id: u32,
+    pub(super) from: Vec<u8>,
+    pub(super) offset: u64,
+    pub(super) to: Vec<u8>,
+    pub(super) to_offset: u64,
+    /// `None` copies to the end of the file.
+    pub(super) left: Option<u64>,
+}
+
+/// What is to be digested.
+pub(super) enum Checked {
+    /// A handle of the client's.
+    Handle(Vec<u8>),
+    /// A file opened for this.
+    File(Box<dyn File>),
+}
+
+/// A `check-file` request that is being served.
+pub(super) struct CheckJob {
+    pub(super) id: u32,
+    pub(super) checked: Checked,
+    pub(super) digesting: Digesting,
+}

@@ -1,0 +1,106 @@
+//! Decides which requests took so long that the owner of the engine should not wait with it.
+
+use std::time::{Duration, Instant};
+
+/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other channels should
+/// not wait with it. Requests that serve many files or directory entries get 50 µs more for each file, and 5 µs for each
+/// entry.
+pub const SLOW: Duration = Duration::from_millis(1);
+
+/// Time for each file of `get-files@longhaul` or `put-files@longhaul`. A file in the page cache takes 10 to 20 µs, so a
+/// message with the usual 45 files comes close to [`SLOW`] without waiting for anything.
+const FILE_TIME: Duration = Duration::from_micros(50);
+
+/// Time for each entry of a listing. An entry whose inode is cached takes 1 to 2 µs, and one answer to
+/// `list-dir@longhaul` has up to some thousands of them.
+const ENTRY_TIME: Duration = Duration::from_micros(5);
+
+/// The clock of the request that is being served.
+#[derive(Debug)]
+pub(super) struct Pace {
+    began: Instant,
+    /// What the request may take besides [`SLOW`].
+    extra: Duration,
+}
+
+impl Pace {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { began: now, extra: Duration::ZERO }
+    }
+
+    /// A request begins.
+    pub(super) const fn begin(&mut self, now: Instant) {
+        *self = Self::new(now);
+    }
+
+    /// The request has served `files` whole files.
+    pub(super) fn served_files(&mut self, files: u32) {
+        self.extra += FILE_TIME * files;
+    }
+
+    /// The request has listed `entries` entries of a directory.
+    pub(super) fn listed_entries(&mut self, entries: u32) {
+        self.extra += ENTRY_TIME * entries;
+    }
+
+    /// The request ends and the next one begins. Returns whether it was slow for what it did.
+    pub(super) fn end(&mut self, now: Instant) -> bool {
+        let slow = now.saturating_duration_since(self.began) > SLOW + self.extra;
+        self.begin(now);
+        slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NoLog, Server, ServerOptions, SystemFiles};
+    use super::*;
+    use crate::batch::{GetFile, PutFile};
+    use crate::{Attrs, LocalFs, Request};
+
+    #[test]
+    fn batches_and_listings_get_their_time() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(dir.path().join(name), name).unwrap();
+        }
+        let fs = Box::new(LocalFs::new(dir.path()));
+        let mut server =
+            Server::new(fs, Box::new(SystemFiles::default()), Box::new(NoLog), ServerOptions::default());
+        let (mut get, mut put) = (Vec::new(), Vec::new());
+        for path in [b"a", b"b"] {
+            GetFile { path, len: 1 }.write(&mut get);
+            PutFile { path, attrs: Attrs::NONE, data: b"new" }.write(&mut put);
+        }
+        let listed = ENTRY_TIME * 5;
+        for (request, extra) in [
+            (Request::GetFiles { flags: 0, count: 2, files: &get }, FILE_TIME * 2),
+            (Request::PutFiles { flags: 0, count: 2, files: &put }, FILE_TIME * 2),
+            (Request::ListDir { path: b".", pattern: b"", flags: 0 }, listed),
+            (Request::ListDir { path: b".", pattern: b"", flags: crate::batch::LIST_NAMES }, listed),
+        ] {
+            server.pace.begin(Instant::now());
+            server.serve_request(1, &request);
+            assert_eq!(server.pace.extra, extra, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn requests_of_many_files_may_take_longer() {
+        let start = Instant::now();
+        let slow_after = |micros: u64, files: u32, entries: u32| {
+            let mut pace = Pace::new(start);
+            pace.served_files(files);
+            pace.listed_entries(entries);
+            let end = start + Duration::from_micros(micros);
+            let slow = pace.end(end);
+            // What one request did counts for no other.
+            assert!(pace.end(end + Duration::from_micros(1001)));
+            assert!(!pace.end(end + Duration::from_micros(2001)));
+            slow
+        };
+        assert!(!slow_after(1000, 0, 0) && slow_after(1001, 0, 0));
+        assert!(!slow_after(3250, 45, 0) && slow_after(3251, 45, 0));
+        assert!(!slow_after(11_000, 0, 2000) && slow_after(11_001, 0, 2000));
+    }
+}
