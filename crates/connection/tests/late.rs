@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{OPTIONS, Ours, THEIRS};
+use common::{OPTIONS, Ours, THEIRS, numbers};
 use lh_connection::{ChannelId, Config, ConnectionError, Event};
 use lh_wire::Message;
 use lh_wire::msg::{self, Rest};
@@ -38,7 +38,7 @@ fn close(ours: &mut Ours, id: ChannelId, closer: Closer) {
         assert!(ours.connection.close(id, &mut ours.out));
     }
     assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
-    ours.sent();
+    assert_eq!(numbers(&ours.sent()).last(), Some(&msg::ChannelClose::NUMBER));
 }
 
 /// Messages about an open channel, with their names, for the channel `id`.
@@ -145,7 +145,7 @@ fn late_messages_do_not_disturb_the_next_open() {
         for (mut ours, number) in ended() {
             let (name, late) = harmless(number)[which].clone();
             let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
-            assert_eq!(id.number(), number);
+            assert_eq!((id.number(), numbers(&[ours.sent_one()])), (number, vec![msg::ChannelOpen::NUMBER]));
             assert_eq!(ours.get_payload(late.clone()), Ok(Vec::new()), "{name}");
             let refusal = msg::ChannelOpenFailure::new(number, 1, b"", b"");
             assert!(matches!(ours.get(&refusal).unwrap()[..], [Event::OpenFailed { .. }]), "{name}");

@@ -392,6 +392,20 @@ fn window_of_zero_is_never_offered() {
 }
 
 #[test]
+fn window_of_one_byte_gets_credit() {
+    let mut ours = ours();
+    let options = ChannelOptions { window: WindowPolicy { initial: 1, cap: 1 }, max_packet: 1 };
+    let id = ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
+    ours.get(&msg::ChannelOpenConfirmation::new(id.number(), THEIRS, 10, 10, Rest(b""))).unwrap();
+    ours.sent();
+    for _ in 0..3 {
+        assert_eq!(ours.get(&msg::ChannelData::new(id.number(), b"x")).unwrap().len(), 1);
+        ours.connection.consumed(id, 1, ours.now, &mut ours.out);
+        assert_eq!(ours.sent_one(), msg::ChannelWindowAdjust::new(THEIRS, 1).to_payload());
+    }
+}
+
+#[test]
 fn other_message_numbers_are_refused() {
     let mut ours = ours();
     for number in [0u8, 20, 50, 79, 83, 89, 101, 255] {
