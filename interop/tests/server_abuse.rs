@@ -13,6 +13,7 @@ use lh_interop::{
     Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
     uninterrupted,
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Options of the client for a login without a key.
 const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
@@ -201,4 +202,26 @@ fn honest_users_log_in_while_a_server_is_flooded() {
     // Proves that the flood took all slots.
     assert!(renewed > 100, "{renewed}");
     drop(flood);
+}
+
+/// Covers: connections that wait to be accepted
+#[test]
+fn a_burst_of_connections_waits_for_the_listener() {
+    const BURST: usize = 300;
+    let most = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if most.trim().parse::<usize>().unwrap() < BURST {
+        return skip("burst", "needs net.core.somaxconn of 300");
+    }
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "MaxStartups 10000");
+    let listener = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    kill_process(listener, Signal::STOP).unwrap();
+    let address = (Ipv4Addr::LOCALHOST, server.port).into();
+    // A connection for which there is no place is tried again by the kernel, until this timeout.
+    let connected = (0..BURST)
+        .map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(3)))
+        .take_while(Result::is_ok)
+        .count();
+    kill_process(listener, Signal::CONT).unwrap();
+    assert_eq!(connected, BURST);
 }

@@ -21,7 +21,14 @@ impl Socket {
     /// # Errors
     /// Nothing listens there.
     pub fn connect(port: u16) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        Self::of(TcpStream::connect(("127.0.0.1", port))?)
+    }
+
+    /// Uses a stream that is connected.
+    ///
+    /// # Errors
+    /// It has been closed.
+    pub fn of(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;

@@ -1,6 +1,7 @@
 //! What a server and all its processes hold.
 
 use std::fmt;
+use std::time::Duration;
 
 use lh_interop::process::family;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -62,6 +63,36 @@ impl fmt::Display for Footprint {
             "{processes} processes, {pss_kib} KiB PSS, {private_kib} KiB private (largest process {largest_kib}), \
              {descriptors} descriptors of the listener"
         )
+    }
+}
+
+/// Ticks in a second of the times in `/proc/PID/stat`: the same number on every architecture that we build for.
+const USER_HZ: u64 = 100;
+
+/// CPU time that a process has used, and that its children have which it has waited for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CpuTime {
+    pub(super) own: Duration,
+    pub(super) children: Duration,
+}
+
+impl CpuTime {
+    /// Now.
+    pub(super) fn of(pid: u32) -> Self {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may hold anything: state is field 3, the four times are 14 to 17.
+        let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = fields.skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
+        let time = |at: usize| {
+            let sum: u64 = ticks.iter().skip(at).take(2).sum();
+            Duration::from_millis(sum * 1000 / USER_HZ)
+        };
+        Self { own: time(0), children: time(2) }
+    }
+
+    /// Used since.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self { own: self.own - before.own, children: self.children - before.children }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::client::{Client, End};
 use crate::explore::sequence::{Login, Sequence, run};
 use crate::explore::sockets::Socket;
 use hostile::Hostility;
-use memory::Footprint;
+use memory::{CpuTime, Footprint};
 
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,10 @@ const MOST_PER_PROCESS: u64 = 48 << 10;
 /// What the listener may keep after everything is over, KiB: caches of its allocator.
 const KEPT: u64 = 4 << 10;
 
+/// This is about cost, not about admission: every connection may begin. A shell that believes itself to be inside
+/// another one does not read its start-up files, which can cost a hundred times as much as a login.
+const CONFIG: &str = "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\nSetEnv SHLVL=1\n";
+
 struct Scene {
     lab: Lab,
     server: Lhsshd,
@@ -57,8 +61,7 @@ struct Scene {
 impl Scene {
     fn new() -> Result<Self, String> {
         let lab = Lab::new();
-        // This is about cost, not about admission: every connection may begin.
-        let server = Lhsshd::start(&lab, "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\n");
+        let server = Lhsshd::start(&lab, CONFIG);
         let key = std::fs::read(lab.path("user_ed25519")).map_err(|error| error.to_string())?;
         let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
         Ok(Self { lab, server, user: me(), key })
@@ -186,6 +189,7 @@ fn idle_sessions(scene: &Scene, plan: &Plan, before: &Footprint) -> Result<(), S
 }
 
 fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
+    let before = CpuTime::of(scene.server.pid());
     let barrier = Barrier::new(plan.burst);
     let times: Vec<Result<Duration, String>> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..plan.burst)
@@ -200,8 +204,20 @@ fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
         clients.into_iter().map(|client| client.join().unwrap_or_else(failed)).collect()
     });
     let times = times.into_iter().collect::<Result<Vec<_>, String>>()?;
+    let wall = times.iter().max().copied().unwrap_or_default();
     println!("load: {} logins begun at once, all served: {}", plan.burst, Percentiles::of(times));
-    scene.settled().map(drop)
+    scene.settled()?;
+    let used = CpuTime::of(scene.server.pid()).since(&before);
+    let each = |time: Duration| time.as_secs_f64() * 1000.0 / plan.burst.max(1) as f64;
+    println!(
+        "load:   the last one after {:.2} s, {:.2} ms a login; CPU a login: listener {:.2} ms, session processes and \
+         programs {:.2} ms",
+        wall.as_secs_f64(),
+        each(wall),
+        each(used.own),
+        each(used.children),
+    );
+    Ok(())
 }
 
 fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {

@@ -9,6 +9,7 @@ use lh_wire::msg::{self, Rest};
 use lh_wire::{Message, PacketSink};
 
 use crate::channel::{Channel, First, Half, Phase};
+use crate::late::Late;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 
@@ -39,6 +40,7 @@ pub struct Connection {
     pub(crate) asked: VecDeque<String>,
     pub(crate) unanswered: u32,
     pub(crate) first: First,
+    pub(crate) late: Late,
 }
 
 /// Shortest round trip for which a peer's answer replaces a smaller known value. On shorter paths the
@@ -60,6 +62,7 @@ impl Connection {
             asked: VecDeque::new(),
             unanswered: 0,
             first: First::Ordinary,
+            late: Late::default(),
         }
     }
 

@@ -23,8 +23,15 @@ pub enum ConnectionError {
         /// The number that the peer sent.
         channel: u32,
     },
-    /// The channel's state does not permit the message: data before the channel is open, or a second answer
-    /// to an open.
+    /// The channel is being opened, so only the answer to the open is permitted.
+    #[error("channel {channel}: unexpected {message} before the channel is open")]
+    NotYetOpen {
+        /// Our number for the channel.
+        channel: u32,
+        /// Name of the message.
+        message: &'static str,
+    },
+    /// The channel's state does not permit the message: a second answer to an open.
     #[error("channel {channel}: unexpected {message} {when}")]
     Unexpected {
         /// Our number for the channel.

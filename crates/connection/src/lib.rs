@@ -11,6 +11,8 @@
 //! * The owner decides who may open what: opens and requests become events, and the owner answers them.
 //! * Closing uses two half-states per channel (what we sent, what the peer sent). A channel's number is free
 //!   again only after both CLOSEs have been exchanged and the owner has polled [`Event::Closed`].
+//! * A message for a channel that is closed on both sides does not end the connection, unless it carries data
+//!   (`late.rs`): peers with several threads send some.
 //! * The receive window is a policy object ([`WindowPolicy`], `window.rs`) with 64-bit accounting. It starts
 //!   at OpenSSH's default size and doubles while the peer waits for the window.
 
@@ -21,6 +23,7 @@ mod error;
 mod event;
 mod first;
 mod growth;
+mod late;
 mod peer;
 mod relay;
 mod standing_queue;

@@ -27,28 +27,42 @@ impl Connection {
         if self.relayed(&payload) || self.refused(&payload) {
             return Ok(());
         }
-        match payload.first().copied().unwrap_or(0) {
-            msg::ChannelData::NUMBER => self.on_data(&payload, now),
-            msg::ChannelExtendedData::NUMBER => self.on_extended_data(&payload, now),
-            msg::ChannelWindowAdjust::NUMBER => self.on_adjust(&payload),
-            msg::ChannelOpen::NUMBER => self.on_open(&payload, sink),
-            msg::ChannelOpenConfirmation::NUMBER => self.on_confirmation(&payload, sink),
-            msg::ChannelOpenFailure::NUMBER => self.on_open_failure(&payload),
-            msg::ChannelEof::NUMBER => self.on_eof(&payload),
-            msg::ChannelClose::NUMBER => self.on_close(&payload, sink),
-            msg::ChannelRequest::NUMBER => self.on_request(&payload),
+        let number = payload.first().copied().unwrap_or(0);
+        match self.dispatch(number, &payload, now, sink) {
+            Err(error) if self.is_late(number, &error) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        number: u8,
+        payload: &Bytes,
+        now: Instant,
+        sink: &mut dyn PacketSink,
+    ) -> Result<()> {
+        match number {
+            msg::ChannelData::NUMBER => self.on_data(payload, now),
+            msg::ChannelExtendedData::NUMBER => self.on_extended_data(payload, now),
+            msg::ChannelWindowAdjust::NUMBER => self.on_adjust(payload),
+            msg::ChannelOpen::NUMBER => self.on_open(payload, sink),
+            msg::ChannelOpenConfirmation::NUMBER => self.on_confirmation(payload, sink),
+            msg::ChannelOpenFailure::NUMBER => self.on_open_failure(payload),
+            msg::ChannelEof::NUMBER => self.on_eof(payload),
+            msg::ChannelClose::NUMBER => self.on_close(payload, sink),
+            msg::ChannelRequest::NUMBER => self.on_request(payload),
             msg::ChannelSuccess::NUMBER => {
-                let recipient = decode::<msg::ChannelSuccess<'_>>(&payload, "channel success")?.recipient;
+                let recipient = decode::<msg::ChannelSuccess<'_>>(payload, "channel success")?.recipient;
                 self.on_reply(recipient, true, "channel success")
             }
             msg::ChannelFailure::NUMBER => {
-                let recipient = decode::<msg::ChannelFailure<'_>>(&payload, "channel failure")?.recipient;
+                let recipient = decode::<msg::ChannelFailure<'_>>(payload, "channel failure")?.recipient;
                 self.on_reply(recipient, false, "channel failure")
             }
-            msg::GlobalRequest::NUMBER => self.on_global_request(&payload),
+            msg::GlobalRequest::NUMBER => self.on_global_request(payload),
             msg::RequestSuccess::NUMBER => {
-                let fields = decode::<msg::RequestSuccess<'_>>(&payload, "request success")?.fields.0.len();
-                self.on_global_reply(true, tail(&payload, fields));
+                let fields = decode::<msg::RequestSuccess<'_>>(payload, "request success")?.fields.0.len();
+                self.on_global_reply(true, tail(payload, fields));
                 Ok(())
             }
             msg::RequestFailure::NUMBER => {
@@ -219,6 +233,7 @@ impl Connection {
             sink.payload(&msg::ChannelClose::new(channel.remote_id).to_payload());
         }
         channel.phase = Phase::Gone;
+        self.late.on_closed();
         self.events.push_back(Event::Closed { id: ChannelId(recipient) });
         Ok(())
     }
@@ -308,7 +323,7 @@ fn find_open<'a>(
 ) -> Result<&'a mut Channel> {
     let channel = find(channels, id, message)?;
     if channel.phase != Phase::Open {
-        return Err(ConnectionError::Unexpected { channel: id, message, when: "before the channel is open" });
+        return Err(ConnectionError::NotYetOpen { channel: id, message });
     }
     Ok(channel)
 }

@@ -44,6 +44,7 @@ impl Connection {
     pub fn end_relay(&mut self, id: ChannelId) {
         if self.get_mut(id).is_some_and(|channel| channel.phase == Phase::Relayed) {
             self.free(id);
+            self.late.on_closed();
         }
     }
 

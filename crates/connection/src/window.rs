@@ -144,7 +144,7 @@ impl ReceiveWindow {
                 let gap = (round_trip / CREDITS_PER_ROUND_TRIP).max(LEAST_CREDIT_GAP);
                 now.saturating_duration_since(last) >= gap
             });
-        let low = self.left() < self.size / 2
+        let low = self.left() * 2 < self.size
             && (pending >= self.max_packet.min(self.size / 2) || self.backlog() == 0);
         if pending == 0 || !(many || long || low) {
             return 0;

@@ -152,8 +152,8 @@ fn close_is_answered_once_and_ends_the_channel() {
     assert_eq!(ours.connection.send(id, None, b"late", &mut ours.out), 0);
     assert!(!ours.connection.request(id, "x", true, b"", &mut ours.out));
     assert_eq!(numbers(&ours.sent()), [0u8; 0]);
-    let error = ours.get(&msg::ChannelClose::new(id.number())).unwrap_err();
-    assert_eq!(error, ConnectionError::NoChannel { message: "channel close", channel: id.number() });
+    let error = ours.get(&msg::ChannelData::new(id.number(), b"late")).unwrap_err();
+    assert_eq!(error, ConnectionError::NoChannel { message: "channel data", channel: id.number() });
     assert_eq!(error.disconnect_reason(), disconnect::PROTOCOL_ERROR);
 }
 
@@ -249,7 +249,7 @@ fn data_before_the_channel_is_open_is_an_error() {
         ours.get(&msg::ChannelClose::new(id)).unwrap_err(),
         ours.get(&msg::ChannelWindowAdjust::new(id, 1)).unwrap_err(),
     ] {
-        assert!(matches!(error, ConnectionError::Unexpected { .. }), "{error}");
+        assert!(matches!(error, ConnectionError::NotYetOpen { .. }), "{error}");
     }
 }
 
@@ -392,6 +392,20 @@ fn window_of_zero_is_never_offered() {
 }
 
 #[test]
+fn window_of_one_byte_gets_credit() {
+    let mut ours = ours();
+    let options = ChannelOptions { window: WindowPolicy { initial: 1, cap: 1 }, max_packet: 1 };
+    let id = ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
+    ours.get(&msg::ChannelOpenConfirmation::new(id.number(), THEIRS, 10, 10, Rest(b""))).unwrap();
+    ours.sent();
+    for _ in 0..3 {
+        assert_eq!(ours.get(&msg::ChannelData::new(id.number(), b"x")).unwrap().len(), 1);
+        ours.connection.consumed(id, 1, ours.now, &mut ours.out);
+        assert_eq!(ours.sent_one(), msg::ChannelWindowAdjust::new(THEIRS, 1).to_payload());
+    }
+}
+
+#[test]
 fn other_message_numbers_are_refused() {
     let mut ours = ours();
     for number in [0u8, 20, 50, 79, 83, 89, 101, 255] {
@@ -434,7 +448,8 @@ fn messages_to_relayed_channels_are_passed_on() {
     }
     assert!(ours.sent().is_empty(), "neither answers nor credit are sent");
     ours.connection.end_relay(id);
-    let gone = ours.get(&msg::ChannelEof::new(id.number()));
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [], "late");
+    let gone = ours.get(&msg::ChannelData::new(id.number(), b"x"));
     assert!(matches!(gone, Err(ConnectionError::NoChannel { .. })));
     assert_eq!(ours.connection.relay(), Some(id), "the number is free");
     ours.connection.end_relay(other);

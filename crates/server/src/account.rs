@@ -135,12 +135,14 @@ fn in_groups(groups: &[String], patterns: &[String]) -> bool {
 }
 
 /// The names of all groups of a user; ids without a name are left out, for patterns are about names.
-pub(crate) fn group_names(user: &User) -> Vec<String> {
-    let ids = users::groups_of(user).unwrap_or_default();
-    ids.into_iter()
-        .filter_map(|gid| users::group_by_gid(gid).ok().flatten())
-        .map(|group| group.name)
-        .collect()
+fn group_names(user: &User) -> Vec<String> {
+    names_of_groups(&users::groups_of(user).unwrap_or_default())
+}
+
+/// The names of these groups; ids without a name are left out.
+pub(crate) fn names_of_groups(ids: &[u32]) -> Vec<String> {
+    let groups = ids.iter().filter_map(|gid| users::group_by_gid(*gid).ok().flatten());
+    groups.map(|group| group.name).collect()
 }
 
 /// The names of all groups of the user with this name; none where there is no such user.

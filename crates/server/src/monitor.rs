@@ -7,6 +7,7 @@
 mod certificates;
 mod chains;
 mod external;
+mod groups;
 mod gss;
 mod hostbased;
 mod joining;
@@ -34,7 +35,6 @@ use lh_auth::server::{Attempt, Method};
 use lh_config::server_table::ServerSettings;
 use lh_config::{ConnectionFacts, ServerConfig};
 use lh_crypto::{CryptoError, PublicKey};
-use lh_sys::ids::Ids;
 use lh_sys::time::now_unix;
 use lh_sys::users::{self, Shadow, User};
 use lh_wire::Writer;
@@ -163,6 +163,8 @@ pub(crate) struct Monitor {
     pause: fn(Duration),
     /// Files of the user's that have been read, by path: once for each connection.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
+    /// Groups of the last user who was asked about.
+    groups: RefCell<Option<(User, Rc<groups::Groups>)>>,
     /// Signatures of host keys after the login.
     signing: SigningRate,
     /// The listener's secret: how long a failure takes depends on it.
@@ -204,6 +206,7 @@ impl Monitor {
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             files: RefCell::default(),
+            groups: RefCell::default(),
             signing,
             delay_key: DelayKey::default(),
             stage: Stage::KeyExchange,
@@ -408,7 +411,7 @@ impl Monitor {
         self.stage = Stage::Over;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
-        let ids = Ids::of(&user).map_err(|_| Unexpected::User)?;
+        let groups = self.groups_of(&user).map_err(|_| Unexpected::User)?;
         self.may_ask_for_tickets(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
@@ -416,9 +419,9 @@ impl Monitor {
         // From here on the process behind it talks to somebody else.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {
-            groups: account::group_names(&user),
+            groups: groups.names.clone(),
             user,
-            ids,
+            ids: groups.ids.clone(),
             options: candidate.options,
             must_change_password: candidate.must_change_password,
             joined: candidate.joined.is_some(),
@@ -440,9 +443,18 @@ impl Monitor {
     /// the account's name.
     fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
-        let user = account::look_up(account);
-        let groups = user.as_ref().map(account::group_names).unwrap_or_default();
-        let facts = crate::facts::with_user(&self.facts, account, user.as_ref(), &groups);
+        let mut user = account::look_up(account);
+        let mut groups: &[String] = &[];
+        let known = user.as_ref().map(|user| self.groups_of(user)).transpose();
+        match &known {
+            Ok(known) => groups = known.as_ref().map_or(groups, |known| &known.names),
+            Err(problem) => {
+                // Rules about groups could not be applied.
+                error!(self.log, "cannot look up the groups of user {account}: {problem}");
+                user = None;
+            }
+        }
+        let facts = crate::facts::with_user(&self.facts, account, user.as_ref(), groups);
         let (settings, user) = match self.config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {
@@ -465,7 +477,7 @@ impl Monitor {
                 None
             }
             Some(user) => {
-                match account::judge(&user, shadow.as_ref(), &groups, &settings, self.origin(), now_unix()) {
+                match account::judge(&user, shadow.as_ref(), groups, &settings, self.origin(), now_unix()) {
                     Ok(()) => Some(user),
                     Err(refusal) => {
                         info!(self.log, "{refusal}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
-use lh_sys::ids::{Ids, with_effective};
+use lh_sys::ids::with_effective;
 use lh_sys::time::now_unix;
 use lh_sys::users::User;
 
@@ -150,7 +150,9 @@ impl Monitor {
             error!(self.log, "AuthorizedPrincipalsFile: {}: no pattern", pattern.display());
             return Vec::new();
         };
-        let found = Ids::of(user).and_then(|ids| with_effective(&ids, || lh_config::include::glob(text)));
+        let found = self
+            .groups_of(user)
+            .and_then(|groups| with_effective(&groups.ids, || lh_config::include::glob(text)));
         found.unwrap_or_else(|problem| {
             error!(self.log, "cannot read files as user {}: {problem}", user.name);
             Vec::new()

@@ -9,7 +9,7 @@ use lh_config::algorithms::AlgorithmList;
 use lh_config::server_table::ServerSettings;
 use lh_config::token::Tokens;
 use lh_crypto::{Attested, Certificate, PublicKey, key_algorithms};
-use lh_sys::ids::{Ids, with_effective};
+use lh_sys::ids::with_effective;
 use lh_sys::users::User;
 
 use super::external::External;
@@ -195,8 +195,9 @@ impl Monitor {
         path: &Path,
     ) -> Option<String> {
         let strict = settings.strict_modes.value;
-        let read = Ids::of(user)
-            .and_then(|ids| with_effective(&ids, || strict::read(kind, path, &user.home, user.uid, strict)));
+        let read = self.groups_of(user).and_then(|groups| {
+            with_effective(&groups.ids, || strict::read(kind, path, &user.home, user.uid, strict))
+        });
         match read {
             Ok(Ok(content)) => Some(String::from_utf8_lossy(&content).into_owned()),
             Ok(Err(problem @ StrictError::Missing(_))) => {

@@ -1,0 +1,155 @@
+//! Memory of the pre-auth process while a client floods it and reads nothing.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use lh_campaign::client::Client;
+use lh_campaign::explore::sockets::Socket;
+use lh_interop::{Lab, Lhsshd, eventually, process};
+use lh_wire::Writer;
+use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType, connect, socket, sockopt};
+
+/// Bytes that one flood sends at most.
+const FLOOD: usize = 16 << 20;
+/// Growth that a flood may cause, KiB. The limit on unsent bytes is 256 KiB; the rest is the allocator's.
+const MOST: u64 = 8 << 10;
+/// A server that takes nothing for this time has stopped reading.
+const STOPPED: Duration = Duration::from_secs(1);
+
+fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
+    let mut payload = vec![number];
+    fields.iter().for_each(|field| payload.put_string(field));
+    payload
+}
+
+fn wait_for(client: &mut Client<Socket>, number: u8) {
+    while client.receive().unwrap()[0] != number {}
+}
+
+/// A client with keys whose socket takes few answers.
+fn connected(port: u16) -> Client<Socket> {
+    let made = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_recv_buffer_size(&made, 4 << 10).unwrap();
+    connect(&made, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+    let mut client = Client::new(Socket::of(made.into()).unwrap(), true);
+    client.identify().unwrap();
+    client.send_kexinit();
+    let theirs = client.receive().unwrap();
+    client.on_kexinit(&theirs);
+    client.send_public();
+    let reply = client.receive().unwrap();
+    client.on_reply(&reply).unwrap();
+    client.send_newkeys();
+    wait_for(&mut client, 21);
+    client.on_newkeys();
+    client
+}
+
+/// The value of a line of `/proc/PID/status`.
+fn status(pid: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Peaks of resident memory, KiB, of the processes that serve a connection.
+struct Peaks {
+    /// Process, peak at the beginning, and the last one seen.
+    all: Vec<(u32, u64, u64)>,
+}
+
+impl Peaks {
+    fn of(server: &Lhsshd) -> Self {
+        let all = process::below(server.pid()).into_iter();
+        let all: Vec<_> = all.filter_map(|pid| status(pid, "VmHWM:").map(|peak| (pid, peak, peak))).collect();
+        let is_preauth = |(pid, ..): &(u32, u64, u64)| status(*pid, "Seccomp:") == Some(2);
+        assert!(all.iter().any(is_preauth), "the pre-auth process, which alone filters its system calls");
+        Self { all }
+    }
+
+    fn sample(&mut self) {
+        for (pid, _, peak) in &mut self.all {
+            *peak = status(*pid, "VmHWM:").unwrap_or(*peak);
+        }
+    }
+
+    fn growth(&self) -> u64 {
+        self.all.iter().map(|(_, before, now)| now - before).max().unwrap_or_default()
+    }
+}
+
+/// Sends the message again and again until the server stops reading, ends the connection or has taken [`FLOOD`] bytes.
+/// Returns the bytes that it took.
+fn flood(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) -> usize {
+    let mut socket: TcpStream = client.wire().stream().unwrap();
+    socket.set_write_timeout(Some(STOPPED)).unwrap();
+    let mut sent = 0;
+    while sent < FLOOD {
+        let mut batch = Vec::new();
+        while batch.len() < 32 << 10 {
+            batch.extend(client.sealed(payload));
+        }
+        let mut rest = &batch[..];
+        while !rest.is_empty() {
+            match socket.write(rest) {
+                Ok(n) => (sent, rest) = (sent + n, &rest[n..]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return sent,
+            }
+            peaks.sample();
+        }
+    }
+    sent
+}
+
+#[test]
+fn clients_that_never_read_cost_little_memory() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "UsePAM no\n");
+    let service = message(5, &[b"ssh-userauth"]);
+    let none = message(50, &[b"root", b"ssh-connection", b"none"]);
+    let mut query = message(50, &[b"root", b"ssh-connection", b"publickey"]);
+    query.put_bool(false);
+    query.put_string(b"ssh-ed25519");
+    query.put_string(&[7; 51]);
+    let mut debug = vec![4, 1];
+    debug.put_string(&[b'x'; 1000]);
+    debug.put_string(b"");
+    let mut ext_info = vec![7, 0, 0, 0, 1];
+    ext_info.put_string(b"x@longhaul");
+    ext_info.put_string(&[b'x'; 1000]);
+    let mut global = message(80, &[b"x@longhaul"]);
+    global.put_bool(true);
+    for (name, first, payload) in [
+        ("SERVICE_REQUEST", None, service.clone()),
+        ("IGNORE", None, message(2, &[&[7; 1000]])),
+        ("DEBUG", None, debug),
+        ("UNIMPLEMENTED", None, vec![3, 0, 0, 0, 0]),
+        ("EXT_INFO", None, ext_info),
+        ("unknown number", None, vec![255]),
+        ("unknown number with 1 KB", None, [&[200][..], &[7; 1000]].concat()),
+        ("ping", None, message(192, &[&[7; 1000]])),
+        ("ping of 32 KB", None, message(192, &[&[7; 32 << 10]])),
+        ("USERAUTH_REQUEST none", Some(&service), none.clone()),
+        ("USERAUTH_REQUEST publickey", Some(&service), query),
+        ("SERVICE_REQUEST behind a request", Some(&none), service.clone()),
+        ("GLOBAL_REQUEST", Some(&service), global),
+        ("PING behind the service", Some(&service), message(192, &[&[7; 8 << 10]])),
+    ] {
+        let mut client = connected(server.port);
+        let mut peaks = Peaks::of(&server);
+        if let Some(first) = first {
+            if first != &service {
+                client.packet(&service);
+            }
+            client.packet(first);
+        }
+        let sent = flood(&mut client, &payload, &mut peaks);
+        peaks.sample();
+        eprintln!("{name}: {sent} bytes taken, {} KiB more", peaks.growth());
+        assert!(peaks.growth() < MOST, "{name}: {sent} bytes cost {} KiB", peaks.growth());
+        drop(client);
+        eventually("the connection's processes are gone", || process::below(server.pid()).is_empty());
+    }
+}
