@@ -93,7 +93,9 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
         Event::Failed { text } => Object::new("failed").text("message", text.as_bytes()),
         Event::Skipped { text } => Object::new("skipped").text("message", text.as_bytes()),
         Event::Told { text } => Object::new("told").text("message", text.as_bytes()),
-        Event::Started { .. } | Event::Entered { .. } => return None,
+        Event::Started { .. } | Event::Entered { .. } | Event::Copied(_) | Event::Missed { .. } => {
+            return None;
+        }
     };
     Some(object.line())
 }

@@ -4,8 +4,8 @@
 //! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
 //! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
 //! side ([`remote_side`]), copies that survive
-//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), what limited a copy ([`limits`]), and what the
-//! whole command did ([`record`]).
+//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), what limited a copy ([`limits`]), what the
+//! whole command did ([`record`]), and the files that it leaves for programs ([`outputs`]).
 
 mod command_line;
 mod copy;
@@ -15,6 +15,7 @@ mod events;
 mod inside;
 mod legacy;
 mod limits;
+mod outputs;
 mod pipes;
 mod place;
 mod program;
@@ -72,7 +73,11 @@ fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
         }
     };
     match command_line::interpret(parsed, account) {
-        Ok(arguments) => copy::run(&arguments, record),
+        Ok(arguments) => {
+            let status = copy::run(&arguments, record);
+            let outcome = record.outcome(status);
+            if arguments.outputs.finish(&arguments, record, outcome) { status } else { status.max(FAILURE) }
+        }
         Err(stop) => stop.print(),
     }
 }

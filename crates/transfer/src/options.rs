@@ -147,6 +147,10 @@ pub struct Options {
     pub select: Selection,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
+    /// Tell of each file that is in its place, with the sum of its content ([`crate::Event::Copied`]).
+    pub sums: Option<crate::SumAlgorithm>,
+    /// Tell which parts of trees were not copied ([`crate::Event::Missed`]).
+    pub tell_missed: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
     pub announce: bool,
 }
@@ -175,6 +179,8 @@ impl Default for Options {
             verify: Verify::Off,
             select: Selection::default(),
             dry_run: false,
+            sums: None,
+            tell_missed: false,
             announce: false,
         }
     }
@@ -186,7 +192,7 @@ impl Options {
     /// while it was read.
     pub(crate) fn attrs_wanted(&self) -> u32 {
         use lh_sftp::extended_attrs::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
-        let exact_times = self.preserve || self.verify == Verify::Always;
+        let exact_times = self.preserve || self.verify == Verify::Always || self.sums.is_some();
         (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
     }
 }

@@ -234,6 +234,11 @@ pub(super) const PAGES: &[Page] = &[
                 "seq 4 | xargs -P 4 -I{} lhscp -rq --shard {}/4 results data1:/data/",
             ),
             (
+                "Leave a list of all copied files with their sums; copy what failed once more:",
+                "lhscp -r --manifest-out results.manifest --failed-out failed results data1:/data/\nlhscp -r \
+                    --manifest failed results data1:/data/",
+            ),
+            (
                 "Be read by a program:",
                 "lhscp -r --json results data1:/data/ | jq 'select(.event == \"end\")'",
             ),

@@ -12,6 +12,7 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`content`] | sums over the content of files, and what is told of each copy |
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
@@ -27,6 +28,7 @@ mod adopt;
 mod batch;
 mod check;
 mod connections;
+mod content;
 mod data;
 mod dirs;
 mod early;
@@ -231,7 +233,7 @@ impl Engine {
                 .journal
                 .as_deref()
                 .filter(|_| options.atomic && !options.dry_run)
-                .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
+                .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums)),
             losses: 0,
             cancelled: false,
             expected: options.select.expected(),
@@ -414,6 +416,7 @@ impl Engine {
         missing.sort_unstable();
         for path in missing {
             self.fail(format!("{}: named in the manifest, not found", display_name(&path)));
+            self.tell_missed_path(Some(path));
         }
     }
 

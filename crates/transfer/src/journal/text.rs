@@ -55,6 +55,10 @@ pub(super) fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// What [`hex`] made of a tag.
 pub(super) fn tag(word: &[u8]) -> Option<Tag> {
-    let bytes: Option<Vec<u8>> = word.chunks(2).map(byte_of).collect();
-    bytes?.try_into().ok()
+    unhex(word)?.try_into().ok()
+}
+
+/// What [`hex`] made.
+pub(crate) fn unhex(word: &[u8]) -> Option<Vec<u8>> {
+    word.chunks(2).map(byte_of).collect()
 }
