@@ -91,6 +91,11 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         status = status.max(ended);
         record.next_copy();
         arguments.outputs.copy_ended(matches!(ended, INTERRUPTED | NO_CONNECTION), ended != 0);
+        if ended == INTERRUPTED {
+            // A signal is about the whole command, and says more than what failed before.
+            status = ended;
+            break;
+        }
     }
     if let Some((_, mut client)) = kept {
         client.close();

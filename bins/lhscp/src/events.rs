@@ -140,7 +140,7 @@ pub(crate) fn end(record: &RunRecord, status: u8) -> String {
     let (limited_by, advice) = record.limit();
     Object::new("end")
         .text("run", record.id.as_bytes())
-        .text("outcome", record.outcome(status).as_bytes())
+        .text("outcome", record.outcome(status).name().as_bytes())
         .number("status", status.into())
         .number("files", summary.files)
         .number("directories", summary.directories)

@@ -14,11 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lh_transfer::manifest_file::{End, Entry, EntryKind, Header};
 use lh_transfer::{Copied, CopiedKind, Event, SumAlgorithm, base_name, display_name};
 
-use crate::command_line::Arguments;
-use crate::place::{Place, bytes};
-use crate::program::spelled;
-use crate::record::RunRecord;
-use crate::show::say;
+use lh_cli::flags::SCP;
+use lh_ssh_transfer::place::{Place, bytes};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +41,18 @@ struct State {
     /// Of the copy that goes on.
     failing: Failed,
     error: Option<io::Error>,
+}
+
+/// What the files say of the command.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) id: &'a str,
+    /// When it began, RFC 3339.
+    pub(crate) start: &'a str,
+    pub(crate) outcome: &'a str,
+    pub(crate) target: &'a Place,
+    /// `-P`.
+    pub(crate) port: Option<u16>,
 }
 
 /// What has not been copied.
@@ -204,7 +213,7 @@ impl Outputs {
     }
 
     /// Everything has ended with this status: writes the files. False where that failed; the reason has been said.
-    pub(crate) fn finish(&self, arguments: &Arguments, record: &RunRecord, outcome: &str) -> bool {
+    pub(crate) fn finish(&self, run: &Run<'_>) -> bool {
         let mut state = self.lock();
         let mut good = true;
         let mut tell = |flag: &str, path: &Path, error: &io::Error| {
@@ -220,7 +229,7 @@ impl Outputs {
         if let (Some(path), Some(spool), true) = (&self.wanted.manifest, state.copied.take(), state.begun) {
             let result = match state.error.take() {
                 Some(error) => Err(error),
-                None => spool.write(path, arguments, record, self.wanted.algorithm, outcome),
+                None => spool.write(path, run, self.wanted.algorithm),
             };
             if let Err(error) = result {
                 tell("--manifest-out", path, &error);
@@ -264,24 +273,17 @@ impl Spool {
     }
 
     /// Writes the manifest.
-    fn write(
-        self,
-        path: &Path,
-        arguments: &Arguments,
-        record: &RunRecord,
-        algorithm: SumAlgorithm,
-        outcome: &str,
-    ) -> io::Result<()> {
+    fn write(self, path: &Path, run: &Run<'_>, algorithm: SumAlgorithm) -> io::Result<()> {
         let mut spool = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         spool.rewind()?;
         let header = Header {
             algorithm,
-            destination: destination(&arguments.target, arguments.port, self.alone),
-            run: record.id.clone(),
-            time: record.start.clone(),
+            destination: destination(run.target, run.port, self.alone),
+            run: run.id.to_owned(),
+            time: run.start.to_owned(),
         };
         let last = self.last;
-        let mut end = End { files: 0, bytes: 0, outcome: outcome.to_owned() };
+        let mut end = End { files: 0, bytes: 0, outcome: run.outcome.to_owned() };
         replace(path, |out| {
             out.write_all(header.line().as_bytes())?;
             for (number, line) in BufReader::new(spool).lines().enumerate() {
@@ -362,7 +364,7 @@ fn destination(target: &Place, port: Option<u16>, alone: bool) -> Vec<u8> {
             bytes(std::path::absolute(&path).unwrap_or(path).as_os_str())
         }
         Place::Remote { host, path } => match host.port.or(port) {
-            None => bytes(&spelled(host, &directory(path))),
+            None => bytes(&host.spelled(&directory(path))),
             Some(port) => {
                 let user = host.user.as_deref().map_or_else(String::new, |user| format!("{user}@"));
                 let name =
@@ -424,6 +426,11 @@ fn replace(path: &Path, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>
     written
 }
 
+/// A message of the program.
+fn say(text: &str) {
+    eprintln!("{}: {text}", SCP.called());
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -442,7 +449,7 @@ fn plain(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Host;
+    use lh_ssh_transfer::place::Host;
 
     #[test]
     fn lists_of_failures_are_manifests() {

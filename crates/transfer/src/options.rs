@@ -136,6 +136,8 @@ pub struct Options {
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,
+    /// How the copy was started, for the journal: the directory, the program, its arguments. Nothing where it is not one command.
+    pub journal_command: Vec<Vec<u8>>,
     /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
     /// compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
@@ -174,6 +176,7 @@ impl Default for Options {
             follow_links: true,
             atomic: false,
             journal: None,
+            journal_command: Vec::new(),
             adopt_partial: false,
             answer_timeout: Duration::from_secs(60),
             verify: Verify::Off,

@@ -192,6 +192,14 @@ impl Engine {
             descriptors: local::max_open(),
             open_files: options.max_open_files,
         };
+        let mut journal = options
+            .journal
+            .as_deref()
+            .filter(|_| options.atomic && !options.dry_run)
+            .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums));
+        if let Some(journal) = &mut journal {
+            journal.note_command(&options.journal_command);
+        }
         Self {
             source: remote(plan.direction != Direction::Upload),
             target: remote(plan.direction != Direction::Download),
@@ -229,11 +237,7 @@ impl Engine {
             summary: Summary::default(),
             waits: Waits::default(),
             waiting_since: None,
-            journal: options
-                .journal
-                .as_deref()
-                .filter(|_| options.atomic && !options.dry_run)
-                .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums)),
+            journal,
             losses: 0,
             cancelled: false,
             expected: options.select.expected(),

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `longhaul-journal 1` | first line |
 //! | `boot ID` | the lines behind it were written since this start of this machine |
+//! | `command DIRECTORY PROGRAM ARGUMENT...` | where and how the copy was started, all escaped |
 //! | `new TARGET` | what the command line names as target did not exist: it is to become the copy, not to get it |
 //! | `part TARGET NAME` | the target grows under this name; both escaped |
 //! | `upto BYTES NAME` | all bytes before this one have been taken by the end that has the file |
@@ -21,6 +22,7 @@
 //! | `gone NAME` | nothing is under this name any more |
 
 mod place;
+mod saved;
 mod text;
 
 #[cfg(test)]
@@ -38,6 +40,7 @@ use lh_crypto::Hash;
 use crate::content::SumAlgorithm;
 
 pub use place::{directory, file_for};
+pub use saved::{Saved, SavedPart, list, read, remove};
 use text::{escaped, unescaped};
 pub(crate) use text::{hex, unhex};
 
@@ -89,6 +92,8 @@ pub(crate) struct Journal {
     parts: HashMap<Vec<u8>, Part>,
     /// Which sums are wanted, and those of files that earlier attempts have copied.
     algorithm: Option<SumAlgorithm>,
+    /// How the copy was started.
+    command: Vec<Vec<u8>>,
     sums: HashMap<Tag, Vec<u8>>,
     new: HashSet<Vec<u8>>,
     /// Journals of other shards of the same copy: read, and removed with this one.
@@ -141,6 +146,7 @@ impl Journal {
             done: HashSet::new(),
             parts: HashMap::new(),
             algorithm: None,
+            command: Vec::new(),
             sums: HashMap::new(),
             new: HashSet::new(),
             others,
@@ -179,6 +185,10 @@ impl Journal {
                         self.sums.insert(tag, sum);
                     }
                 }
+                (b"command", Some(_), _) => {
+                    let words = line.split(|&byte| byte == b' ').skip(1);
+                    self.command = words.map(unescaped).collect::<Option<_>>().unwrap_or_default();
+                }
                 (b"part", Some(target), Some(name)) => {
                     if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
                         self.parts.insert(name, Part { target, upto: 0 });
@@ -207,6 +217,16 @@ impl Journal {
             self.pending.push(b'\n');
         }
         true
+    }
+
+    /// Notes how the copy is started, so that it can be started again.
+    pub(crate) fn note_command(&mut self, command: &[Vec<u8>]) {
+        if self.command != command
+            && let Some(line) = text::command_line(command)
+        {
+            self.command = command.to_vec();
+            self.pending.extend_from_slice(line.as_bytes());
+        }
     }
 
     /// True when the file of this tag is in its place.
@@ -333,6 +353,7 @@ impl Journal {
     /// The text of a journal that knows of nothing complete.
     fn unfinished(&self) -> Vec<u8> {
         let mut text = format!("{HEADER}\nboot {}\n", boot()).into_bytes();
+        text.extend(text::command_line(&self.command).unwrap_or_default().into_bytes());
         for target in &self.new {
             let _ = writeln!(text, "new {}", escaped(target));
         }

@@ -107,3 +107,42 @@ proptest! {
         prop_assert_eq!(unescaped(word.as_bytes()), Some(name));
     }
 }
+
+#[test]
+fn a_list_says_what_is_left_and_how_it_was_started() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = here(&dir);
+    let command = [&b"/home/me"[..], b"lhscp", b"-r", b"a b\n\xff", b"", b"host:"].map(<[u8]>::to_vec);
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
+    journal.note_command(&command);
+    journal.begin(b"/there/x", b"/there/.x.123.lhpart");
+    journal.advance(b"/there/.x.123.lhpart", 77);
+    journal.begin(b"/there/y", b"/there/y");
+    journal.finish(&tag(b"z", b"/there/z", 1, (2, 3)), b"");
+    journal.flush();
+    let saved = super::list(dir.path());
+    let [saved] = &saved[..] else { panic!("{saved:?}") };
+    assert!(saved.running, "while the journal is open");
+    assert_eq!((&saved.command[..], saved.done), (&command[..], 1));
+    assert_eq!(saved.parts[0].bytes, 77);
+    assert_eq!([saved.parts[0].is_ours(), saved.parts[1].is_ours()], [true, false]);
+    assert!(super::remove(saved).is_err(), "in use");
+    // Where some of it failed, too.
+    journal.keep_failed(true);
+    let saved = super::read(&path).expect("it");
+    assert_eq!((&saved.command[..], saved.done, saved.running), (&command[..], 0, false));
+    super::remove(&saved).expect("removed");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_command_too_long_for_a_line_is_left_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = here(&dir);
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
+    journal.note_command(&[vec![b'x'; 100_000]]);
+    journal.begin(b"t", b"n");
+    journal.flush();
+    let saved = super::read(&path).expect("it");
+    assert_eq!((saved.command.len(), saved.parts.len()), (0, 1));
+}
