@@ -8,11 +8,12 @@ use std::io::{self, IoSliceMut};
 use bytes::Bytes;
 use lh_crypto::{Hash, Hasher, Md5Hasher};
 use lh_wire::Writer;
+use twox_hash::XxHash3_128;
 
 use super::Server;
 use super::handles::OpenFile;
 use crate::fs::File;
-use crate::protocol::MAX_DATA;
+use crate::protocol::{MAX_DATA, extension::CHECK_XXH3};
 use crate::{PieceSum, RunningSum, StatusCode, SumStep};
 
 /// Bytes digested before others get their turn: some milliseconds of work.
@@ -54,11 +55,13 @@ struct Digesting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Algorithm {
     Md5,
+    Xxh3,
     Other(&'static str, Hash),
 }
 
 enum State {
     Md5(Md5Hasher),
+    Xxh3(Box<XxHash3_128>),
     Other(Hasher),
 }
 
@@ -67,6 +70,7 @@ impl Algorithm {
     fn choose(list: &[u8]) -> Option<Self> {
         list.split(|&byte| byte == b',').find_map(|name| match name {
             b"md5" => Some(Self::Md5),
+            name if name == CHECK_XXH3.as_bytes() => Some(Self::Xxh3),
             b"sha1" => Some(Self::Other("sha1", Hash::Sha1)),
             b"sha256" => Some(Self::Other("sha256", Hash::Sha256)),
             b"sha384" => Some(Self::Other("sha384", Hash::Sha384)),
@@ -78,13 +82,14 @@ impl Algorithm {
     const fn name(self) -> &'static str {
         match self {
             Self::Md5 => "md5",
+            Self::Xxh3 => CHECK_XXH3,
             Self::Other(name, _) => name,
         }
     }
 
     const fn len(self) -> u64 {
         match self {
-            Self::Md5 => 16,
+            Self::Md5 | Self::Xxh3 => 16,
             Self::Other(_, hash) => hash.output_len() as u64,
         }
     }
@@ -92,6 +97,7 @@ impl Algorithm {
     fn start(self) -> State {
         match self {
             Self::Md5 => State::Md5(Md5Hasher::default()),
+            Self::Xxh3 => State::Xxh3(Box::new(XxHash3_128::with_seed(0))),
             Self::Other(_, hash) => State::Other(hash.start()),
         }
     }
@@ -101,6 +107,7 @@ impl State {
     fn update(&mut self, data: &[u8]) {
         match self {
             Self::Md5(state) => state.update(data),
+            Self::Xxh3(state) => state.write(data),
             Self::Other(state) => state.update(data),
         }
     }
@@ -108,6 +115,7 @@ impl State {
     fn finish(self, out: &mut Vec<u8>) {
         match self {
             Self::Md5(state) => out.extend_from_slice(&state.finish()),
+            Self::Xxh3(state) => out.extend_from_slice(&state.finish_128().to_be_bytes()),
             Self::Other(state) => out.extend_from_slice(state.finish().as_ref()),
         }
     }
