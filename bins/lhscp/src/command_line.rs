@@ -1,6 +1,7 @@
 //! From flags to places, options of the copy, and requests for a configuration.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lh_cli::copying::{Connecting, channels};
@@ -8,8 +9,9 @@ use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
 use lh_config::network::BitRate;
-use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, Verify};
+use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, Verify};
 
+use crate::outputs::{Outputs, Wanted};
 use crate::place::{Host, Place};
 
 /// The protocol.
@@ -43,6 +45,8 @@ pub(crate) struct Arguments {
     pub(crate) pace: Option<u64>,
     /// `--retries`.
     pub(crate) retries: u32,
+    /// `--manifest-out` and `--failed-out`.
+    pub(crate) outputs: Outputs,
     /// `--json`.
     pub(crate) json: bool,
     /// `-q`.
@@ -106,6 +110,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     let direct = last_of(parsed, "3R") == Some('R');
     check_keep(mode(parsed)?, direct, &options)?;
+    let outputs = outputs(parsed)?;
+    options.sums = outputs.sums();
+    options.tell_missed = outputs.list_failed();
     Ok(Arguments {
         sources,
         target,
@@ -113,6 +120,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         resume: !parsed.has_long("no-resume"),
         pace: pace(parsed)?,
         retries: retries(parsed)?,
+        outputs,
         json: parsed.has_long("json"),
         quiet: parsed.has('q'),
         verbose: parsed.count('v'),
@@ -196,6 +204,33 @@ fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
         })?),
     };
     Ok(Selection { rules: rules.collect(), manifest, shard })
+}
+
+/// The files that are to be left for programs.
+fn outputs(parsed: &Parsed) -> Result<Outputs, Stop> {
+    let path = |flag| parsed.long_value(flag).map(PathBuf::from);
+    let wanted = Wanted {
+        manifest: path("manifest-out"),
+        failed: path("failed-out"),
+        algorithm: match parsed.long_text("manifest-sum") {
+            None => SumAlgorithm::default(),
+            Some(_) if path("manifest-out").is_none() => {
+                return Err(SCP.usage_error("--manifest-sum is for --manifest-out"));
+            }
+            Some(name) => SumAlgorithm::parse(&name)
+                .ok_or_else(|| SCP.usage_error(&format!("bad sum \"{name}\": sha256 or xxh3")))?,
+        },
+    };
+    let outputs = Outputs::new(wanted);
+    match outputs.flags() {
+        Some(flag) if mode(parsed)? == Mode::Legacy => {
+            Err(SCP.error(&format!("{flag}: not with the old protocol (-O)")))
+        }
+        Some(flag) if parsed.has_long("dry-run") => {
+            Err(SCP.error(&format!("{flag}: not with --dry-run, which copies nothing")))
+        }
+        _ => Ok(outputs),
+    }
 }
 
 /// `--pace`, in bytes per second.

@@ -10,6 +10,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
 use crate::inside::{Connection, authenticate, connect_unauthenticated, log_in};
+use crate::outputs::Here;
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::show::{Show, conclude, say};
@@ -41,9 +42,19 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         say(&text);
         return FAILURE;
     }
+    let steps = steps(arguments);
+    if let Err(text) = begin_outputs(arguments, &steps) {
+        say(&text);
+        return FAILURE;
+    }
     let mut status = 0;
     let mut kept = None;
-    for step in steps(arguments) {
+    for step in steps {
+        arguments.outputs.copy_begins(match &step {
+            Step::Upload(_) => Here::Source,
+            Step::Download(..) => Here::Target,
+            Step::Local(_) | Step::Relay(..) => Here::Neither,
+        });
         let ended = match step {
             Step::Local(source) => copy_locally(arguments, &source),
             Step::Upload(sources) => {
@@ -79,11 +90,32 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         };
         status = status.max(ended);
         record.next_copy();
+        arguments.outputs.copy_ended(matches!(ended, INTERRUPTED | NO_CONNECTION), ended != 0);
+        if ended == INTERRUPTED {
+            // A signal is about the whole command, and says more than what failed before.
+            status = ended;
+            break;
+        }
     }
     if let Some((_, mut client)) = kept {
         client.close();
     }
     status
+}
+
+/// The files for programs tell of what this program copies.
+fn begin_outputs(arguments: &Arguments, steps: &[Step]) -> Result<(), String> {
+    let Some(flag) = arguments.outputs.flags() else { return Ok(()) };
+    for step in steps {
+        match step {
+            Step::Local(_) => return Err(format!("{flag}: not for copies on this host, which cp makes")),
+            Step::Relay(..) if arguments.direct => {
+                return Err(format!("{flag}: not with -R, where the first host's scp copies"));
+            }
+            _ => {}
+        }
+    }
+    arguments.outputs.begin()
 }
 
 /// Neighbouring sources on one host go over one connection, in one plan.
@@ -236,6 +268,7 @@ fn one_remote(
         }
         // Its journal is the next one's.
         drop(job);
+        arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
     }
 }

@@ -11,12 +11,13 @@ use rustix::process::Signal;
 
 use crate::command_line::{Arguments, Via};
 use crate::events;
+use crate::outcome::Outcome;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
 use crate::show::{print, say};
 
-/// Exit status of a copy that was stopped by ^C: what a shell says of a program that the signal ended.
-pub(crate) const INTERRUPTED: u8 = 130;
+/// Exit status of a copy that was stopped by ^C.
+pub(crate) const INTERRUPTED: u8 = Outcome::Interrupted.status();
 
 /// The longest pause before trying again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

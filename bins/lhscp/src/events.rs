@@ -93,7 +93,9 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
         Event::Failed { text } => Object::new("failed").text("message", text.as_bytes()),
         Event::Skipped { text } => Object::new("skipped").text("message", text.as_bytes()),
         Event::Told { text } => Object::new("told").text("message", text.as_bytes()),
-        Event::Started { .. } | Event::Entered { .. } => return None,
+        Event::Started { .. } | Event::Entered { .. } | Event::Copied(_) | Event::Missed { .. } => {
+            return None;
+        }
     };
     Some(object.line())
 }
@@ -138,7 +140,7 @@ pub(crate) fn end(record: &RunRecord, status: u8) -> String {
     let (limited_by, advice) = record.limit();
     Object::new("end")
         .text("run", record.id.as_bytes())
-        .text("outcome", record.outcome(status).as_bytes())
+        .text("outcome", record.outcome(status).name().as_bytes())
         .number("status", status.into())
         .number("files", summary.files)
         .number("directories", summary.directories)

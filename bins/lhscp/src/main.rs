@@ -1,11 +1,11 @@
 //! `lhscp`: files and directories between hosts, with the command line, the messages and the exit statuses of scp(1).
 //!
 //! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
-//! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
+//! ([`lh_ssh_transfer::place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
 //! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
 //! side ([`remote_side`]), copies that survive
-//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), what limited a copy ([`limits`]), and what the
-//! whole command did ([`record`]).
+//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), what limited a copy ([`limits`]), what the
+//! whole command did ([`record`]), and the files that it leaves for programs ([`outputs`]).
 
 mod command_line;
 mod copy;
@@ -15,8 +15,9 @@ mod events;
 mod inside;
 mod legacy;
 mod limits;
+mod outcome;
+mod outputs;
 mod pipes;
-mod place;
 mod program;
 mod record;
 mod remote_side;
@@ -26,14 +27,16 @@ use std::process::ExitCode;
 
 use lh_cli::flags::{Parsed, SCP};
 use lh_client::local_account;
+use lh_ssh_transfer::place;
 
+use crate::outcome::Outcome;
 use crate::record::RunRecord;
 
 /// Exit status when something was not copied.
-const FAILURE: u8 = 1;
+const FAILURE: u8 = Outcome::Failed.status();
 
-/// Exit status when there was no connection, or it was lost: what `ssh` says, and so does `scp`.
-const NO_CONNECTION: u8 = 255;
+/// Exit status when there was no connection, or it was lost.
+const NO_CONNECTION: u8 = Outcome::NoConnection.status();
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
@@ -72,7 +75,17 @@ fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
         }
     };
     match command_line::interpret(parsed, account) {
-        Ok(arguments) => copy::run(&arguments, record),
+        Ok(arguments) => {
+            let status = copy::run(&arguments, record);
+            let run = outputs::Run {
+                id: &record.id,
+                start: &record.start,
+                outcome: record.outcome(status).name(),
+                target: &arguments.target,
+                port: arguments.port,
+            };
+            if arguments.outputs.finish(&run) { status } else { status.max(FAILURE) }
+        }
         Err(stop) => stop.print(),
     }
 }

@@ -1,7 +1,7 @@
 //! Programs that lead to a host: what `-S` names, and what `-R` needs.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
@@ -106,14 +106,5 @@ pub(crate) fn operand(path: &[u8]) -> Vec<u8> {
 
 /// `[user@]host:path` for another `scp` to read.
 pub(crate) fn spelled(host: &Host, path: &[u8]) -> OsString {
-    let mut word = Vec::new();
-    if let Some(user) = &host.user {
-        word.extend_from_slice(user.as_bytes());
-        word.push(b'@');
-    }
-    let bracketed = if host.name.contains(':') { format!("[{}]", host.name) } else { host.name.clone() };
-    word.extend_from_slice(bracketed.as_bytes());
-    word.push(b':');
-    word.extend_from_slice(if path.is_empty() { b"." } else { path });
-    OsString::from_vec(word)
+    host.spelled(path)
 }

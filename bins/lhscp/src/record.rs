@@ -9,9 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lh_transfer::Summary;
 
-use crate::NO_CONNECTION;
-use crate::durable::INTERRUPTED;
 use crate::limits::Verdict;
+use crate::outcome::Outcome;
 
 /// What the display of a copy sees, shared with the record because the copy owns its display. The highest rate is told of every
 /// copy, the rest only of those by scp's old protocol, which have no [`Summary`].
@@ -142,18 +141,11 @@ impl RunRecord {
         self.verdict.as_ref().map_or(("", ""), |(_, verdict)| (verdict.name, &verdict.advice))
     }
 
-    /// How the command ended, in a word.
-    pub(crate) fn outcome(&self, status: u8) -> &'static str {
+    /// How the command ended.
+    pub(crate) fn outcome(&self, status: u8) -> Outcome {
         let total = self.total();
         let moved = total.files + total.directories > 0 || total.bytes > 0;
-        match status {
-            0 => "complete",
-            INTERRUPTED => "interrupted",
-            NO_CONNECTION if moved || total.lost => "lost",
-            NO_CONNECTION => "no_connection",
-            _ if moved => "partial",
-            _ => "failed",
-        }
+        Outcome::of(status, moved, total.lost)
     }
 }
 
@@ -192,11 +184,11 @@ mod tests {
     fn each_way_to_end_has_its_outcome() {
         let mut record = RunRecord::new();
         assert_eq!(
-            [0, 1, 255, 130].map(|status| record.outcome(status)),
+            [0, 1, 255, 130].map(|status| record.outcome(status).name()),
             ["complete", "failed", "no_connection", "interrupted"]
         );
         record.attempt(summary(1, 10, 0));
-        assert_eq!([1, 255].map(|status| record.outcome(status)), ["partial", "lost"]);
+        assert_eq!([1, 255].map(|status| record.outcome(status).name()), ["partial", "lost"]);
     }
 
     #[test]

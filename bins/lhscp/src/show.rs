@@ -10,6 +10,7 @@ use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
 use crate::command_line::Arguments;
 use crate::events;
 use crate::limits::{self, Verdict};
+use crate::outputs::Outputs;
 use crate::record::{RunRecord, Seen};
 
 /// Progress on standard output, messages on standard error; or everything as JSON.
@@ -23,6 +24,7 @@ pub(crate) struct Show {
     meter: Meter,
     next_json: Instant,
     seen: Seen,
+    outputs: Outputs,
 }
 
 impl Show {
@@ -37,6 +39,7 @@ impl Show {
             meter: Meter::new(b"", 0, now),
             next_json: now,
             seen,
+            outputs: arguments.outputs.clone(),
         }
     }
 
@@ -75,6 +78,7 @@ pub(crate) fn print(text: &str) {
 
 impl Report for Show {
     fn event(&mut self, event: Event, now: Instant) {
+        self.outputs.event(&event);
         if self.json {
             if let Some(line) = events::line_for(&event, now) {
                 print(&line);
@@ -102,7 +106,12 @@ impl Report for Show {
                 self.display.break_line();
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
-            Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } | Event::Told { .. } => {}
+            Event::Started { .. }
+            | Event::Entered { .. }
+            | Event::Resumed { .. }
+            | Event::Told { .. }
+            | Event::Copied(_)
+            | Event::Missed { .. } => {}
             Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

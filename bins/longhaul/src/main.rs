@@ -1,5 +1,5 @@
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
-//! `ssh_config`).
+//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]).
 
 mod csv;
 mod page;
@@ -8,13 +8,15 @@ mod series;
 mod summary;
 mod units;
 mod verdict;
+mod verify;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lh_cli::flags::LONGHAUL;
+use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_metrics::{Run, read_runs};
 
 /// Exit status for files that cannot be read or written.
@@ -32,12 +34,32 @@ fn start() -> u8 {
         Err(stop) => return stop.print(),
     };
     let Some((command, files)) = parsed.operands.split_first() else {
-        return LONGHAUL.usage_error("nothing to do: try report").print();
+        return LONGHAUL.usage_error("nothing to do: try report or verify").print();
     };
-    if command != "report" {
+    let Some((name, flags)) = COMMANDS.iter().find(|(name, _)| command == name) else {
         let command = command.to_string_lossy();
         return LONGHAUL.usage_error(&format!("unknown command {}", command.escape_default())).print();
+    };
+    if let Some(flag) = parsed.given().find(|flag| !flags.contains(&flag.as_str())) {
+        return LONGHAUL.usage_error(&format!("{name}: has no flag {flag}")).print();
     }
+    match *name {
+        "verify" => verify::run(&parsed, files),
+        _ => run_report(&parsed, files),
+    }
+}
+
+/// What each subcommand takes.
+const COMMANDS: &[(&str, &[&str])] = &[
+    ("report", &["-o", "--csv"]),
+    (
+        "verify",
+        &["-4", "-6", "-A", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v", "--extra", "--json"],
+    ),
+];
+
+/// `longhaul report`.
+fn run_report(parsed: &Parsed, files: &[OsString]) -> u8 {
     if files.is_empty() {
         return LONGHAUL.usage_error("report: no file").print();
     }

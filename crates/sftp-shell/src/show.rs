@@ -80,7 +80,11 @@ impl Report for Show {
                 self.display.break_line();
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
-            Event::Resumed { .. } | Event::Planned { .. } | Event::Told { .. } => {}
+            Event::Resumed { .. }
+            | Event::Planned { .. }
+            | Event::Told { .. }
+            | Event::Copied(_)
+            | Event::Missed { .. } => {}
             // On a terminal the line of the job says how far the copy is; a line per directory would scroll it away.
             Event::Entered { .. } if self.display.enabled() && !self.verbose => {}
             Event::Entered { source } => {

@@ -220,6 +220,8 @@ pub mod extension {
     pub const CHECK_FILE_HANDLE: &str = "check-file-handle";
     /// Digests of a file by its name (the same section).
     pub const CHECK_FILE_NAME: &str = "check-file-name";
+    /// Name of XXH3 of 128 bits (seed 0, most significant byte first) in the algorithms of `check-file`; ours.
+    pub const CHECK_XXH3: &str = "xxh3-128@longhaul";
     /// No request: in which order the server reads SYMLINK's strings ([`crate::link_order`]). From the Green End SFTP
     /// server, whose values it has.
     pub const SYMLINK_ORDER: &str = "symlink-order@rjk.greenend.org.uk";

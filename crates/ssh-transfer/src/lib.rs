@@ -7,6 +7,8 @@
 mod additional;
 mod connection;
 mod load;
+mod piped;
+pub mod place;
 
 pub use additional::Connector;
 pub use connection::{Connection, Copying, Measure};

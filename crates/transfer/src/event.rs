@@ -67,11 +67,45 @@ pub enum Event {
         /// As [`Event::Failed::text`].
         text: String,
     },
+    /// A file is in its place (only with [`crate::Options::sums`]).
+    Copied(Box<Copied>),
+    /// Something was not copied (only with [`crate::Options::tell_missed`]). Of a copy that is stopped or lost not everything is told.
+    Missed {
+        /// Its path from the top of its tree, which is what a manifest names; empty for a whole tree, `None` for a file that the
+        /// command line names.
+        path: Option<Vec<u8>>,
+    },
     /// Something was left out on purpose (a socket in a tree). No failure.
     Skipped {
         /// As [`Event::Failed::text`].
         text: String,
     },
+}
+
+/// A file that is in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Its path below the target that was asked for; empty where it is that target.
+    pub path: Vec<u8>,
+    /// Its path on the source.
+    pub source: Vec<u8>,
+    /// Its path on the target.
+    pub target: Vec<u8>,
+    /// Bytes.
+    pub size: u64,
+    /// When the source was modified: seconds since 1970, nanoseconds; as exactly as the source's end tells.
+    pub modified: Option<(i64, u32)>,
+    /// What it is.
+    pub kind: CopiedKind,
+}
+
+/// See [`Copied`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopiedKind {
+    /// A file, and the sum of what was read of the source. None where the data did not pass in order, or not in this run.
+    File(Option<Vec<u8>>),
+    /// A symbolic link, and where it leads.
+    Link(Vec<u8>),
 }
 
 /// How far a whole copy has come.

@@ -30,7 +30,7 @@ pub fn base_name(path: &[u8]) -> &[u8] {
 
 /// What has to be done to a remote path before a server understands it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum RemotePath {
+pub enum RemotePath {
     /// Nothing: relative paths start at the login directory.
     Plain(Vec<u8>),
     /// `~user`: only the server knows.
@@ -38,7 +38,7 @@ pub(crate) enum RemotePath {
 }
 
 /// Understands `~`, as `scp` does: nothing and `~` are the login directory, `~/x` is relative to it.
-pub(crate) fn remote_path(path: &[u8]) -> RemotePath {
+pub fn remote_path(path: &[u8]) -> RemotePath {
     let plain = |path: &[u8]| RemotePath::Plain(if path.is_empty() { b".".to_vec() } else { path.to_vec() });
     match path {
         [] | [b'~'] => plain(b""),

@@ -136,6 +136,8 @@ pub struct Options {
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,
+    /// How the copy was started, for the journal: the directory, the program, its arguments. Nothing where it is not one command.
+    pub journal_command: Vec<Vec<u8>>,
     /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
     /// compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
@@ -147,6 +149,10 @@ pub struct Options {
     pub select: Selection,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
+    /// Tell of each file that is in its place, with the sum of its content ([`crate::Event::Copied`]).
+    pub sums: Option<crate::SumAlgorithm>,
+    /// Tell which parts of trees were not copied ([`crate::Event::Missed`]).
+    pub tell_missed: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
     pub announce: bool,
 }
@@ -170,11 +176,14 @@ impl Default for Options {
             follow_links: true,
             atomic: false,
             journal: None,
+            journal_command: Vec::new(),
             adopt_partial: false,
             answer_timeout: Duration::from_secs(60),
             verify: Verify::Off,
             select: Selection::default(),
             dry_run: false,
+            sums: None,
+            tell_missed: false,
             announce: false,
         }
     }
@@ -186,7 +195,7 @@ impl Options {
     /// while it was read.
     pub(crate) fn attrs_wanted(&self) -> u32 {
         use lh_sftp::extended_attrs::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
-        let exact_times = self.preserve || self.verify == Verify::Always;
+        let exact_times = self.preserve || self.verify == Verify::Always || self.sums.is_some();
         (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
     }
 }

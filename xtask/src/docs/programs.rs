@@ -234,6 +234,11 @@ pub(super) const PAGES: &[Page] = &[
                 "seq 4 | xargs -P 4 -I{} lhscp -rq --shard {}/4 results data1:/data/",
             ),
             (
+                "Leave a list of all copied files with their sums; copy what failed once more:",
+                "lhscp -r --manifest-out results.manifest --failed-out failed results data1:/data/\nlhscp -r \
+                    --manifest failed results data1:/data/",
+            ),
+            (
                 "Be read by a program:",
                 "lhscp -r --json results data1:/data/ | jq 'select(.event == \"end\")'",
             ),
@@ -484,10 +489,16 @@ pub(super) const PAGES: &[Page] = &[
                       and files as are named, \
                       and what was limiting, where there are enough samples to say so. The page refers to \
                       nothing outside itself. A file that \
-                      is none of these, or that was cut off, is an error that names the file and the line.",
+                      is none of these, or that was cut off, is an error that names the file and the line.\n\nlonghaul \
+                      verify checks a tree against the manifest that lhscp --manifest-out has left: on this \
+                      host, or on an SFTP server, which makes the sums itself where it is Longhaul's. It \
+                      reports what is missing, of another size, of other content or of another kind. Without \
+                      a destination it checks where lhscp put the copy.",
         parts: &[],
-        exit: "0 when the page was written, 1 when a file cannot be read or written, 2 for mistakes on the \
-            command line.",
+        exit: "longhaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
+            mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \
+            something is missing or different, 2 when that cannot be said: no connection, no such manifest, \
+            a file that cannot be read or has no sum, or a mistake on the command line.",
         environment: &[],
         files: &[(
             "./ssh_stack_metrics.local, ./ssh_stack_metrics.remote",
@@ -500,6 +511,15 @@ pub(super) const PAGES: &[Page] = &[
                     ssh_stack_metrics.remote",
             ),
             ("As a table for another program:", "longhaul report --csv -o - ssh_stack_metrics.local | head"),
+            (
+                "Prove that a copy is right, now or later:",
+                "lhscp -r --manifest-out results.manifest results data1:/data/\nlonghaul verify \
+                    results.manifest",
+            ),
+            (
+                "Check another place, and report files that nothing has copied there:",
+                "longhaul verify --extra results.manifest backup1:/srv/data",
+            ),
         ],
         see_also: &[("lhscp", 1), ("lhssh", 1), ("lhssh_config", 5)],
     },

@@ -161,9 +161,18 @@ impl Parsed {
 
     /// Value of the last occurrence of a long flag, as text.
     pub fn long_text(&self, name: &str) -> Option<String> {
-        let value =
-            self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref());
-        value.map(|value| value.to_string_lossy().into_owned())
+        self.long_value(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// All flags that were given, as they are written.
+    pub fn given(&self) -> impl Iterator<Item = String> {
+        let short = self.flags.iter().map(|(flag, _)| format!("-{flag}"));
+        short.chain(self.long.iter().map(|(flag, _)| format!("--{flag}")))
+    }
+
+    /// The last value of a long flag, as it is.
+    pub fn long_value(&self, name: &str) -> Option<&OsStr> {
+        self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref())
     }
 
     /// Values of all occurrences of a flag, in order.

@@ -83,6 +83,24 @@ pub static SCP: Program = Program {
             "Copy of trees only the paths in this list: one path from the top of the tree per line, or terminated by NUL. A directory includes all of its contents. Lines that begin with # are comments (./#name names such a file). A path that is not found is an error.",
         ),
         Flag::long_with(
+            "manifest-out",
+            "file",
+            Works,
+            "Write a list of the copied files with their sizes, times and sums to this file at the end, for longhaul verify and other programs.",
+        ),
+        Flag::long_with(
+            "manifest-sum",
+            "sha256|xxh3",
+            Works,
+            "Sums of --manifest-out: SHA-256, the default, or the faster XXH3 (of 128 bits), which shows accidents only.",
+        ),
+        Flag::long_with(
+            "failed-out",
+            "file",
+            Works,
+            "Write a list of what was not copied to this file at the end, as --manifest reads it; it is empty when everything was.",
+        ),
+        Flag::long_with(
             "shard",
             "i/n",
             Works,

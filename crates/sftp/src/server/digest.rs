@@ -3,8 +3,10 @@
 use std::io::{self, IoSliceMut};
 
 use lh_crypto::{Hash, Hasher, Md5Hasher};
+use twox_hash::XxHash3_128;
 
 use crate::fs::File;
+use crate::protocol::extension::CHECK_XXH3;
 
 /// Bytes digested before others get their turn: some milliseconds of work.
 const STEP: usize = 8 * 1024 * 1024;
@@ -29,11 +31,13 @@ pub(super) struct Digesting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Md5,
+    Xxh3,
     Other(&'static str, Hash),
 }
 
 enum State {
     Md5(Md5Hasher),
+    Xxh3(Box<XxHash3_128>),
     Other(Hasher),
 }
 
@@ -42,6 +46,7 @@ impl Algorithm {
     pub(super) fn choose(list: &[u8]) -> Option<Self> {
         list.split(|&byte| byte == b',').find_map(|name| match name {
             b"md5" => Some(Self::Md5),
+            name if name == CHECK_XXH3.as_bytes() => Some(Self::Xxh3),
             b"sha1" => Some(Self::Other("sha1", Hash::Sha1)),
             b"sha256" => Some(Self::Other("sha256", Hash::Sha256)),
             b"sha384" => Some(Self::Other("sha384", Hash::Sha384)),
@@ -53,13 +58,14 @@ impl Algorithm {
     const fn name(self) -> &'static str {
         match self {
             Self::Md5 => "md5",
+            Self::Xxh3 => CHECK_XXH3,
             Self::Other(name, _) => name,
         }
     }
 
     pub(super) const fn len(self) -> u64 {
         match self {
-            Self::Md5 => 16,
+            Self::Md5 | Self::Xxh3 => 16,
             Self::Other(_, hash) => hash.output_len() as u64,
         }
     }
@@ -67,6 +73,7 @@ impl Algorithm {
     fn start(self) -> State {
         match self {
             Self::Md5 => State::Md5(Md5Hasher::default()),
+            Self::Xxh3 => State::Xxh3(Box::new(XxHash3_128::with_seed(0))),
             Self::Other(_, hash) => State::Other(hash.start()),
         }
     }
@@ -76,6 +83,7 @@ impl State {
     fn update(&mut self, data: &[u8]) {
         match self {
             Self::Md5(state) => state.update(data),
+            Self::Xxh3(state) => state.write(data),
             Self::Other(state) => state.update(data),
         }
     }
@@ -83,6 +91,7 @@ impl State {
     fn finish(self, out: &mut Vec<u8>) {
         match self {
             Self::Md5(state) => out.extend_from_slice(&state.finish()),
+            Self::Xxh3(state) => out.extend_from_slice(&state.finish_128().to_be_bytes()),
             Self::Other(state) => out.extend_from_slice(state.finish().as_ref()),
         }
     }

@@ -14,6 +14,7 @@ use lh_sftp::{batched_extended_attrs, extension};
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::event::CopiedKind;
 use crate::flow::FIRST_REQUESTS;
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed, shrank};
@@ -39,6 +40,8 @@ struct Small {
     id: u64,
     item: Item,
     size: u64,
+    /// Of its content, for [`crate::Options::sums`].
+    sum: Option<Vec<u8>>,
 }
 
 /// Files that share a message.
@@ -174,9 +177,12 @@ impl Engine {
         let full = self.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
         let before = message.len();
+        let (algorithm, mut sum) = (self.options.sums, None);
         let put =
             PutFile::write_from(&file.item.target, &change.to_attrs(full), most as usize, message, |room| {
-                match read_whole(source, room).map_err(Some)? as u64 {
+                let n = read_whole(source, room).map_err(Some)?;
+                sum = algorithm.map(|algorithm| algorithm.sum(room.get(..n).unwrap_or_default()));
+                match n as u64 {
                     n if file.to_eof && n == most => Err(None),
                     n if !file.to_eof && n < most => Err(Some(shrank(n, most))),
                     n => Ok(n as usize),
@@ -202,7 +208,7 @@ impl Engine {
                     return false;
                 }
                 file.size = n as u64;
-                self.join_batch(key);
+                self.join_batch(key, sum);
             }
             Err(Some(fault)) => self.file_failed(key, Deed::ReadSource, &fault),
             Err(None) => return false,
@@ -211,10 +217,10 @@ impl Engine {
     }
 
     /// The file is in the message: nothing of it needs to be open any more.
-    fn join_batch(&mut self, key: Key) {
+    fn join_batch(&mut self, key: Key, sum: Option<Vec<u8>>) {
         let Some(mut file) = self.files.remove(key) else { return };
         self.flow.expect(&mut file.ahead, 0);
-        self.add_to_batch(Small { id: file.id, item: file.item, size: file.size });
+        self.add_to_batch(Small { id: file.id, item: file.item, size: file.size, sum });
     }
 
     fn add_to_batch(&mut self, small: Small) {
@@ -254,7 +260,7 @@ impl Engine {
         self.batches.asked += cost;
         GetFile { path: &item.source, len }.write(&mut self.batches.message);
         let id = self.new_file_id();
-        self.add_to_batch(Small { id, item, size });
+        self.add_to_batch(Small { id, item, size, sum: None });
         None
     }
 
@@ -424,6 +430,7 @@ impl Engine {
         self.bytes_found = self.bytes_found.saturating_sub(small.size) + len;
         small.item.info = got.info;
         small.size = len;
+        small.sum = self.options.sums.map(|algorithm| algorithm.sum(&got.data));
         Some((small, got))
     }
 
@@ -457,13 +464,14 @@ impl Engine {
     }
 
     fn small_done(&mut self, small: Small, started: Instant) {
-        self.note_done(&small.item, small.size);
+        self.note_done(&small.item, small.size, small.sum.as_deref());
         if self.options.atomic && self.options.verify != Verify::Off {
             self.summary.verified += 1;
         }
         self.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
         self.events.push_back(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
+        self.tell_copied(&small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
 
@@ -476,6 +484,7 @@ impl Engine {
             if !self.told_by_dir(small.item.parent, &text) {
                 self.fail(text);
             }
+            self.tell_missed(&small.item);
         }
         self.child_finished(small.item.parent);
     }

@@ -203,10 +203,11 @@ impl Engine {
             let step = FileStep::Write { offset, len: n as u32 };
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
-        if n > 0
-            && let Some(sum) = self.files.get_mut(key).and_then(|file| file.sum.as_mut())
-        {
-            sum.add(offset, &buffer[..n]);
+        if let Some(file) = self.files.get_mut(key).filter(|_| n > 0) {
+            file.content.add(offset, &[&buffer[..n]], n);
+            if let Some(sum) = &mut file.sum {
+                sum.add(offset, &buffer[..n]);
+            }
         }
         Ok(n)
     }
@@ -353,6 +354,7 @@ impl Engine {
         self.waits.disk += begun.elapsed();
         match written {
             Ok(()) => {
+                file.content.add(offset, data.chunks(), data.len());
                 if let Some(sum) = &mut file.sum
                     && local::sum_written(target, offset, data.chunks(), self.options.verify.read_back(), sum)
                         .is_err()
@@ -393,6 +395,7 @@ impl Engine {
             let held: usize = pieces.iter().map(bytes::Bytes::len).sum();
             let want = held.min(chunk);
             let first = take_front(&mut pieces, want);
+            let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
             if let Err(unsent) = self.write_from_memory(key, next, first, out) {
                 // Put back what there was no room for.
                 if let Some(file) = self.files.get_mut(key) {
@@ -402,6 +405,7 @@ impl Engine {
             }
             self.flow.let_go(want as u64);
             let Some(file) = self.files.get_mut(key) else { return };
+            file.content.add(next, &summed, want);
             file.write_at += want as u64;
             file.write_behind_holes();
             file.writes += 1;

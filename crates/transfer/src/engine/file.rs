@@ -10,6 +10,7 @@ use crate::end::{Change, Fault, Handle};
 
 use super::Side;
 use super::check::{Check, CheckStep};
+use super::content::Content;
 use super::dirs::Item;
 use super::extras::Extras;
 use super::holes::Holes;
@@ -121,6 +122,10 @@ pub(super) struct File {
     pub(super) write_at: u64,
     /// Where its data and its holes are.
     pub(super) holes: Holes,
+    /// Over what passes of it, for [`crate::Options::sums`].
+    pub(super) content: Content,
+    /// Size and sum of what was copied, once the file is closed.
+    pub(super) copied: (u64, Option<Vec<u8>>),
     /// What is to be kept besides.
     pub(super) extras: Extras,
     /// Other names of it wait for its copy.
@@ -196,6 +201,8 @@ impl File {
             held: BTreeMap::new(),
             write_at: 0,
             holes: Holes::default(),
+            content: Content::default(),
+            copied: (0, None),
             extras: Extras::default(),
             leads,
             in_sending: false,

@@ -63,6 +63,7 @@ impl File {
         self.confirm(at, next - at);
         self.requested = next;
         self.holes.passed.insert(at, next);
+        self.content.add_hole(at, next);
         self.write_behind_holes();
         next - at
     }

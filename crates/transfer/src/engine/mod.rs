@@ -12,6 +12,7 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`content`] | sums over the content of files, and what is told of each copy |
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
@@ -27,6 +28,7 @@ mod adopt;
 mod batch;
 mod check;
 mod connections;
+mod content;
 mod data;
 mod dirs;
 mod early;
@@ -190,6 +192,14 @@ impl Engine {
             descriptors: local::max_open(),
             open_files: options.max_open_files,
         };
+        let mut journal = options
+            .journal
+            .as_deref()
+            .filter(|_| options.atomic && !options.dry_run)
+            .and_then(|path| Journal::open(path, plan.direction != Direction::Download, options.sums));
+        if let Some(journal) = &mut journal {
+            journal.note_command(&options.journal_command);
+        }
         Self {
             source: remote(plan.direction != Direction::Upload),
             target: remote(plan.direction != Direction::Download),
@@ -227,11 +237,7 @@ impl Engine {
             summary: Summary::default(),
             waits: Waits::default(),
             waiting_since: None,
-            journal: options
-                .journal
-                .as_deref()
-                .filter(|_| options.atomic && !options.dry_run)
-                .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
+            journal,
             losses: 0,
             cancelled: false,
             expected: options.select.expected(),
@@ -414,6 +420,7 @@ impl Engine {
         missing.sort_unstable();
         for path in missing {
             self.fail(format!("{}: named in the manifest, not found", display_name(&path)));
+            self.tell_missed_path(Some(path));
         }
     }
 

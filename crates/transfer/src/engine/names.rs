@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::end::{Change, Done, Kind, Op, Outcome};
+use crate::event::CopiedKind;
 use crate::table::Key;
 use crate::wording::{self, Deed};
 use crate::{Direction, Event};
@@ -43,8 +44,8 @@ pub(super) struct Name {
 enum What {
     /// A symbolic link that leads there.
     Symlink(Vec<u8>),
-    /// Another name of this copy.
-    Hard(Vec<u8>),
+    /// Another name of this copy, and the sum of its content, where that is known.
+    Hard(Vec<u8>, Option<Vec<u8>>),
 }
 
 /// Files with several names that are remembered until the last of them is met. Beyond that the names of further ones
@@ -63,8 +64,8 @@ pub(super) struct Shared {
 enum Copied {
     /// Its first name is being copied; others wait.
     Waiting(Vec<(u64, Item)>),
-    /// Its copy is there.
-    There(Vec<u8>),
+    /// Its copy is there; the sum of its content, where that is known.
+    There(Vec<u8>, Option<Vec<u8>>),
 }
 
 /// By device and inode of the source.
@@ -127,29 +128,30 @@ impl Engine {
         let met = shared.left == 0;
         match &mut shared.copy {
             Copied::Waiting(waiting) => waiting.push((file.id, file.item)),
-            Copied::There(old) => {
-                let old = old.clone();
+            Copied::There(old, sum) => {
+                let (old, sum) = (old.clone(), sum.clone());
                 if met {
                     self.shared.remove(&identity);
                 }
-                self.make_hard(file.id, file.item, old);
+                self.make_hard(file.id, file.item, old, sum);
             }
         }
         true
     }
 
     /// The first name of a file with several has come to its end: the others follow.
-    pub(super) fn first_name_done(&mut self, item: &Item, failed: bool) {
+    pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
         let Some(identity) = item.info.identity else { return };
         let Some(Shared { copy: Copied::Waiting(waiting), left }) = self.shared.remove(&identity) else {
             return;
         };
         if !failed {
             if left > 0 {
-                self.shared.insert(identity, Shared { copy: Copied::There(item.target.clone()), left });
+                let copy = Copied::There(item.target.clone(), sum.clone());
+                self.shared.insert(identity, Shared { copy, left });
             }
             for (id, waiting) in waiting {
-                self.make_hard(id, waiting, item.target.clone());
+                self.make_hard(id, waiting, item.target.clone(), sum.clone());
             }
         } else if self.cancelled || self.summary.lost {
             for (_, waiting) in waiting {
@@ -163,8 +165,8 @@ impl Engine {
         }
     }
 
-    fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>) {
-        let key = self.names.insert(Name { id, item, what: What::Hard(old) });
+    fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>, sum: Option<Vec<u8>>) {
+        let key = self.names.insert(Name { id, item, what: What::Hard(old, sum) });
         self.make_name(key, NameStep::Make);
     }
 
@@ -174,7 +176,7 @@ impl Engine {
         let at = if matches!(step, NameStep::Make) { name.item.target.clone() } else { beside };
         let (symlink, to) = match &name.what {
             What::Symlink(to) => (true, to.clone()),
-            What::Hard(old) => (false, old.clone()),
+            What::Hard(old, _) => (false, old.clone()),
         };
         let op = if symlink { Op::Symlink { to: &to, link: &at } } else { Op::Link { old: &to, new: &at } };
         self.start(Side::Target, op, Token::Name(key, step));
@@ -213,7 +215,7 @@ impl Engine {
             }
             (NameStep::MakeBeside, outcome) => self.name_failed(key, Deed::OpenTarget, outcome),
             (NameStep::Replace, outcome) => {
-                let hard = matches!(name.what, What::Hard(_));
+                let hard = matches!(name.what, What::Hard(..));
                 if hard || outcome.is_err() {
                     // Renaming a name of a file over another name of it does nothing.
                     self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
@@ -249,6 +251,11 @@ impl Engine {
         let file = crate::base_name(&name.item.source).to_vec();
         let (id, started) = (name.id, self.now);
         self.events.push_back(Event::FileDone { id, name: file, size: 0, kept: 0, started });
+        let (size, kind) = match name.what {
+            What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
+            What::Hard(_, sum) => (name.item.info.size.unwrap_or(0), CopiedKind::File(sum)),
+        };
+        self.tell_copied(&name.item, size, kind);
         self.child_finished(name.item.parent);
     }
 
@@ -259,6 +266,7 @@ impl Engine {
             let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
             let path = if of_source { &name.item.source } else { &name.item.target };
             self.fail(wording::failed(self.plan.direction, deed, path, &fault));
+            self.tell_missed(&name.item);
         }
         self.child_finished(name.item.parent);
     }

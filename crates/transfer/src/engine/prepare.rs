@@ -311,6 +311,7 @@ impl Engine {
 
     fn target_failed(&mut self, text: &str) {
         self.fail(text.to_owned());
+        self.tell_missed_path(Some(Vec::new()));
         self.prepare.target = Target::Failed;
     }
 
@@ -318,6 +319,7 @@ impl Engine {
         if fault.kind != FaultKind::Lost {
             let path = display_name(&self.prepare.sources[at].path);
             self.fail(format!("{path}: {}", fault.text));
+            self.tell_missed_path(None);
         }
         self.prepare.sources[at].state = SourceState::Failed;
     }
@@ -356,6 +358,7 @@ impl Engine {
                             "Multiple files match pattern, but destination \"{}\" is not a directory",
                             display_name(&path)
                         ));
+                        self.tell_missed_path(Some(Vec::new()));
                     } else {
                         self.make_target();
                     }

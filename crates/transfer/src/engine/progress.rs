@@ -1,11 +1,13 @@
-//! How far the copy is, and what it waits for.
+//! How far the copy is, what it waits for, and what is told of each file.
 
 use std::time::Instant;
 
-use crate::{Direction, Totals, Waits};
+use crate::event::{Copied, CopiedKind};
+use crate::{Direction, Event, Totals, Waits, base_name, join};
 
 use super::Engine;
-use super::dirs::Dir;
+use super::dirs::{Dir, Item};
+use super::file::File;
 use crate::end::Kind;
 
 impl Engine {
@@ -70,6 +72,59 @@ impl Engine {
             return;
         };
         self.waiting_since = Some((wait, now));
+    }
+}
+
+impl Engine {
+    /// Both ends of a file are open and its data follow.
+    pub(super) fn begin_content(&self, file: &File) {
+        match self.options.sums {
+            Some(algorithm) if file.kept == 0 => file.content.begin(algorithm),
+            _ => file.content.lose(),
+        }
+    }
+
+    /// A copy begins anew rather than behind what is there: between two servers only data that pass have a sum.
+    pub(super) fn needs_all_data(&self) -> bool {
+        self.options.sums.is_some() && self.plan.direction == Direction::Relay
+    }
+
+    /// Path of a copy from the target that the command line names; empty for the target itself.
+    fn path_below_target(&self, target: &[u8]) -> Vec<u8> {
+        let top = &self.plan.target[..];
+        let below = |rest: &&[u8]| rest.is_empty() || top.ends_with(b"/") || rest.starts_with(b"/");
+        let rest = target.strip_prefix(top).filter(below).unwrap_or(target);
+        let parts = rest.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+        parts.collect::<Vec<_>>().join(&b'/')
+    }
+
+    /// Tells of a file, or a link, that is in its place.
+    pub(super) fn tell_copied(&mut self, item: &Item, size: u64, kind: CopiedKind) {
+        if self.options.sums.is_none() {
+            return;
+        }
+        self.events.push_back(Event::Copied(Box::new(Copied {
+            path: self.path_below_target(&item.target),
+            source: item.source.clone(),
+            target: item.target.clone(),
+            size,
+            modified: item.info.times.map(|times| times.modification),
+            kind,
+        })));
+    }
+
+    /// Tells which part of which tree was not copied.
+    pub(super) fn tell_missed(&mut self, item: &Item) {
+        let path = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| dir.relative());
+        let path = path.map(|above| join(above, base_name(&item.source)));
+        self.tell_missed_path(path);
+    }
+
+    /// As [`tell_missed`](Self::tell_missed), by its path from the top of the tree; `None` for what the command line names.
+    pub(super) fn tell_missed_path(&mut self, path: Option<Vec<u8>>) {
+        if self.options.tell_missed && !self.cancelled && !self.summary.lost {
+            self.events.push_back(Event::Missed { path });
+        }
     }
 }
 

@@ -63,6 +63,8 @@ impl Engine {
                 Token::File(..) if holder.gone => {
                     let path = display_name(&holder.path);
                     self.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
+                    // Which part of the tree it was is not known any more.
+                    self.tell_missed_path(Some(Vec::new()));
                 }
                 Token::File(key, _) => {
                     self.undo_file(key);

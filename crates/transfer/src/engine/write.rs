@@ -90,12 +90,14 @@ impl Engine {
             file.real_end = file.real_end.min(write.offset);
             write.rest = Rest::Zeros;
         }
-        let source = self.files.get(write.key).and_then(|file| file.source.as_ref());
+        let file = self.files.get(write.key);
+        let source = file.and_then(|file| Some((file.source.as_ref()?, &file.content)));
         let mut read = None;
         let sent = match (&mut write.rest, source) {
-            (Rest::File, Some(source)) => out.send_in_place(want, &mut |slices| {
+            (Rest::File, Some((source, content))) => out.send_in_place(want, &mut |slices| {
                 let result = local::read_at(source, write.offset, slices);
                 let len = *result.as_ref().unwrap_or(&0);
+                content.add(write.offset, slices, len);
                 if let Some(sum) = &mut write.sum {
                     sum.update_slices(slices, len);
                 }
@@ -159,6 +161,7 @@ impl Engine {
         }
         let remote = self.lanes.remote(&mut self.target, lane)?;
         let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
+        let content = &file.content;
         let promised = !file.to_eof;
         let mut header = remote.write_header(target, offset)?;
         let header_len = header.size();
@@ -184,6 +187,7 @@ impl Engine {
                         let result = local::read_at(source, offset, slices);
                         *disk += begun.elapsed();
                         let len = *result.as_ref().unwrap_or(&0);
+                        content.add(offset, slices, len);
                         if let Some(sum) = sum.as_mut() {
                             sum.update_slices(slices, len);
                         }

@@ -13,13 +13,16 @@
 //! |---|---|
 //! | `longhaul-journal 1` | first line |
 //! | `boot ID` | the lines behind it were written since this start of this machine |
+//! | `command DIRECTORY PROGRAM ARGUMENT...` | where and how the copy was started, all escaped |
 //! | `new TARGET` | what the command line names as target did not exist: it is to become the copy, not to get it |
 //! | `part TARGET NAME` | the target grows under this name; both escaped |
 //! | `upto BYTES NAME` | all bytes before this one have been taken by the end that has the file |
+//! | `sum TAG ALGORITHM SUM` | the sum of the content of the file of this tag, before its `done` |
 //! | `done TAG` | the file of this tag is in its place |
 //! | `gone NAME` | nothing is under this name any more |
 
 mod place;
+mod saved;
 mod text;
 
 #[cfg(test)]
@@ -34,9 +37,12 @@ use std::time::Duration;
 
 use lh_crypto::Hash;
 
+use crate::content::SumAlgorithm;
+
 pub use place::{directory, file_for};
-pub(crate) use text::hex;
+pub use saved::{Saved, SavedPart, list, read, remove};
 use text::{escaped, unescaped};
+pub(crate) use text::{hex, unhex};
 
 /// The first line.
 const HEADER: &str = "longhaul-journal 1";
@@ -84,6 +90,11 @@ pub(crate) struct Journal {
     pending: Vec<u8>,
     done: HashSet<Tag>,
     parts: HashMap<Vec<u8>, Part>,
+    /// Which sums are wanted, and those of files that earlier attempts have copied.
+    algorithm: Option<SumAlgorithm>,
+    /// How the copy was started.
+    command: Vec<Vec<u8>>,
+    sums: HashMap<Tag, Vec<u8>>,
     new: HashSet<Vec<u8>>,
     /// Journals of other shards of the same copy: read, and removed with this one.
     others: Vec<PathBuf>,
@@ -94,13 +105,14 @@ impl Journal {
     /// was written before the machine was started last counts too: right for targets on other machines.
     ///
     /// `None` when it cannot be had: another process has it, or there is no place for it. The copy goes on without.
-    pub(crate) fn open(path: &Path, survives: bool) -> Option<Self> {
+    pub(crate) fn open(path: &Path, survives: bool, sums: Option<SumAlgorithm>) -> Option<Self> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).ok()?;
         }
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
         lock(&file)?;
         let mut journal = Self::empty(path, place::siblings(path));
+        journal.algorithm = sums;
         let boot = boot();
         let fresh = |file: &File| {
             let age = file.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().unwrap_or_default();
@@ -133,6 +145,9 @@ impl Journal {
             pending: Vec::new(),
             done: HashSet::new(),
             parts: HashMap::new(),
+            algorithm: None,
+            command: Vec::new(),
+            sums: HashMap::new(),
             new: HashSet::new(),
             others,
         }
@@ -160,6 +175,19 @@ impl Journal {
                 _ if !counts => {}
                 (b"done", Some(tag), None) => {
                     self.done.extend(text::tag(tag));
+                }
+                (b"sum", Some(tag), Some(algorithm)) => {
+                    let wanted = self.algorithm.filter(|wanted| wanted.name().as_bytes() == algorithm);
+                    let sum = words.next().and_then(text::unhex);
+                    if let (Some(wanted), Some(tag), Some(sum)) = (wanted, text::tag(tag), sum)
+                        && sum.len() == wanted.output_len()
+                    {
+                        self.sums.insert(tag, sum);
+                    }
+                }
+                (b"command", Some(_), _) => {
+                    let words = line.split(|&byte| byte == b' ').skip(1);
+                    self.command = words.map(unescaped).collect::<Option<_>>().unwrap_or_default();
                 }
                 (b"part", Some(target), Some(name)) => {
                     if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
@@ -189,6 +217,16 @@ impl Journal {
             self.pending.push(b'\n');
         }
         true
+    }
+
+    /// Notes how the copy is started, so that it can be started again.
+    pub(crate) fn note_command(&mut self, command: &[Vec<u8>]) {
+        if self.command != command
+            && let Some(line) = text::command_line(command)
+        {
+            self.command = command.to_vec();
+            self.pending.extend_from_slice(line.as_bytes());
+        }
     }
 
     /// True when the file of this tag is in its place.
@@ -253,6 +291,22 @@ impl Journal {
         self.forget(name);
     }
 
+    /// The content of the file of this tag has this sum, of the algorithm that is wanted.
+    pub(crate) fn note_sum(&mut self, tag: &Tag, sum: &[u8]) {
+        if let Some(algorithm) = self.algorithm {
+            self.pending.extend_from_slice(b"sum ");
+            text::put_hex(tag, &mut self.pending);
+            let _ = write!(self.pending, " {} ", algorithm.name());
+            text::put_hex(sum, &mut self.pending);
+            self.pending.push(b'\n');
+        }
+    }
+
+    /// The sum of the content of a file that an earlier attempt has copied.
+    pub(crate) fn sum(&self, tag: &Tag) -> Option<Vec<u8>> {
+        self.sums.get(tag).cloned()
+    }
+
     /// Nothing is under this name any more.
     pub(crate) fn forget(&mut self, name: &[u8]) {
         if self.parts.remove(name).is_some() {
@@ -299,6 +353,7 @@ impl Journal {
     /// The text of a journal that knows of nothing complete.
     fn unfinished(&self) -> Vec<u8> {
         let mut text = format!("{HEADER}\nboot {}\n", boot()).into_bytes();
+        text.extend(text::command_line(&self.command).unwrap_or_default().into_bytes());
         for target in &self.new {
             let _ = writeln!(text, "new {}", escaped(target));
         }

@@ -13,24 +13,24 @@ fn what_was_noted_is_there_again_after_a_cut_line() {
     let path = here(&dir);
     let (first, second) = (tag(b"a", b"b", 7, (1, 2)), tag(b"a", b"b", 7, (1, 3)));
     assert_ne!(first, second, "a changed source has another tag");
-    let mut journal = Journal::open(&path, true).expect("a journal");
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
     journal.begin(b"dir/new\nline", b"dir/.new\nline.x");
     journal.advance(b"dir/.new\nline.x", 100);
     journal.begin(b"other", b".other.1");
     journal.finish(&first, b".other.1");
     journal.flush();
-    assert!(Journal::open(&path, true).is_none(), "one process at a time");
+    assert!(Journal::open(&path, true, None).is_none(), "one process at a time");
     drop(journal);
     OpenOptions::new().append(true).open(&path).expect("it").write_all(b"done 00").expect("a cut line");
 
-    let mut journal = Journal::open(&path, true).expect("it again");
+    let mut journal = Journal::open(&path, true, None).expect("it again");
     assert!(journal.is_done(&first) && !journal.is_done(&second));
     assert_eq!(journal.upto(b"dir/.new\nline.x"), 100);
     assert_eq!(journal.outdated(b"dir/new\nline", b"another"), [b"dir/.new\nline.x".to_vec()]);
     journal.finish(&second, b"x");
     journal.flush();
     drop(journal);
-    assert!(Journal::open(&path, true).expect("it").is_done(&second), "written behind the cut line");
+    assert!(Journal::open(&path, true, None).expect("it").is_done(&second), "written behind the cut line");
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
     let done = tag(b"a", b"b", 7, (1, 2));
     let text = format!("{HEADER}\nboot another\npart t n\nupto 5 n\ndone {}\n", hex(&done));
     std::fs::write(&path, text).expect("a journal");
-    let journal = Journal::open(&path, false).expect("it");
+    let journal = Journal::open(&path, false, None).expect("it");
     assert!(!journal.is_done(&done) && journal.upto(b"n") == 0);
     drop(journal);
-    let journal = Journal::open(&path, true).expect("it");
+    let journal = Journal::open(&path, true, None).expect("it");
     assert!(journal.is_done(&done) && journal.upto(b"n") == 5);
 }
 
@@ -52,14 +52,14 @@ fn a_failed_copy_keeps_what_is_unfinished_and_not_what_is_done() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = here(&dir);
     let done = tag(b"a", b"b", 7, (1, 2));
-    let mut journal = Journal::open(&path, true).expect("a journal");
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
     journal.note_new(b"a new name");
     journal.begin(b"t", b"n");
     journal.advance(b"n", 5);
     journal.finish(&done, b"x");
     journal.flush();
     journal.keep_failed(true);
-    let mut journal = Journal::open(&path, true).expect("it");
+    let mut journal = Journal::open(&path, true, None).expect("it");
     assert!(!journal.is_done(&done) && journal.upto(b"n") == 5 && journal.was_new(b"a new name"));
     journal.forget(b"n");
     journal.keep_failed(false);
@@ -73,13 +73,13 @@ fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
     let tags = [1, 2, 3].map(|size| tag(b"a", b"b", size, (0, 0)));
     for (number, tag) in tags.iter().enumerate() {
         let path = file_for(dir.path(), words, Some((number as u32, 3)));
-        let mut journal = Journal::open(&path, true).expect("a journal");
+        let mut journal = Journal::open(&path, true, None).expect("a journal");
         journal.finish(tag, b"x");
         journal.flush();
     }
-    let whole = Journal::open(&file_for(dir.path(), words, None), true).expect("a journal");
+    let whole = Journal::open(&file_for(dir.path(), words, None), true, None).expect("a journal");
     assert!(tags.iter().all(|tag| whole.is_done(tag)));
-    let stranger = Journal::open(&file_for(dir.path(), &[b"get"], None), true).expect("a journal");
+    let stranger = Journal::open(&file_for(dir.path(), &[b"get"], None), true, None).expect("a journal");
     assert!(!stranger.is_done(&tags[0]));
     drop(stranger);
     whole.remove();
@@ -95,7 +95,7 @@ proptest! {
         text.truncate(cut);
         text.extend(bytes);
         std::fs::write(&path, text).expect("a file");
-        let mut journal = Journal::open(&path, true).expect("opened");
+        let mut journal = Journal::open(&path, true, None).expect("opened");
         journal.begin(b"t", b"n2");
         journal.flush();
     }
@@ -106,4 +106,43 @@ proptest! {
         prop_assert!(!word.contains([' ', '\n']));
         prop_assert_eq!(unescaped(word.as_bytes()), Some(name));
     }
+}
+
+#[test]
+fn a_list_says_what_is_left_and_how_it_was_started() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = here(&dir);
+    let command = [&b"/home/me"[..], b"lhscp", b"-r", b"a b\n\xff", b"", b"host:"].map(<[u8]>::to_vec);
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
+    journal.note_command(&command);
+    journal.begin(b"/there/x", b"/there/.x.123.lhpart");
+    journal.advance(b"/there/.x.123.lhpart", 77);
+    journal.begin(b"/there/y", b"/there/y");
+    journal.finish(&tag(b"z", b"/there/z", 1, (2, 3)), b"");
+    journal.flush();
+    let saved = super::list(dir.path());
+    let [saved] = &saved[..] else { panic!("{saved:?}") };
+    assert!(saved.running, "while the journal is open");
+    assert_eq!((&saved.command[..], saved.done), (&command[..], 1));
+    assert_eq!(saved.parts[0].bytes, 77);
+    assert_eq!([saved.parts[0].is_ours(), saved.parts[1].is_ours()], [true, false]);
+    assert!(super::remove(saved).is_err(), "in use");
+    // Where some of it failed, too.
+    journal.keep_failed(true);
+    let saved = super::read(&path).expect("it");
+    assert_eq!((&saved.command[..], saved.done, saved.running), (&command[..], 0, false));
+    super::remove(&saved).expect("removed");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_command_too_long_for_a_line_is_left_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = here(&dir);
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
+    journal.note_command(&[vec![b'x'; 100_000]]);
+    journal.begin(b"t", b"n");
+    journal.flush();
+    let saved = super::read(&path).expect("it");
+    assert_eq!((saved.command.len(), saved.parts.len()), (0, 1));
 }

@@ -55,6 +55,20 @@ pub(super) fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// What [`hex`] made of a tag.
 pub(super) fn tag(word: &[u8]) -> Option<Tag> {
-    let bytes: Option<Vec<u8>> = word.chunks(2).map(byte_of).collect();
-    bytes?.try_into().ok()
+    unhex(word)?.try_into().ok()
+}
+
+/// What [`hex`] made.
+pub(crate) fn unhex(word: &[u8]) -> Option<Vec<u8>> {
+    word.chunks(2).map(byte_of).collect()
+}
+
+/// Journals are text of so many bytes a line at most; a command that does not fit is not noted.
+const LONGEST_COMMAND: usize = 32 * 1024;
+
+/// The line for a command; `None` where it would be too long.
+pub(super) fn command_line(command: &[Vec<u8>]) -> Option<String> {
+    let words: Vec<String> = command.iter().map(|word| escaped(word)).collect();
+    let line = format!("command {}\n", words.join(" "));
+    (!words.is_empty() && line.len() < LONGEST_COMMAND).then_some(line)
 }

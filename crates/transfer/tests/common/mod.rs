@@ -87,6 +87,8 @@ pub struct Ended {
     pub resumed: u64,
     /// Targets of a copy that was only planned.
     pub planned: Vec<Vec<u8>>,
+    pub copied: Vec<lh_transfer::Copied>,
+    pub missed: Vec<Option<Vec<u8>>>,
     /// Virtual time it took.
     pub took: Duration,
     /// How often all that could be sent was sent, and all answers waited for: round trips.
@@ -234,6 +236,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         done: Vec::new(),
         resumed: 0,
         planned: Vec::new(),
+        copied: Vec::new(),
+        missed: Vec::new(),
         took: Duration::ZERO,
         rounds: 0,
         lanes: 0,
@@ -319,6 +323,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
                 Event::Resumed { kept, .. } => ended.resumed += kept,
                 Event::Planned { target, .. } => ended.planned.push(target),
+                Event::Copied(copied) => ended.copied.push(*copied),
+                Event::Missed { path } => ended.missed.push(path),
                 Event::Started { .. } | Event::Entered { .. } => {}
             }
         }
@@ -345,6 +351,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
             Event::Resumed { kept, .. } => ended.resumed += kept,
             Event::Planned { target, .. } => ended.planned.push(target),
+            Event::Copied(copied) => ended.copied.push(*copied),
+            Event::Missed { path } => ended.missed.push(path),
             Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
         }
     }

@@ -65,7 +65,9 @@ impl Engine {
         dir.listed = true;
         let source = dir.item.source.clone();
         if first && fault.kind != FaultKind::Lost {
+            let relative = dir.relative.clone();
             self.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
+            self.tell_missed_path(Some(relative));
         }
     }
 
@@ -117,6 +119,7 @@ impl Engine {
         for name in suspects {
             let name = display_name(&name);
             self.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
+            self.tell_missed_path(None);
         }
         for special in specials {
             self.skip(wording::skipped(self.plan.direction, &special));

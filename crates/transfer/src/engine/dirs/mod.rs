@@ -174,6 +174,11 @@ impl Dir {
         true
     }
 
+    /// Its path from the top of the tree.
+    pub(super) fn relative(&self) -> &[u8] {
+        &self.relative
+    }
+
     /// It did not exist before: nothing can be in it but what this copy puts there.
     pub(super) const fn created(&self) -> bool {
         self.created
@@ -297,6 +302,7 @@ impl Engine {
         });
         if self.leads_back(&item, real.as_deref()) {
             self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
+            self.tell_missed(&item);
             return self.child_finished(item.parent);
         }
         let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
@@ -430,7 +436,9 @@ impl Engine {
                     && fault.kind != FaultKind::Lost
                 {
                     let target = dir.item.target.clone();
+                    let relative = dir.relative.clone();
                     self.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
+                    self.tell_missed_path(Some(relative));
                 }
                 return self.dir_finished(key);
             }
@@ -454,6 +462,7 @@ impl Engine {
         };
         dir.mkdir_failed = true;
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
+        let relative = dir.relative.clone();
         self.abandon_dir(key);
         self.list_more(key);
         let text = match fault {
@@ -464,6 +473,7 @@ impl Engine {
         if !self.told_by_dir(parent, &text) {
             self.fail(text);
         }
+        self.tell_missed_path(Some(relative));
     }
 
     /// Drops what has not been started of a directory; returns how many entries that were.

@@ -62,7 +62,9 @@ impl Engine {
         if outcome.is_ok() && dir.created() {
             let path = display_name(&join(&dir.item.target, &entry.name));
             let text = "the server takes its name for that of another file, which differs by case only";
-            return self.fail(format!("\"{path}\" is not copied: {text}"));
+            let relative = join(&dir.relative, &entry.name);
+            self.fail(format!("\"{path}\" is not copied: {text}"));
+            return self.tell_missed_path(Some(relative));
         }
         let (list, waiting) = match entry.info.kind {
             Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),

@@ -1,11 +1,12 @@
 //! How a file ends: attributes, CLOSE, and what is told of it.
 
 use crate::Direction;
-use crate::Event;
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::event::CopiedKind;
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::wording::{self, Deed};
+use crate::{Event, Verify};
 
 use super::super::extras::Whose;
 use super::super::file::{File, FileStep, Phase};
@@ -44,6 +45,10 @@ impl Engine {
             Direction::Download => file.prefix,
             Direction::Relay => file.write_at,
         };
+        if !failed {
+            let sum = file.content.finish(size).or_else(|| file.copied.1.take());
+            file.copied = (size, sum);
+        }
         let mut change = Change::default();
         if self.plan.direction == Direction::Download {
             // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
@@ -111,11 +116,13 @@ impl Engine {
             return;
         }
         let Some(file) = self.files.get(key) else { return };
-        let leads = file.leads.then(|| (file.item.clone(), file.failed));
         let flaw = file.flaw.clone().filter(|_| !file.failed);
         let changed = file.source_after.changed().filter(|_| !file.failed);
         let source = file.item.source.clone();
-        if !file.failed {
+        let unverified = changed.is_some() && self.options.verify == Verify::Always;
+        let (item, (size, sum)) = (file.item.clone(), file.copied.clone());
+        let (leads, failed) = (file.leads, file.failed);
+        if !failed {
             self.summary.verified += u64::from(file.place.compared && changed.is_none());
             self.summary.files += 1;
             self.summary.kept += file.kept;
@@ -126,6 +133,11 @@ impl Engine {
                 kept: file.kept,
                 started: file.started,
             });
+            if flaw.is_some() || unverified {
+                self.tell_missed(&item);
+            } else {
+                self.tell_copied(&item, size, CopiedKind::File(sum.clone()));
+            }
         }
         if let Some(flaw) = flaw {
             self.fail(flaw);
@@ -134,8 +146,8 @@ impl Engine {
             self.tell_changed(&source, changed);
         }
         self.forget_file(key);
-        if let Some((item, failed)) = leads {
-            self.first_name_done(&item, failed);
+        if leads {
+            self.first_name_done(&item, failed, sum);
         }
     }
 
@@ -186,10 +198,11 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();
-            let parent = file.item.parent;
-            if !self.told_by_dir(parent, &text) {
+            let item = file.item.clone();
+            if !self.told_by_dir(item.parent, &text) {
                 self.fail(text);
             }
+            self.tell_missed(&item);
         }
     }
 

@@ -334,6 +334,9 @@ impl Engine {
             return;
         }
         self.begin_sum(key);
+        if let Some(file) = self.files.get(key) {
+            self.begin_content(file);
+        }
         let Some(file) = self.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
         file.place.settled = true;

@@ -142,6 +142,9 @@ impl Engine {
         file.place.placed = true;
         if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
         {
+            if let Some(sum) = &file.copied.1 {
+                journal.note_sum(tag, sum);
+            }
             journal.finish(tag, part);
         }
     }

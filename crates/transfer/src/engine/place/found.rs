@@ -72,6 +72,7 @@ impl Engine {
         };
         let modified = |info: &Info| info.times.map(|times| times.modification.0);
         journal.is_done(tag)
+            && (!self.needs_all_data() || journal.sum(tag).is_some())
             && old.size == Some(file.size)
             && (!self.options.preserve || modified(old) == modified(&file.item.info))
     }
@@ -154,6 +155,9 @@ impl Engine {
     pub(super) fn keep_complete(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         let size = file.size;
+        if let (Some(journal), Some(tag)) = (&self.journal, &file.place.tag) {
+            file.copied.1 = journal.sum(tag);
+        }
         file.place.kept = true;
         file.resume_at(size);
         file.all_requested = true;

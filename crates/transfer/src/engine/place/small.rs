@@ -42,10 +42,13 @@ impl Engine {
     }
 
     /// A small file is in its place.
-    pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64) {
+    pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
         if let Some(journal) = &mut self.journal
             && let Some(tag) = tag_with(item, Some(size))
         {
+            if let Some(sum) = sum {
+                journal.note_sum(&tag, sum);
+            }
             journal.finish(&tag, b"");
         }
     }

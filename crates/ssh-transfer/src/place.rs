@@ -1,4 +1,4 @@
-//! What a word of the command line names: a local path, or a path on a host.
+//! What a word of a command line of `lhscp` names: a local path, or a path on a host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,19 +7,43 @@ use lh_client::destination::{check_host, check_user, parse_uri_with_path};
 
 /// A host as far as the command line says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Host {
-    pub(crate) user: Option<String>,
+pub struct Host {
+    /// Where one is named.
+    pub user: Option<String>,
     /// Without brackets.
-    pub(crate) name: String,
+    pub name: String,
     /// Only the URI form names one.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
+}
+
+impl Host {
+    /// `[user@]host:path`, as [`Place::parse`] and scp(1) read it. The port is not in it.
+    pub fn spelled(&self, path: &[u8]) -> OsString {
+        let mut word = Vec::new();
+        if let Some(user) = &self.user {
+            word.extend_from_slice(user.as_bytes());
+            word.push(b'@');
+        }
+        let bracketed = if self.name.contains(':') { format!("[{}]", self.name) } else { self.name.clone() };
+        word.extend_from_slice(bracketed.as_bytes());
+        word.push(b':');
+        word.extend_from_slice(if path.is_empty() { b"." } else { path });
+        OsString::from_vec(word)
+    }
 }
 
 /// A source or the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
+    /// On this host.
     Local(OsString),
-    Remote { host: Host, path: Vec<u8> },
+    /// On another host; relative to the login directory.
+    Remote {
+        /// Which host.
+        host: Host,
+        /// As it was typed; empty for the login directory.
+        path: Vec<u8>,
+    },
 }
 
 impl Place {
@@ -30,7 +54,7 @@ impl Place {
     ///
     /// # Errors
     /// The message: a user or host that could be taken for something else, or a malformed URI.
-    pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
+    pub fn parse(word: &OsStr) -> Result<Self, String> {
         let bytes = word.as_bytes();
         if let Some(rest) = bytes.strip_prefix(b"scp://") {
             let (at, path) =
@@ -83,7 +107,7 @@ fn colon(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The bytes of a local path.
-pub(crate) fn bytes(path: &OsStr) -> Vec<u8> {
+pub fn bytes(path: &OsStr) -> Vec<u8> {
     path.to_owned().into_vec()
 }
 

@@ -1,0 +1,226 @@
+//! What is found, told to people or programs, and counted.
+
+use std::io::Write as _;
+
+use lh_transfer::display_name;
+use lh_transfer::manifest_file::{Entry, EntryKind};
+use serde_json::{Map, Value};
+
+/// Exit status where the tree is not what the manifest says.
+const DIFFERENT: u8 = 1;
+
+/// Exit status where that is not known: mistakes on the command line, an unreadable manifest, no connection.
+pub(super) const CANNOT: u8 = 2;
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// It is not there.
+    Missing,
+    /// It has this many bytes.
+    Size(u64),
+    /// Its content has another sum, or the link leads elsewhere.
+    Content,
+    /// It is something else, such as a directory.
+    Kind(&'static str),
+    /// It is not in the manifest.
+    Extra,
+    /// The manifest has no sum of it; its size is right.
+    Unchecked,
+    /// It could not be looked at.
+    Error(String),
+}
+
+impl Finding {
+    /// Its name in events and counts.
+    const fn name(&self) -> &'static str {
+        NAMES[self.at()]
+    }
+
+    const fn at(&self) -> usize {
+        match self {
+            Self::Missing => 0,
+            Self::Size(_) => 1,
+            Self::Content => 2,
+            Self::Kind(_) => 3,
+            Self::Extra => 4,
+            Self::Unchecked => 5,
+            Self::Error(_) => 6,
+        }
+    }
+
+    /// The copy is not what the manifest says; otherwise it is not known.
+    const fn is_difference(&self) -> bool {
+        self.at() < 5
+    }
+}
+
+const NAMES: [&str; 7] = ["missing", "size", "content", "kind", "extra", "unchecked", "error"];
+
+/// For the last line, in the order of [`NAMES`].
+const WORDS: [&str; 7] = [
+    "missing",
+    "of another size",
+    "of other content",
+    "of another kind",
+    "not in the manifest",
+    "without a sum in the manifest",
+    "that could not be checked",
+];
+
+/// All findings of one run.
+#[derive(Debug)]
+pub(super) struct Findings {
+    json: bool,
+    counts: [u64; 7],
+    different: bool,
+    /// Files that are as the manifest says, and their bytes.
+    good: u64,
+    bytes: u64,
+}
+
+impl Findings {
+    pub(super) const fn new(json: bool) -> Self {
+        Self { json, counts: [0; 7], different: false, good: 0, bytes: 0 }
+    }
+
+    /// The first event.
+    pub(super) fn start(&self, manifest: &str, destination: &str) {
+        if self.json {
+            let mut event = event("start");
+            event.insert("version".into(), 1.into());
+            event.insert("manifest".into(), manifest.into());
+            event.insert("destination".into(), destination.into());
+            print(&event);
+        }
+    }
+
+    /// A file is as the manifest says.
+    pub(super) const fn good(&mut self, entry: &Entry) {
+        self.good += 1;
+        if matches!(entry.kind, EntryKind::File(_)) {
+            self.bytes += entry.size;
+        }
+    }
+
+    /// A file is not, or that is not known. `size`: what the manifest says, where it has the file.
+    pub(super) fn add(&mut self, path: &[u8], size: Option<u64>, finding: &Finding) {
+        self.counts[finding.at()] += 1;
+        self.different |= finding.is_difference();
+        if self.json {
+            let mut event = event(finding.name());
+            match std::str::from_utf8(path) {
+                Ok(text) => event.insert("path".into(), text.into()),
+                Err(_) => {
+                    let digits: String = path.iter().map(|byte| format!("{byte:02x}")).collect();
+                    event.insert("path_hex".into(), digits.into())
+                }
+            };
+            match finding {
+                Finding::Size(there) => {
+                    event.insert("expected".into(), size.into());
+                    event.insert("found".into(), (*there).into());
+                }
+                Finding::Kind(what) => {
+                    event.insert("message".into(), (*what).into());
+                }
+                Finding::Error(why) => {
+                    event.insert("message".into(), why.as_str().into());
+                }
+                _ => {}
+            }
+            return print(&event);
+        }
+        let path = display_name(path);
+        line(&match finding {
+            Finding::Missing => format!("missing: {path}"),
+            Finding::Size(there) => {
+                format!("size: {path}: {there} bytes, {} in the manifest", size.unwrap_or_default())
+            }
+            Finding::Content => format!("content: {path}: differs"),
+            Finding::Kind(what) => format!("kind: {path}: {what}"),
+            Finding::Extra => format!("extra: {path}"),
+            Finding::Unchecked => format!("unchecked: {path}: no sum in the manifest"),
+            Finding::Error(why) => format!("error: {path}: {why}"),
+        });
+    }
+
+    /// The exit status, after everything has been looked at.
+    fn status(&self) -> u8 {
+        match (self.different, self.counts.iter().sum::<u64>()) {
+            (true, _) => DIFFERENT,
+            (false, 0) => 0,
+            (false, _) => CANNOT,
+        }
+    }
+
+    /// The last line; returns the exit status. `failed`: why not everything was looked at, which is said on standard error.
+    pub(super) fn finish(&self, failed: Option<&str>) -> u8 {
+        let status = if failed.is_some() && !self.different { CANNOT } else { self.status() };
+        let outcome = match status {
+            0 => "same",
+            DIFFERENT => "different",
+            _ => "unknown",
+        };
+        if self.json {
+            let mut event = event("end");
+            event.insert("outcome".into(), outcome.into());
+            event.insert("status".into(), status.into());
+            event.insert("complete".into(), failed.is_none().into());
+            event.insert("files".into(), self.good.into());
+            event.insert("bytes".into(), self.bytes.into());
+            for (name, count) in NAMES.iter().zip(self.counts) {
+                event.insert((*name).into(), count.into());
+            }
+            event.insert("message".into(), failed.map(Value::from).unwrap_or_default());
+            print(&event);
+        } else {
+            let parts: Vec<String> = WORDS
+                .iter()
+                .zip(self.counts)
+                .filter(|(_, count)| *count > 0)
+                .map(|(words, count)| format!("{count} {words}"))
+                .collect();
+            let good = if self.good == 1 { "1 file is".into() } else { format!("{} files are", self.good) };
+            let rest = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) };
+            let cut = if failed.is_some() { "; not everything was checked" } else { "" };
+            line(&format!("{good} as in the manifest{rest}{cut}"));
+        }
+        status
+    }
+}
+
+fn event(name: &str) -> Map<String, Value> {
+    Map::from_iter([("event".to_owned(), name.into())])
+}
+
+fn print(event: &Map<String, Value>) {
+    line(&serde_json::to_string(event).unwrap_or_default());
+}
+
+/// Writes to standard output. A reader that has gone away is no reason to end.
+fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_count_more_than_what_is_not_known() {
+        let status = |findings: &[Finding]| {
+            let mut all = Findings::new(true);
+            findings.iter().for_each(|finding| all.add(b"x", Some(1), finding));
+            all.status()
+        };
+        assert_eq!(status(&[]), 0);
+        assert_eq!(status(&[Finding::Unchecked, Finding::Error(String::new())]), 2);
+        for finding in
+            [Finding::Missing, Finding::Size(1), Finding::Content, Finding::Kind("x"), Finding::Extra]
+        {
+            assert_eq!(status(&[Finding::Unchecked, finding]), 1);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Questions to an SFTP server over a socket that waits: requests are collected, and answers come in any order.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use bytes::BytesMut;
+use lh_sftp::{Incoming, Reply, ReplyBody, Request, Session};
+
+use super::words::plain;
+
+/// Read in one go.
+const CHUNK: usize = 64 * 1024;
+
+/// The client's side of one SFTP session.
+pub(super) struct Sftp {
+    stream: UnixStream,
+    session: Session,
+    queue: Vec<u8>,
+}
+
+impl Sftp {
+    /// Greets the server.
+    ///
+    /// # Errors
+    /// It does not speak SFTP, or the connection is gone.
+    pub(super) fn start(stream: UnixStream) -> Result<Self, String> {
+        let mut sftp = Self { stream, session: Session::new(), queue: Vec::new() };
+        sftp.session.start(&mut sftp.queue);
+        sftp.incoming()?;
+        if sftp.session.request_limits(&mut sftp.queue) {
+            sftp.incoming()?;
+        }
+        Ok(sftp)
+    }
+
+    pub(super) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Queues a request; returns its id.
+    pub(super) fn send(&mut self, request: &Request<'_>) -> u32 {
+        self.session.request(request, &mut self.queue)
+    }
+
+    /// Sends what is queued and waits for the next answer.
+    ///
+    /// # Errors
+    /// The connection is gone, or the server broke the protocol.
+    pub(super) fn answer(&mut self) -> Result<Reply, String> {
+        loop {
+            if let Incoming::Reply(reply) = self.incoming()? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Asks one question; no other may be open.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub(super) fn ask(&mut self, request: &Request<'_>) -> Result<ReplyBody, String> {
+        let id = self.send(request);
+        let reply = self.answer()?;
+        if reply.id == id { Ok(reply.body) } else { Err("Bad message from the SFTP server".to_owned()) }
+    }
+
+    fn incoming(&mut self) -> Result<Incoming, String> {
+        self.stream.write_all(&self.queue).map_err(|_| "Connection closed")?;
+        self.queue.clear();
+        loop {
+            if let Some(incoming) = self.session.poll().map_err(|error| error.to_string())? {
+                return Ok(incoming);
+            }
+            let mut space = BytesMut::zeroed(CHUNK);
+            match self.stream.read(&mut space) {
+                Ok(0) => return Err("Connection closed".to_owned()),
+                Ok(read) => self.session.input(space.split_to(read).freeze()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(plain(&error)),
+            }
+        }
+    }
+}

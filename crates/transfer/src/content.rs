@@ -1,0 +1,137 @@
+//! Sums over the content of whole files, which other programs can check: SHA-256 as `sha256sum` prints it, XXH3 of 128 bits as `xxh128sum` does.
+
+use std::fmt;
+
+use lh_crypto::{Hash, Hasher};
+use twox_hash::XxHash3_128;
+
+/// Algorithm of a content sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SumAlgorithm {
+    /// SHA-256: also shows a file that was changed on purpose.
+    #[default]
+    Sha256,
+    /// XXH3 of 128 bits: several times as fast; shows accidents only.
+    Xxh3,
+}
+
+impl SumAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Xxh3];
+
+    /// Its name in command lines and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Xxh3 => "xxh3",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Length of its sums, bytes.
+    pub const fn output_len(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Xxh3 => 16,
+        }
+    }
+
+    /// Begins a sum.
+    pub fn start(self) -> ContentSum {
+        ContentSum(match self {
+            Self::Sha256 => State::Sha256(Hash::Sha256.start()),
+            Self::Xxh3 => State::Xxh3(Box::new(XxHash3_128::with_seed(0))),
+        })
+    }
+
+    /// The sum of `data`.
+    pub fn sum(self, data: &[u8]) -> Vec<u8> {
+        let mut sum = self.start();
+        sum.update(data);
+        sum.finish()
+    }
+}
+
+/// A sum in the making.
+#[derive(Clone)]
+pub struct ContentSum(State);
+
+#[derive(Clone)]
+enum State {
+    Sha256(Hasher),
+    Xxh3(Box<XxHash3_128>),
+}
+
+impl ContentSum {
+    /// Adds the next bytes.
+    pub fn update(&mut self, data: &[u8]) {
+        match &mut self.0 {
+            State::Sha256(state) => state.update(data),
+            State::Xxh3(state) => state.write(data),
+        }
+    }
+
+    /// Adds `len` zeros.
+    pub fn update_zeros(&mut self, mut len: u64) {
+        const ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
+        while len > 0 {
+            let now = usize::try_from(len).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.update(ZEROS.get(..now).unwrap_or_default());
+            len -= now as u64;
+        }
+    }
+
+    /// The sum, most significant byte first.
+    pub fn finish(self) -> Vec<u8> {
+        match self.0 {
+            State::Sha256(state) => state.finish().as_ref().to_vec(),
+            State::Xxh3(state) => state.finish_128().to_be_bytes().to_vec(),
+        }
+    }
+}
+
+impl fmt::Debug for ContentSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContentSum").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::hex;
+
+    #[test]
+    fn sums_are_those_of_other_programs() {
+        // printf longhaul | sha256sum; printf longhaul | xxh128sum; the same of nothing.
+        for (algorithm, data, sum) in [
+            (
+                SumAlgorithm::Sha256,
+                &b""[..],
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (SumAlgorithm::Xxh3, b"", "99aa06d3014798d86001c324468d497f"),
+        ] {
+            assert_eq!(hex(&algorithm.sum(data)), sum);
+        }
+        for algorithm in SumAlgorithm::ALL {
+            assert_eq!(SumAlgorithm::parse(algorithm.name()), Some(algorithm));
+            assert_eq!(algorithm.sum(b"x").len(), algorithm.output_len());
+        }
+        assert_eq!(SumAlgorithm::parse("md5"), None);
+    }
+
+    #[test]
+    fn zeros_are_summed_like_any_bytes() {
+        for algorithm in SumAlgorithm::ALL {
+            let mut sum = algorithm.start();
+            sum.update(b"a");
+            sum.update_zeros(100_000);
+            assert_eq!(sum.finish(), algorithm.sum(&[&b"a"[..], &[0; 100_000]].concat()));
+        }
+    }
+}
