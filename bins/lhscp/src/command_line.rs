@@ -8,7 +8,7 @@ use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
 use lh_config::network::BitRate;
-use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, Verify};
+use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, TreeSync, Verify};
 
 use crate::place::{Host, Place};
 
@@ -106,6 +106,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     let direct = last_of(parsed, "3R") == Some('R');
     check_keep(mode(parsed)?, direct, &options)?;
+    if options.tree_sync.is_some() {
+        check_sync(mode(parsed)?, direct, &sources, &target)?;
+    }
     Ok(Arguments {
         sources,
         target,
@@ -129,8 +132,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
 fn copy_options(parsed: &Parsed) -> Options {
     Options {
-        recursive: parsed.has('r'),
-        preserve: parsed.has('p') || parsed.has_long("preserve"),
+        recursive: parsed.has('r') || parsed.has_long("sync"),
+        preserve: parsed.has('p') || parsed.has_long("preserve") || parsed.has_long("sync"),
+        tree_sync: parsed.has_long("sync").then(TreeSync::default),
         keep: keep(parsed),
         atomic: !parsed.has_long("in-place"),
         adopt_partial: parsed.has('Z'),
@@ -171,6 +175,21 @@ fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// What `--sync` compares, it compares by SFTP, and with all sources of a target in view.
+fn check_sync(mode: Mode, direct: bool, sources: &[Place], target: &Place) -> Result<(), Stop> {
+    let hosts: Vec<Option<&Host>> = sources.iter().map(Place::host).collect();
+    let why = match (mode, &hosts[..]) {
+        (Mode::Legacy, _) => "--sync needs SFTP, and -O is the protocol before it",
+        _ if direct => "--sync copies through this host: without -R",
+        (_, [first, rest @ ..]) if rest.iter().any(|host| host != first) => {
+            "--sync takes the sources of one host"
+        }
+        (_, [None, ..]) if target.host().is_none() => "--sync needs a remote source or target",
+        _ => return Ok(()),
+    };
+    Err(SCP.error(why))
 }
 
 /// What of trees is copied.
@@ -276,8 +295,8 @@ fn scaled(text: &str) -> Option<u64> {
 impl Arguments {
     /// The target must be a directory: there is more than one thing to put there.
     pub(crate) const fn needs_directory(&self) -> bool {
-        // The first of several shards makes what the others find: it must mean the same to all.
-        self.sources.len() > 1 || self.options.select.shard.is_some()
+        // The first of several shards, or of several runs, makes what the others find: it must mean the same to all.
+        self.sources.len() > 1 || self.options.select.shard.is_some() || self.options.tree_sync.is_some()
     }
 
     /// The rate that was asked for (`-l`, `--pace`; the lower of both), bytes/s.

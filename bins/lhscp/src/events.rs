@@ -141,6 +141,7 @@ pub(crate) fn end(record: &RunRecord, status: u8) -> String {
         .text("outcome", record.outcome(status).as_bytes())
         .number("status", status.into())
         .number("files", summary.files)
+        .number("unchanged", summary.unchanged)
         .number("directories", summary.directories)
         .number("bytes", summary.bytes)
         .number("kept", summary.kept)

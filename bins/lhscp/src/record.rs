@@ -160,6 +160,7 @@ impl RunRecord {
 fn sum(one: Summary, other: Summary) -> Summary {
     Summary {
         files: one.files + other.files,
+        unchanged: one.unchanged + other.unchanged,
         directories: one.directories + other.directories,
         bytes: one.bytes + other.bytes,
         kept: one.kept + other.kept,

@@ -166,12 +166,21 @@ pub(crate) fn conclude(
 ) {
     let seconds = start.elapsed().as_secs_f64();
     record.attempt(*summary);
-    let people = Display::new(arguments.quiet).enabled() && seconds >= 5.0;
-    let tells = !arguments.json && (people || arguments.verbose > 0) && summary.files > 0;
-    if tells {
+    let sync = arguments.options.tree_sync.is_some();
+    let people = Display::new(arguments.quiet).enabled() && (sync || seconds >= 5.0);
+    let asked = people || arguments.verbose > 0;
+    if !arguments.json && asked && sync {
+        say(&differences(summary));
+    }
+    if !arguments.json && asked && summary.files > 0 {
         tell(seconds, summary, &verdict);
     }
     record.judged(start.elapsed(), verdict);
+}
+
+/// What `--sync` did.
+fn differences(summary: &Summary) -> String {
+    format!("{} copied, {} unchanged", summary.files, summary.unchanged)
 }
 
 /// The last words about an attempt.

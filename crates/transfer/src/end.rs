@@ -163,6 +163,8 @@ pub(crate) enum Op<'a> {
     RenameNew { old: &'a [u8], new: &'a [u8] },
     /// → `Ok`.
     Remove(&'a [u8]),
+    /// → `Ok`: of an empty directory.
+    RemoveDir(&'a [u8]),
     /// → `Digests` or `Extended`: SHA-256 of each [`DIGEST_BLOCK`] of an open file. The end must be able to.
     Digests { handle: &'a Handle, offset: u64, len: u64 },
     /// → `Data`: bytes of an open file, not counted as copied.

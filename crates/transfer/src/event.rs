@@ -111,6 +111,8 @@ pub struct Waits {
 pub struct Summary {
     /// Files copied completely.
     pub files: u64,
+    /// Files and links that were found as they should be ([`crate::TreeSync`]).
+    pub unchanged: u64,
     /// Directories finished.
     pub directories: u64,
     /// Bytes of files that were confirmed, those of failed files included.

@@ -92,6 +92,11 @@ impl Keep {
     }
 }
 
+/// Copying only what differs (`--sync`). What the target has is compared with the source directory by directory; entries of a
+/// directory are copied in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeSync {}
+
 /// How to copy. [`Options::default`] is what `scp` without flags does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -145,6 +150,9 @@ pub struct Options {
     pub verify: Verify,
     /// What of a tree is copied. With a shard the target is always a directory to put things into.
     pub select: Selection,
+    /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing; the contents of a
+    /// source whose path ends with a slash or a dot do.
+    pub tree_sync: Option<TreeSync>,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
@@ -174,6 +182,7 @@ impl Default for Options {
             answer_timeout: Duration::from_secs(60),
             verify: Verify::Off,
             select: Selection::default(),
+            tree_sync: None,
             dry_run: false,
             announce: false,
         }

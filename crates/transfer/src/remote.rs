@@ -193,6 +193,7 @@ impl Remote {
             }
             Op::Rename { old, new } | Op::RenameNew { old, new } => Request::Rename { old, new },
             Op::Remove(path) => Request::Remove { path },
+            Op::RemoveDir(path) => Request::Rmdir { path },
             Op::Digests { handle, offset, len } => Request::CheckFileHandle {
                 handle: remote(handle)?,
                 algorithms: b"sha256",

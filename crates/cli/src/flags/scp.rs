@@ -109,6 +109,11 @@ pub static SCP: Program = Program {
             Works,
             "Send at this rate in bits per second (for example 800M or 2.5G), evenly paced by the kernel, without bursts that overflow queues on the path. Downloads are requested at that rate.",
         ),
+        Flag::long(
+            "sync",
+            Works,
+            "Copy only what differs in size or time of modification; implies -r and -p. A source becomes TARGET/NAME, one that ends with a slash TARGET itself; the target is a directory and is made when it is missing.",
+        ),
         Flag::long("dry-run", Works, "List the files that would be copied, and change nothing."),
         Flag::long(
             "json",

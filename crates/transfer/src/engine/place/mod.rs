@@ -244,6 +244,7 @@ impl Engine {
         if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(Side::Target, asked);
         }
+        let breaks_links = self.options.tree_sync.is_some();
         let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
         let Some(file) = self.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
@@ -260,7 +261,10 @@ impl Engine {
                 }
                 match (step, outcome) {
                     (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File if info.links.unwrap_or(1) < 2 => file.place.old = Some(info),
+                        // Its other names keep what they have: snapshots of a tree are made of them.
+                        Kind::File if breaks_links || info.links.unwrap_or(1) < 2 => {
+                            file.place.old = Some(info);
+                        }
                         // What is moved over it takes its place.
                         Kind::Symlink if over_links => {}
                         Kind::Symlink if !file.place.followed => return self.follow_target(key),
