@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -125,7 +125,7 @@ fn a_second_sync_moves_nothing() {
         assert_eq!(way.sync(&[]), Counts { copied: 0, unchanged: 5 }, "{}", way.name);
         assert_eq!(state(way), before, "{}", way.name);
         let ran = way.ran(&["-v"]);
-        assert!(ran.err.contains("0 copied, 5 unchanged"), "{}: {}", way.name, ran.err);
+        assert!(ran.err.contains("0 copied, 5 unchanged, 0 deleted"), "{}: {}", way.name, ran.err);
     });
 }
 
@@ -200,6 +200,88 @@ fn a_dry_sync_names_what_differs_and_changes_nothing() {
     });
 }
 
+/// Plants what the source does not have: 6 entries.
+fn plant_extras(way: &Way<'_>) {
+    fs::create_dir_all(way.copy("gone/deep")).unwrap();
+    for name in ["extra", "sub/extra", "gone/deep/file"] {
+        fs::write(way.copy(name), "not in the source").unwrap();
+    }
+    fs::create_dir_all(way.lab.path("old")).unwrap();
+    fs::write(way.lab.path("old/kept"), "outside").unwrap();
+    symlink(way.lab.path("old"), way.copy("gone/link")).unwrap();
+}
+
+fn deleted(ran: &Ran) -> u64 {
+    let text = ran.text();
+    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    end["deleted"].as_u64().unwrap()
+}
+
+/// Covers: lhscp --delete
+#[test]
+fn sync_deletes_what_the_source_does_not_have() {
+    each_way("sync_deletes_what_the_source_does_not_have", |way| {
+        way.sync(&["--delete"]);
+        plant_extras(way);
+        let before = state(way);
+        let ran = way.ran(&["--delete", "--dry-run"]).ok(&way.name);
+        assert_eq!(
+            ran.text().lines().filter(|line| line.starts_with("delete ")).count(),
+            6,
+            "{}",
+            ran.text()
+        );
+        assert_eq!(state(way), before, "{}", way.name);
+        let ran = way.ran(&["--delete", "--json"]).ok(&way.name);
+        assert_eq!(deleted(&ran), 6, "{}: {}", way.name, ran.text());
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+        assert_eq!(fs::read(way.lab.path("old/kept")).unwrap(), b"outside", "{}", way.name);
+        let (ours, theirs) = (fs::metadata(way.tree("sub")).unwrap(), fs::metadata(way.copy("sub")).unwrap());
+        assert_eq!(ours.mtime(), theirs.mtime(), "{}", way.name);
+        fs::remove_file(way.tree("one")).unwrap();
+        way.put("one/inside", "a directory now");
+        fs::remove_dir_all(way.tree("sub")).unwrap();
+        way.put("sub", "a file now");
+        way.sync(&["--delete"]);
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+    });
+}
+
+/// Covers: lhscp --max-delete
+#[test]
+fn sync_deletes_no_more_than_it_may() {
+    each_way("sync_deletes_no_more_than_it_may", |way| {
+        way.sync(&[]);
+        plant_extras(way);
+        let ran = way.ran(&["--delete", "--max-delete", "2", "--json"]);
+        assert_eq!((ran.code, deleted(&ran)), (1, 2), "{}: {}", way.name, ran.err);
+        assert!(ran.err.contains("--max-delete 2"), "{}: {}", way.name, ran.err);
+        let ran = way.ran(&["--delete", "--max-delete", "4", "--json"]).ok(&way.name);
+        assert_eq!(deleted(&ran), 4, "{}", way.name);
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+    });
+}
+
+#[test]
+fn sync_deletes_nothing_when_the_source_cannot_be_read() {
+    each_way("sync_deletes_nothing_when_the_source_cannot_be_read", |way| {
+        way.sync(&[]);
+        plant_extras(way);
+        // A link that leads nowhere is an error to root, too.
+        symlink("nowhere", way.tree("sub/link")).unwrap();
+        let unreadable = way.tree("closed");
+        fs::create_dir(&unreadable).unwrap();
+        fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
+        let ran = way.ran(&["--delete", "--json"]);
+        fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!((ran.code, deleted(&ran)), (1, 0), "{}: {}", way.name, ran.err);
+        assert!(ran.text().contains("there were errors: nothing is deleted"), "{}: {}", way.name, ran.text());
+        for name in ["extra", "sub/extra", "gone/deep/file", "gone/link"] {
+            assert!(fs::symlink_metadata(way.copy(name)).is_ok(), "{}: {name}", way.name);
+        }
+    });
+}
+
 #[test]
 fn a_sync_that_was_cut_off_is_finished_by_the_same_command() {
     each_way("a_sync_that_was_cut_off_is_finished_by_the_same_command", |way| {
@@ -235,6 +317,16 @@ fn sync_refuses_what_it_cannot_compare() {
         (&["a", "b"], "needs a remote source or target"),
     ] {
         let ran = lab.run(&our("lhscp"), &[&["--sync"], words].concat());
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
+    for (words, said) in [
+        (&["--delete", "a", "h:b"][..], "--delete is for copies with --sync"),
+        (&["--sync", "--max-delete", "1", "a", "h:b"], "for copies with --delete"),
+        (&["--sync", "--delete", "--max-delete", "x", "a", "h:b"], "bad number"),
+        (&["--sync", "--delete", "--shard", "1/2", "a", "h:b"], "a --shard is a part"),
+    ] {
+        let ran = lab.run(&our("lhscp"), words);
         assert_eq!(ran.code, 1);
         assert!(ran.err.contains(said), "{}", ran.err);
     }

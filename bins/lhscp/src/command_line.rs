@@ -83,6 +83,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     };
     let mut options = copy_options(parsed);
     options.select = selection(parsed)?;
+    options.tree_sync = tree_sync(parsed)?;
     if let Some(limit) = parsed.text('l') {
         let kilobits: u64 = limit
             .parse()
@@ -134,7 +135,6 @@ fn copy_options(parsed: &Parsed) -> Options {
     Options {
         recursive: parsed.has('r') || parsed.has_long("sync"),
         preserve: parsed.has('p') || parsed.has_long("preserve") || parsed.has_long("sync"),
-        tree_sync: parsed.has_long("sync").then(TreeSync::default),
         keep: keep(parsed),
         atomic: !parsed.has_long("in-place"),
         adopt_partial: parsed.has('Z'),
@@ -175,6 +175,30 @@ fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// `--sync`, and the flags that say more about it.
+fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
+    let delete = parsed.has_long("delete");
+    for (flag, given) in [("delete", delete), ("max-delete", parsed.has_long("max-delete"))] {
+        if given && !parsed.has_long("sync") {
+            return Err(SCP.error(&format!("--{flag} is for copies with --sync")));
+        }
+    }
+    if delete && parsed.has_long("shard") {
+        return Err(SCP.error("--delete needs to see all of a tree, and a --shard is a part"));
+    }
+    let max_delete = match parsed.long_text("max-delete") {
+        None => None,
+        Some(text) => {
+            let number = text.parse().ok();
+            Some(number.ok_or_else(|| SCP.usage_error(&format!("bad number of deletions \"{text}\"")))?)
+        }
+    };
+    if max_delete.is_some() && !delete {
+        return Err(SCP.error("--max-delete is for copies with --delete"));
+    }
+    Ok(parsed.has_long("sync").then_some(TreeSync { delete, max_delete }))
 }
 
 /// What `--sync` compares, it compares by SFTP, and with all sources of a target in view.

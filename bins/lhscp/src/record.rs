@@ -161,6 +161,7 @@ fn sum(one: Summary, other: Summary) -> Summary {
     Summary {
         files: one.files + other.files,
         unchanged: one.unchanged + other.unchanged,
+        deleted: one.deleted + other.deleted,
         directories: one.directories + other.directories,
         bytes: one.bytes + other.bytes,
         kept: one.kept + other.kept,

@@ -104,11 +104,20 @@ impl Report for Show {
                 let size = size.map_or_else(String::new, |size| format!(" ({size} bytes)"));
                 print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
             }
+            Event::PlannedDelete { target } => print(&format!("delete {}\n", printable(&target))),
+            Event::Deleted { target } if self.verbose => {
+                self.display.break_line();
+                say(&format!("deleted {}", printable(&target)));
+            }
             Event::Resumed { source, kept, size } if self.verbose => {
                 self.display.break_line();
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
-            Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } | Event::Told { .. } => {}
+            Event::Deleted { .. }
+            | Event::Started { .. }
+            | Event::Entered { .. }
+            | Event::Resumed { .. }
+            | Event::Told { .. } => {}
             Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);
@@ -180,7 +189,7 @@ pub(crate) fn conclude(
 
 /// What `--sync` did.
 fn differences(summary: &Summary) -> String {
-    format!("{} copied, {} unchanged", summary.files, summary.unchanged)
+    format!("{} copied, {} unchanged, {} deleted", summary.files, summary.unchanged, summary.deleted)
 }
 
 /// The last words about an attempt.

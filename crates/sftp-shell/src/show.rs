@@ -53,7 +53,11 @@ impl Report for Show {
                 self.display.break_line();
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
-            Event::Resumed { .. } | Event::Planned { .. } | Event::Told { .. } => {}
+            Event::Resumed { .. }
+            | Event::Planned { .. }
+            | Event::Deleted { .. }
+            | Event::PlannedDelete { .. }
+            | Event::Told { .. } => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
                 self.line(&format!("{verb} {}", printable(&source)));

@@ -178,6 +178,8 @@ pub(crate) enum Op<'a> {
     /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end
     /// may tell of everything.
     List { path: &'a [u8], pattern: &'a [u8] },
+    /// → `Opened`: the directory itself, not one that a link leads to. For the local end; a server looks as it does otherwise.
+    ListPlain(&'a [u8]),
     /// → `Listed`: some entries; `None`, or [`FaultKind::Eof`], at the end.
     ListMore(&'a Handle),
     /// → `Ok`.

@@ -81,6 +81,11 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             let dir = rustix::fs::Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?;
             Ok(Done::Opened(Handle::LocalDir(Arc::new(Mutex::new(dir))), None))
         }
+        Op::ListPlain(path) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let dir = rustix::fs::Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?;
+            Ok(Done::Opened(Handle::LocalDir(Arc::new(Mutex::new(dir))), None))
+        }
         Op::ListMore(Handle::LocalDir(dir)) => {
             let mut dir = dir.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(Done::Listed(some_entries(&mut dir)?))

@@ -95,7 +95,12 @@ impl Keep {
 /// Copying only what differs (`--sync`). What the target has is compared with the source directory by directory; entries of a
 /// directory are copied in the order of their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TreeSync {}
+pub struct TreeSync {
+    /// Delete at the target what the source does not have, when everything is copied and nothing has failed.
+    pub delete: bool,
+    /// Delete at most so many files, links and directories.
+    pub max_delete: Option<u64>,
+}
 
 /// How to copy. [`Options::default`] is what `scp` without flags does.
 #[derive(Debug, Clone, PartialEq, Eq)]

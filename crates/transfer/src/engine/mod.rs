@@ -99,6 +99,7 @@ pub(crate) enum Token {
     Batch(Key),
     Name(Key, names::NameStep),
     Sync(Key, sync::SyncStep),
+    Removal(Key, sync::RemovalStep),
     Extra(extras::Whose, extras::ExtraStep),
     /// Whether the target's server lets anybody rename.
     Renames,
@@ -221,7 +222,7 @@ impl Engine {
             connections: Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
-            sync: sync::SyncState::new(),
+            sync: sync::SyncState::new(options.tree_sync.as_ref()),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -433,7 +434,7 @@ impl Engine {
             && self.dirs.len() == 0
             && self.batches.is_empty()
             && self.names.len() == 0
-            && self.sync.is_idle()
+            && self.sync.is_finished()
             && self.removing.len() == 0
             && self.done.is_empty()
     }
@@ -471,6 +472,7 @@ impl Engine {
                 Token::Batch(key) => self.batch_answer(key, outcome),
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Sync(key, step) => self.sync_answer(key, step, outcome),
+                Token::Removal(key, step) => self.removal_answer(key, step, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
@@ -497,6 +499,7 @@ impl Engine {
             }
         }
         self.begin_items();
+        self.sync_deletions();
     }
 
     /// Gives up what has not been started: the connection is gone.
@@ -508,6 +511,7 @@ impl Engine {
         }
         waiting += self.drop_batch();
         self.leave_comparisons();
+        self.leave_deletions();
         for key in self.dirs.keys() {
             self.finish_dir_if_done(key);
         }

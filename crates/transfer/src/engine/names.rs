@@ -12,6 +12,7 @@ use crate::{Direction, Event};
 
 use super::dirs::Item;
 use super::extras::Lack;
+use super::item::There;
 use super::place::part_name;
 use super::prepare::{fault_of, path_of};
 use super::{Engine, Side, Token};
@@ -240,7 +241,13 @@ impl Engine {
             (NameStep::Read, outcome) => match path_of(outcome) {
                 Ok(to) => {
                     name.what = What::Symlink(to);
-                    self.make_name(key, NameStep::Make);
+                    if matches!(name.item.there, There::Found(_)) {
+                        // A server that does not know the order of the two strings could guess that the other one is the link.
+                        self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                        self.make_name(key, NameStep::MakeBeside);
+                    } else {
+                        self.make_name(key, NameStep::Make);
+                    }
                 }
                 Err(fault) => self.name_failed(key, Deed::ReadSource, Err(fault)),
             },

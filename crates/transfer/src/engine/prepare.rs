@@ -366,15 +366,16 @@ impl Engine {
                 SourceState::Found(found) => std::mem::take(found),
             };
             self.prepare.next += 1;
-            let typed = self.plan.sources.get(at).map_or(&b""[..], Vec::as_slice);
+            let typed = self.plan.sources.get(at).cloned().unwrap_or_default();
             for (source, info) in found {
                 let name = match base_name(&source) {
                     // Into the target, not beside it.
                     b".." => b".",
                     name => name,
                 };
-                let contents = self.options.tree_sync.is_some() && names_contents(typed, name);
+                let contents = self.options.tree_sync.is_some() && names_contents(&typed, name);
                 let target = if dir && !contents { join(&path, name) } else { path.clone() };
+                self.note_top(&target);
                 self.top.push_back(Item::top(source, target, info));
             }
         }

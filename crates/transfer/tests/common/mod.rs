@@ -80,6 +80,8 @@ pub struct Ended {
     pub done: Vec<String>,
     /// Bytes of files that were gone on with.
     pub resumed: u64,
+    /// What was deleted, or would be.
+    pub deleted: Vec<Vec<u8>>,
     /// Targets of a copy that was only planned.
     pub planned: Vec<Vec<u8>>,
     /// Virtual time it took.
@@ -228,6 +230,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         changed: Vec::new(),
         done: Vec::new(),
         resumed: 0,
+        deleted: Vec::new(),
         planned: Vec::new(),
         took: Duration::ZERO,
         rounds: 0,
@@ -297,6 +300,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
                 Event::Resumed { kept, .. } => ended.resumed += kept,
                 Event::Planned { target, .. } => ended.planned.push(target),
+                Event::Deleted { target } | Event::PlannedDelete { target } => ended.deleted.push(target),
                 Event::Started { .. } | Event::Entered { .. } => {}
             }
         }
@@ -319,6 +323,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
             Event::Resumed { kept, .. } => ended.resumed += kept,
             Event::Planned { target, .. } => ended.planned.push(target),
+            Event::Deleted { target } | Event::PlannedDelete { target } => ended.deleted.push(target),
             Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
         }
     }

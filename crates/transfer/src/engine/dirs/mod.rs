@@ -122,6 +122,20 @@ impl Dir {
         self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
     }
 
+    /// Only items that were put off are left to be done in it.
+    pub(super) fn only_waits(&self) -> bool {
+        self.outstanding == 0
+            && self.listed
+            && self.waiting() == 0
+            && self.comparing.is_none()
+            && !self.finishing
+    }
+
+    /// Its path from the top of the tree.
+    pub(super) fn relative(&self) -> &[u8] {
+        &self.relative
+    }
+
     /// Drops what has not been started. See [`Engine::abandon_dir`].
     fn abandon(&mut self) {
         self.failed = true;

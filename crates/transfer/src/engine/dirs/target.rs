@@ -1,11 +1,15 @@
 //! What the target has in a directory, compared with the source when both are listed ([`crate::TreeSync`]).
 
-use crate::end::{Done, Entry, FaultKind, Handle, Info, Kind, Op, Outcome};
-use crate::names::{is_safe_name, join};
+use std::collections::HashSet;
+
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
-use crate::wording;
+use crate::wording::{self, Deed};
 
 use super::super::item::There;
+use super::super::prepare::fault_of;
+use super::super::sync::Extraneous;
 use super::super::{Engine, Side, Token};
 use super::{DirStep, MAX_LISTS};
 
@@ -94,9 +98,10 @@ impl Engine {
                 }
                 self.absorb_target(key, entries);
             }
-            _ => {
+            outcome => {
                 list.state = ListState::Failed;
                 self.waiting.open_targets -= 1;
+                self.target_not_listed(key, &fault_of(outcome));
             }
         }
         self.list_more_of_target(key);
@@ -119,9 +124,22 @@ impl Engine {
                     list.state = ListState::Whole;
                 }
             }
-            _ => list.state = ListState::Failed,
+            outcome => {
+                let first = std::mem::replace(&mut list.state, ListState::Failed) != ListState::Failed;
+                if first {
+                    self.target_not_listed(key, &fault_of(outcome));
+                }
+            }
         }
         self.list_more_of_target(key);
+    }
+
+    /// Each name of the source can be looked at; what else is there is not known, and that matters where it is to be deleted.
+    fn target_not_listed(&mut self, key: Key, fault: &Fault) {
+        if let Some(dir) = self.dirs.get(key).filter(|_| self.deletes() && fault.kind != FaultKind::Lost) {
+            let text = wording::failed(self.plan.direction, Deed::ListTarget, &dir.item.target, fault);
+            self.fail(text);
+        }
     }
 
     fn absorb_target(&mut self, key: Key, mut entries: Vec<Entry>) {
@@ -179,6 +197,7 @@ impl Engine {
         source.dedup_by(|one, other| one.name == other.name);
         target.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         target.dedup_by(|one, other| one.name == other.name);
+        self.note_extraneous(key, &source, &target);
         let mut target = target.into_iter().peekable();
         for entry in source {
             while target.next_if(|there| there.name < entry.name).is_some() {}
@@ -186,6 +205,35 @@ impl Engine {
             self.compare_entry(key, entry, there, may_fold);
         }
         self.walk_changed = true;
+    }
+
+    /// What the target has and the source has not is remembered, where it is to be deleted: not what the copy leaves out on
+    /// purpose, and no unfinished file of a copy.
+    fn note_extraneous(&mut self, key: Key, source: &[Entry], target: &[Entry]) {
+        if !self.deletes() {
+            return;
+        }
+        let Some(dir) = self.dirs.get(key) else { return };
+        let (directory, relative) = (dir.item.target.clone(), dir.relative.clone());
+        let times = dir.item.info.times.filter(|_| self.options.preserve);
+        let missing = |entry: &&Entry| source.binary_search_by(|one| one.name.cmp(&entry.name)).is_err();
+        let mut entries: Vec<Entry> = target.iter().filter(missing).cloned().collect();
+        entries.retain(|entry| self.is_deletable(&relative, entry));
+        if self.may_fold_names() && !entries.is_empty() {
+            // To a server for which both are one name it is the copy.
+            let folded = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
+            let names: HashSet<String> = source.iter().map(|entry| folded(&entry.name)).collect();
+            let twins = entries.extract_if(.., |entry| names.contains(&folded(&entry.name)));
+            for twin in twins.collect::<Vec<_>>() {
+                let path = display_name(&join(&directory, &twin.name));
+                self.skip(format!(
+                    "\"{path}\" is not deleted: the source has a name that differs by case only"
+                ));
+            }
+        }
+        if !entries.is_empty() {
+            self.delete_later(Extraneous { directory, relative, times, entries });
+        }
     }
 
     fn compare_entry(&mut self, key: Key, entry: Entry, there: Option<Info>, may_fold: bool) {

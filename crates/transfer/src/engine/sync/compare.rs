@@ -242,10 +242,15 @@ impl Engine {
         self.ask_compare(key, Side::Target, Op::Remove(&target), SyncStep::Cleared);
     }
 
-    /// Something else is to take the place of a directory: only of an empty one.
+    /// Something else is to take the place of a directory: where nothing is deleted only of an empty one.
     fn clear_directory(&mut self, key: Key) {
-        let Some(Compare { item, .. }) = self.sync.compares.get_mut(key) else { return };
+        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
         let (target, parent) = (item.target.clone(), item.parent);
+        if self.deletes() {
+            let item = item.clone();
+            self.sync.compares.remove(key);
+            return self.delete_before(item);
+        }
         if self.options.dry_run {
             let text = not_cleared(item, &Fault::other("Is a directory"));
             self.fail(text);
@@ -273,7 +278,7 @@ impl Engine {
     }
 }
 
-fn not_cleared(item: &Item, fault: &Fault) -> String {
+pub(super) fn not_cleared(item: &Item, fault: &Fault) -> String {
     format!(
         "\"{}\" is in the way of a copy and cannot be removed: {}",
         display_name(&item.target),
