@@ -9,7 +9,7 @@ use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
 use lh_config::network::BitRate;
-use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, Verify};
+use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify};
 
 use crate::outputs::{Outputs, Wanted};
 use crate::place::{Host, Place};
@@ -87,6 +87,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     };
     let mut options = copy_options(parsed);
     options.select = selection(parsed)?;
+    options.tree_sync = tree_sync(parsed)?;
     if let Some(limit) = parsed.text('l') {
         let kilobits: u64 = limit
             .parse()
@@ -113,6 +114,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let outputs = outputs(parsed)?;
     options.sums = outputs.sums();
     options.tell_missed = outputs.list_failed();
+    if options.tree_sync.is_some() {
+        check_sync(mode(parsed)?, direct, &sources, &target)?;
+    }
     Ok(Arguments {
         sources,
         target,
@@ -137,8 +141,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
 fn copy_options(parsed: &Parsed) -> Options {
     Options {
-        recursive: parsed.has('r'),
-        preserve: parsed.has('p') || parsed.has_long("preserve"),
+        recursive: parsed.has('r') || parsed.has_long("sync"),
+        preserve: parsed.has('p') || parsed.has_long("preserve") || parsed.has_long("sync"),
         keep: keep(parsed),
         atomic: !parsed.has_long("in-place"),
         adopt_partial: parsed.has('Z'),
@@ -179,6 +183,45 @@ fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
         }
         _ => Ok(()),
     }
+}
+
+/// `--sync`, and the flags that say more about it.
+fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
+    let delete = parsed.has_long("delete");
+    for (flag, given) in [("delete", delete), ("max-delete", parsed.has_long("max-delete"))] {
+        if given && !parsed.has_long("sync") {
+            return Err(SCP.error(&format!("--{flag} is for copies with --sync")));
+        }
+    }
+    if delete && parsed.has_long("shard") {
+        return Err(SCP.error("--delete needs to see all of a tree, and a --shard is a part"));
+    }
+    let max_delete = match parsed.long_text("max-delete") {
+        None => None,
+        Some(text) => {
+            let number = text.parse().ok();
+            Some(number.ok_or_else(|| SCP.usage_error(&format!("bad number of deletions \"{text}\"")))?)
+        }
+    };
+    if max_delete.is_some() && !delete {
+        return Err(SCP.error("--max-delete is for copies with --delete"));
+    }
+    Ok(parsed.has_long("sync").then_some(TreeSync { delete, max_delete }))
+}
+
+/// What `--sync` compares, it compares by SFTP, and with all sources of a target in view.
+fn check_sync(mode: Mode, direct: bool, sources: &[Place], target: &Place) -> Result<(), Stop> {
+    let hosts: Vec<Option<&Host>> = sources.iter().map(Place::host).collect();
+    let why = match (mode, &hosts[..]) {
+        (Mode::Legacy, _) => "--sync needs SFTP, and -O is the protocol before it",
+        _ if direct => "--sync copies through this host: without -R",
+        (_, [first, rest @ ..]) if rest.iter().any(|host| host != first) => {
+            "--sync takes the sources of one host"
+        }
+        (_, [None, ..]) if target.host().is_none() => "--sync needs a remote source or target",
+        _ => return Ok(()),
+    };
+    Err(SCP.error(why))
 }
 
 /// What of trees is copied.
@@ -311,8 +354,8 @@ fn scaled(text: &str) -> Option<u64> {
 impl Arguments {
     /// The target must be a directory: there is more than one thing to put there.
     pub(crate) const fn needs_directory(&self) -> bool {
-        // The first of several shards makes what the others find: it must mean the same to all.
-        self.sources.len() > 1 || self.options.select.shard.is_some()
+        // The first of several shards, or of several runs, makes what the others find: it must mean the same to all.
+        self.sources.len() > 1 || self.options.select.shard.is_some() || self.options.tree_sync.is_some()
     }
 
     /// The rate that was asked for (`-l`, `--pace`; the lower of both), bytes/s.

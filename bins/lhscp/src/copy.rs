@@ -36,6 +36,8 @@ pub(crate) type Kept = Option<(Host, Connection)>;
 pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     arguments.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.needs_directory()
+        // A target that is missing is made.
+        && arguments.options.tree_sync.is_none()
         && let Place::Local(target) = &arguments.target
         && let Err(text) = check_directory(target)
     {

@@ -82,6 +82,8 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
         Event::Planned { source, target, size } => {
             Object::new("planned").text("source", source).text("target", target).maybe("size", *size)
         }
+        Event::Deleted { target } => Object::new("deleted").text("target", target),
+        Event::PlannedDelete { target } => Object::new("planned_delete").text("target", target),
         Event::FileDone { name, size, kept, started, .. } => Object::new("file")
             .text("name", name)
             .number("size", *size)
@@ -143,6 +145,8 @@ pub(crate) fn end(record: &RunRecord, status: u8) -> String {
         .text("outcome", record.outcome(status).name().as_bytes())
         .number("status", status.into())
         .number("files", summary.files)
+        .number("unchanged", summary.unchanged)
+        .number("deleted", summary.deleted)
         .number("directories", summary.directories)
         .number("bytes", summary.bytes)
         .number("kept", summary.kept)
@@ -182,6 +186,8 @@ mod tests {
         let happened = [
             Event::Resumed { source: source.clone(), kept: 1, size: 2 },
             Event::Changed { source: source.clone(), text: text.clone() },
+            Event::Deleted { target: target.clone() },
+            Event::PlannedDelete { target: target.clone() },
             Event::Planned { source, target, size: Some(3) },
             Event::FileDone { id: 1, name, size: 2, kept: 0, started: now },
             Event::Failed { text: text.clone() },

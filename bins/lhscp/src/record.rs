@@ -152,6 +152,8 @@ impl RunRecord {
 fn sum(one: Summary, other: Summary) -> Summary {
     Summary {
         files: one.files + other.files,
+        unchanged: one.unchanged + other.unchanged,
+        deleted: one.deleted + other.deleted,
         directories: one.directories + other.directories,
         bytes: one.bytes + other.bytes,
         kept: one.kept + other.kept,

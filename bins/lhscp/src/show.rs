@@ -102,11 +102,17 @@ impl Report for Show {
                 let size = size.map_or_else(String::new, |size| format!(" ({size} bytes)"));
                 print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
             }
+            Event::PlannedDelete { target } => print(&format!("delete {}\n", printable(&target))),
+            Event::Deleted { target } if self.verbose => {
+                self.display.break_line();
+                say(&format!("deleted {}", printable(&target)));
+            }
             Event::Resumed { source, kept, size } if self.verbose => {
                 self.display.break_line();
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
-            Event::Started { .. }
+            Event::Deleted { .. }
+            | Event::Started { .. }
             | Event::Entered { .. }
             | Event::Resumed { .. }
             | Event::Told { .. }
@@ -163,12 +169,21 @@ pub(crate) fn conclude(
 ) {
     let seconds = start.elapsed().as_secs_f64();
     record.attempt(*summary);
-    let people = Display::new(arguments.quiet).enabled() && seconds >= 5.0;
-    let tells = !arguments.json && (people || arguments.verbose > 0) && summary.files > 0;
-    if tells {
+    let sync = arguments.options.tree_sync.is_some();
+    let people = Display::new(arguments.quiet).enabled() && (sync || seconds >= 5.0);
+    let asked = people || arguments.verbose > 0;
+    if !arguments.json && asked && sync {
+        say(&differences(summary));
+    }
+    if !arguments.json && asked && summary.files > 0 {
         tell(seconds, summary, &verdict);
     }
     record.judged(start.elapsed(), verdict);
+}
+
+/// What `--sync` did.
+fn differences(summary: &Summary) -> String {
+    format!("{} copied, {} unchanged, {} deleted", summary.files, summary.unchanged, summary.deleted)
 }
 
 /// The last words about an attempt.

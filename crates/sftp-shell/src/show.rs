@@ -82,6 +82,8 @@ impl Report for Show {
             }
             Event::Resumed { .. }
             | Event::Planned { .. }
+            | Event::Deleted { .. }
+            | Event::PlannedDelete { .. }
             | Event::Told { .. }
             | Event::Copied(_)
             | Event::Missed { .. } => {}

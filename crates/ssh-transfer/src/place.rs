@@ -71,6 +71,14 @@ impl Place {
         };
         remote(user, name, None, path.to_vec())
     }
+
+    /// The host that it is on; none for this one.
+    pub const fn host(&self) -> Option<&Host> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote { host, .. } => Some(host),
+        }
+    }
 }
 
 fn remote(user: Option<&str>, name: &str, port: Option<u16>, path: Vec<u8>) -> Result<Place, String> {

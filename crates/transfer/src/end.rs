@@ -163,6 +163,8 @@ pub(crate) enum Op<'a> {
     RenameNew { old: &'a [u8], new: &'a [u8] },
     /// → `Ok`.
     Remove(&'a [u8]),
+    /// → `Ok`: of an empty directory.
+    RemoveDir(&'a [u8]),
     /// → `Digests` or `Extended`: SHA-256 of each [`DIGEST_BLOCK`] of an open file. The end must be able to.
     Digests { handle: &'a Handle, offset: u64, len: u64 },
     /// → `Data`: bytes of an open file, not counted as copied.
@@ -176,6 +178,8 @@ pub(crate) enum Op<'a> {
     /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end
     /// may tell of everything.
     List { path: &'a [u8], pattern: &'a [u8] },
+    /// → `Opened`: the directory itself, not one that a link leads to. For the local end; a server looks as it does otherwise.
+    ListPlain(&'a [u8]),
     /// → `Listed`: some entries; `None`, or [`FaultKind::Eof`], at the end.
     ListMore(&'a Handle),
     /// → `Ok`.

@@ -39,6 +39,16 @@ pub enum Event {
         /// Its size, where that is known without opening it.
         size: Option<u64>,
     },
+    /// Something was deleted at the target, because the source does not have it.
+    Deleted {
+        /// Its path.
+        target: Vec<u8>,
+    },
+    /// Something would be deleted at the target (only with [`crate::Options::dry_run`]).
+    PlannedDelete {
+        /// Its path.
+        target: Vec<u8>,
+    },
     /// A file that an earlier attempt has left unfinished is gone on with: its first `kept` bytes were compared.
     Resumed {
         /// Its path on the source.
@@ -145,6 +155,10 @@ pub struct Waits {
 pub struct Summary {
     /// Files copied completely.
     pub files: u64,
+    /// Files and links that were found as they should be ([`crate::TreeSync`]).
+    pub unchanged: u64,
+    /// Files, links and directories deleted at the target, or that would be.
+    pub deleted: u64,
     /// Directories finished.
     pub directories: u64,
     /// Bytes of files that were confirmed, those of failed files included.

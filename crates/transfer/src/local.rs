@@ -66,6 +66,10 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             rustix::fs::unlink(path)?;
             Ok(Done::Ok)
         }
+        Op::RemoveDir(path) => {
+            rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?;
+            Ok(Done::Ok)
+        }
         Op::Digests { handle, offset, len } => digests(handle, offset, len),
         Op::Peek { handle, offset, len } => peek(handle, offset, len),
         Op::Mkdir { path, mode } => {
@@ -74,6 +78,11 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         }
         Op::List { path, .. } => {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?;
+            Ok(Done::Opened(Handle::LocalDir(Arc::new(Mutex::new(dir))), None))
+        }
+        Op::ListPlain(path) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let dir = rustix::fs::Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?;
             Ok(Done::Opened(Handle::LocalDir(Arc::new(Mutex::new(dir))), None))
         }
@@ -401,6 +410,18 @@ fn info(stat: &rustix::fs::Stat) -> Info {
         links: Some(stat.st_nlink as u64),
         identity: Some((stat.st_dev as u64, stat.st_ino as u64)),
         pipe_there: false,
+    }
+}
+
+/// Adds what lstat(2) says to entries of an open directory. One that is gone by now keeps what was known of it.
+pub(crate) fn look_at(directory: &Handle, entries: &mut [Entry]) {
+    let Handle::LocalDir(dir) = directory else { return };
+    let dir = dir.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(fd) = dir.fd() else { return };
+    for entry in entries {
+        if let Ok(stat) = rustix::fs::statat(fd, &*entry.name, AtFlags::SYMLINK_NOFOLLOW) {
+            entry.info = info(&stat);
+        }
     }
 }
 

@@ -92,6 +92,16 @@ impl Keep {
     }
 }
 
+/// Copying only what differs (`--sync`). What the target has is compared with the source directory by directory; entries of a
+/// directory are copied in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TreeSync {
+    /// Delete at the target what the source does not have, when everything is copied and nothing has failed.
+    pub delete: bool,
+    /// Delete at most so many files, links and directories.
+    pub max_delete: Option<u64>,
+}
+
 /// How to copy. [`Options::default`] is what `scp` without flags does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -147,6 +157,9 @@ pub struct Options {
     pub verify: Verify,
     /// What of a tree is copied. With a shard the target is always a directory to put things into.
     pub select: Selection,
+    /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing; the contents of a
+    /// source whose path ends with a slash or a dot do.
+    pub tree_sync: Option<TreeSync>,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
     /// Tell of each file that is in its place, with the sum of its content ([`crate::Event::Copied`]).
@@ -181,6 +194,7 @@ impl Default for Options {
             answer_timeout: Duration::from_secs(60),
             verify: Verify::Off,
             select: Selection::default(),
+            tree_sync: None,
             dry_run: false,
             sums: None,
             tell_missed: false,

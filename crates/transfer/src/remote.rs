@@ -193,6 +193,7 @@ impl Remote {
             }
             Op::Rename { old, new } | Op::RenameNew { old, new } => Request::Rename { old, new },
             Op::Remove(path) => Request::Remove { path },
+            Op::RemoveDir(path) => Request::Rmdir { path },
             Op::Digests { handle, offset, len } => Request::CheckFileHandle {
                 handle: remote(handle)?,
                 algorithms: b"sha256",
@@ -212,7 +213,7 @@ impl Remote {
                 shape = Shape::Listing;
                 Request::ListDir { path, pattern, flags: 0 }
             }
-            Op::List { path, .. } => Request::Opendir { path },
+            Op::List { path, .. } | Op::ListPlain(path) => Request::Opendir { path },
             Op::ListMore(handle) => Request::Readdir { handle: remote(handle)? },
             Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs(self.full()) },
             Op::SetHandle { handle, change } => {
@@ -314,7 +315,7 @@ impl Remote {
             Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
                 (path, How::Listing(pattern.to_vec()), Shape::Listing)
             }
-            Op::List { path, .. } => (path, How::Dir, Shape::Plain),
+            Op::List { path, .. } | Op::ListPlain(path) => (path, How::Dir, Shape::Plain),
             _ => match open_of(&op) {
                 Some((path, flags, attrs)) => (path, How::File(flags, attrs), Shape::Plain),
                 None => return Some(op),

@@ -25,6 +25,8 @@ pub(crate) enum Deed {
     ListSource,
     MakeDir,
     FinishDir,
+    DeleteTarget,
+    ListTarget,
 }
 
 /// The line for `fault` while doing `deed` to `path`.
@@ -58,6 +60,10 @@ pub(crate) fn failed(direction: Direction, deed: Deed, path: &[u8], fault: &Faul
         Deed::ListSource => format!("remote readdir(\"{path}\"): {text}"),
         Deed::MakeDir if target_local => format!("mkdir {path}: {text}"),
         Deed::MakeDir => format!("remote mkdir \"{path}\": {text}"),
+        Deed::DeleteTarget if target_local => format!("delete local \"{path}\": {text}"),
+        Deed::DeleteTarget => format!("delete remote \"{path}\": {text}"),
+        Deed::ListTarget if target_local => format!("local opendir \"{path}\": {text}"),
+        Deed::ListTarget => format!("dest readdir(\"{path}\"): {text}"),
         Deed::FinishDir if target_local => format!("local set times on \"{path}\": {text}"),
         Deed::FinishDir => format!("remote setstat \"{path}\": {text}"),
     }

@@ -228,6 +228,10 @@ pub(super) const PAGES: &[Page] = &[
                 "lhscp -r --dry-run --exclude '*.tmp' --exclude cache/ results data1:/data/\nlhscp -r \
                     --manifest list.txt results data1:/data/",
             ),
+            (
+                "Keep a copy up to date, every night:",
+                "lhscp --sync --delete --max-delete 1000 results data1:/data/",
+            ),
             ("Send evenly, at 800 Mbit/s:", "lhscp --pace 800M big.h5 data1:/data/"),
             (
                 "Spread a tree over four processes:",

@@ -127,7 +127,27 @@ pub static SCP: Program = Program {
             Works,
             "Send at this rate in bits per second (for example 800M or 2.5G), evenly paced by the kernel, without bursts that overflow queues on the path. Downloads are requested at that rate.",
         ),
-        Flag::long("dry-run", Works, "List the files that would be copied, and change nothing."),
+        Flag::long(
+            "sync",
+            Works,
+            "Copy only what differs in size or time of modification; implies -r and -p. A source becomes TARGET/NAME, one that ends with a slash TARGET itself; the target is a directory and is made when it is missing.",
+        ),
+        Flag::long(
+            "delete",
+            Works,
+            "With --sync: when everything is copied and nothing has failed, delete what is in directories of the target and not in the source. What --exclude, --include and --manifest leave out of the copy stays.",
+        ),
+        Flag::long_with(
+            "max-delete",
+            "n",
+            Works,
+            "With --delete: delete at most n files, links and directories, and fail where there is more.",
+        ),
+        Flag::long(
+            "dry-run",
+            Works,
+            "List the files that would be copied, and what --delete would delete, and change nothing.",
+        ),
         Flag::long(
             "json",
             Works,

@@ -67,6 +67,7 @@ impl Engine {
             given_up += self.abandon_dir(key);
         }
         given_up += self.drop_batch();
+        self.leave_deletions();
         for key in self.dirs.keys() {
             self.list_more(key);
             self.finish_dir_if_done(key);

@@ -243,6 +243,7 @@ impl Engine {
         let several = self.options.keep.hard_links && item.info.links.is_some_and(|links| links > 1);
         if self.plan.direction != Direction::Download
             || several
+            || item.alone
             || self.has_holes_to_keep(&item)
             || !self.batches_offered()
             || self.may_be_done(&item)
@@ -281,7 +282,7 @@ impl Engine {
         let kinds = keep.xattr_kinds();
         let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
             | if self.options.atomic { PUT_PLACED } else { 0 }
-            | if keep.links { PUT_OVER_LINKS } else { 0 }
+            | if keep.links || self.options.tree_sync.is_some() { PUT_OVER_LINKS } else { 0 }
             | if keep.owner || keep.group { batched_extended_attrs::PUT_OWNER } else { 0 }
             | batched_extended_attrs::put_flags(kinds)
             | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };

@@ -57,6 +57,11 @@ impl Engine {
         self.flow.max_open_dirs(self.source.as_ref().map(handles_of))
     }
 
+    /// Directories that may be open on the target at a time, where it is listed.
+    pub(super) fn max_open_targets(&self) -> usize {
+        self.flow.max_open_dirs(self.target.as_ref().map(handles_of))
+    }
+
     /// The kernel says that the connection takes so long there and back.
     pub fn expect_round_trip(&mut self, took: Duration) {
         self.flow.expect_round_trip(took);

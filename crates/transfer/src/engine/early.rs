@@ -137,7 +137,8 @@ impl Engine {
     /// Upload: what will be made below the target if that is a directory.
     pub(super) fn look_below_target(&mut self) {
         let Self { plan, options, .. } = self;
-        if plan.direction != Direction::Upload || !options.recursive || plan.sources.len() > MOST_LOOKED_UP {
+        let unused = plan.direction != Direction::Upload || !options.recursive || options.tree_sync.is_some();
+        if unused || plan.sources.len() > MOST_LOOKED_UP {
             return;
         }
         for at in 0..self.plan.sources.len() {

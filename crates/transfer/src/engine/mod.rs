@@ -21,6 +21,8 @@
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`source_after`] | whether a source changed while it was read |
+//! | [`item`] | something to copy |
+//! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
@@ -36,6 +38,7 @@ mod extras;
 mod file;
 mod files;
 mod holes;
+mod item;
 mod lanes;
 mod names;
 mod place;
@@ -44,6 +47,7 @@ mod progress;
 mod proof;
 mod same_handle;
 mod source_after;
+mod sync;
 mod unanswered;
 mod write;
 
@@ -96,6 +100,8 @@ pub(crate) enum Token {
     File(Key, FileStep),
     Batch(Key),
     Name(Key, names::NameStep),
+    Sync(Key, sync::SyncStep),
+    Removal(Key, sync::RemovalStep),
     Extra(extras::Whose, extras::ExtraStep),
     /// Whether the target's server lets anybody rename.
     Renames,
@@ -151,6 +157,7 @@ pub struct Engine {
     connections: Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
+    sync: sync::SyncState,
     /// What was told not to be kept.
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
@@ -225,6 +232,7 @@ impl Engine {
             connections: Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
+            sync: sync::SyncState::new(options.tree_sync.as_ref()),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -433,6 +441,7 @@ impl Engine {
             && self.dirs.len() == 0
             && self.batches.is_empty()
             && self.names.len() == 0
+            && self.sync.is_finished()
             && self.removing.len() == 0
             && self.done.is_empty()
     }
@@ -469,6 +478,8 @@ impl Engine {
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => self.batch_answer(key, outcome),
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
+                Token::Sync(key, step) => self.sync_answer(key, step, outcome),
+                Token::Removal(key, step) => self.removal_answer(key, step, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
@@ -495,6 +506,7 @@ impl Engine {
             }
         }
         self.begin_items();
+        self.sync_deletions();
     }
 
     /// Gives up what has not been started: the connection is gone.
@@ -505,6 +517,8 @@ impl Engine {
             waiting += self.abandon_dir(key);
         }
         waiting += self.drop_batch();
+        self.leave_comparisons();
+        self.leave_deletions();
         for key in self.dirs.keys() {
             self.finish_dir_if_done(key);
         }

@@ -13,6 +13,7 @@ use crate::{Direction, Event};
 
 use super::dirs::Item;
 use super::extras::Lack;
+use super::item::There;
 use super::place::part_name;
 use super::prepare::{fault_of, path_of};
 use super::{Engine, Side, Token};
@@ -58,6 +59,8 @@ pub(super) struct Shared {
     copy: Copied,
     /// Names that have not been met.
     left: u64,
+    /// Nothing was copied: the target had this file under the first name, with this identity where it is known.
+    unchanged: Option<Option<(u64, u64)>>,
 }
 
 #[derive(Debug)]
@@ -115,7 +118,8 @@ impl Engine {
                 return false;
             }
             file.leads = true;
-            self.shared.insert(identity, Shared { copy: Copied::Waiting(Vec::new()), left: others });
+            let copy = Copied::Waiting(Vec::new());
+            self.shared.insert(identity, Shared { copy, left: others, unchanged: None });
             return false;
         }
         let Some(mut file) = self.files.remove(key) else { return false };
@@ -139,16 +143,59 @@ impl Engine {
         true
     }
 
+    /// A name of a file with several, whose size and time are those of the source; `there` is what the target has under it. True when it is
+    /// made another name of what the target has of an earlier one.
+    pub(super) fn joins_names(
+        &mut self,
+        identity: (u64, u64),
+        item: &Item,
+        there: Option<(u64, u64)>,
+    ) -> bool {
+        let able = |target: &crate::remote::Remote| target.session().supports(lh_sftp::extension::HARDLINK);
+        if !self.target.as_ref().is_none_or(able) {
+            return false;
+        }
+        let others = item.info.links.unwrap_or(1).saturating_sub(1);
+        let Some(shared) = self.shared.get_mut(&identity) else {
+            if self.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+                let copy = Copied::There(item.target.clone(), None);
+                self.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
+            }
+            return false;
+        };
+        shared.left = shared.left.saturating_sub(1);
+        let met = shared.left == 0;
+        // What is not known to be another file is taken for the same one.
+        let same = shared.unchanged.is_some_and(|first| first.is_none() || there.is_none() || first == there);
+        let (old, sum) = match &mut shared.copy {
+            Copied::Waiting(waiting) => {
+                let id = self.next_file_id;
+                self.next_file_id += 1;
+                waiting.push((id, item.clone()));
+                return true;
+            }
+            Copied::There(old, sum) => (old.clone(), sum.clone()),
+        };
+        if met {
+            self.shared.remove(&identity);
+        }
+        if !same {
+            let id = self.new_file_id();
+            self.make_hard(id, item.clone(), old, sum);
+        }
+        !same
+    }
+
     /// The first name of a file with several has come to its end: the others follow.
     pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
         let Some(identity) = item.info.identity else { return };
-        let Some(Shared { copy: Copied::Waiting(waiting), left }) = self.shared.remove(&identity) else {
+        let Some(Shared { copy: Copied::Waiting(waiting), left, .. }) = self.shared.remove(&identity) else {
             return;
         };
         if !failed {
             if left > 0 {
                 let copy = Copied::There(item.target.clone(), sum.clone());
-                self.shared.insert(identity, Shared { copy, left });
+                self.shared.insert(identity, Shared { copy, left, unchanged: None });
             }
             for (id, waiting) in waiting {
                 self.make_hard(id, waiting, item.target.clone(), sum.clone());
@@ -195,7 +242,13 @@ impl Engine {
             (NameStep::Read, outcome) => match path_of(outcome) {
                 Ok(to) => {
                     name.what = What::Symlink(to);
-                    self.make_name(key, NameStep::Make);
+                    if matches!(name.item.there, There::Found(_)) {
+                        // A server that does not know the order of the two strings could guess that the other one is the link.
+                        self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                        self.make_name(key, NameStep::MakeBeside);
+                    } else {
+                        self.make_name(key, NameStep::Make);
+                    }
                 }
                 Err(fault) => self.name_failed(key, Deed::ReadSource, Err(fault)),
             },
@@ -271,10 +324,10 @@ impl Engine {
         self.child_finished(name.item.parent);
     }
 
-    /// Where links are made, none is written through below the top: a tree that comes from somebody else must not lead out of
+    /// Where links are made, or only differences are copied, none is written through below the top: a tree that comes from somebody else must not lead out of
     /// the target.
     pub(super) const fn follows_no_links(&self, item: &Item) -> bool {
-        self.options.keep.links && item.parent.is_some()
+        self.options.tree_sync.is_some() || (self.options.keep.links && item.parent.is_some())
     }
 
     /// Before a file of this host is opened under its final name.

@@ -296,7 +296,9 @@ impl Engine {
         };
         self.prepare.target = Target::Known { path: self.plan.target.clone(), exists, dir };
         if self.plan.target_must_be_dir && !dir {
-            if self.plan.direction == Direction::Download {
+            // Of a copy that is repeated the first run and the others have the same target.
+            let made = self.options.tree_sync.is_some() && !exists;
+            if self.plan.direction == Direction::Download && !made {
                 let reason = match outcome {
                     Err(fault) => fault.text,
                     Ok(_) => "Not a directory".to_owned(),
@@ -367,17 +369,26 @@ impl Engine {
                 SourceState::Found(found) => std::mem::take(found),
             };
             self.prepare.next += 1;
+            let typed = self.plan.sources.get(at).cloned().unwrap_or_default();
             for (source, info) in found {
                 let name = match base_name(&source) {
                     // Into the target, not beside it.
                     b".." => b".",
                     name => name,
                 };
-                let target = if dir { join(&path, name) } else { path.clone() };
+                let contents = self.options.tree_sync.is_some() && names_contents(&typed, name);
+                let target = if dir && !contents { join(&path, name) } else { path.clone() };
+                self.note_top(&target);
                 self.top.push_back(Item::top(source, target, info));
             }
         }
     }
+}
+
+/// True for a source whose contents go into the target of [`crate::TreeSync`], not the source itself: its path ends with a slash, or
+/// it has no name of its own.
+fn names_contents(typed: &[u8], name: &[u8]) -> bool {
+    typed.ends_with(b"/") || matches!(name, b"." | b"/")
 }
 
 /// The path of a one-name reply.

@@ -70,6 +70,9 @@ impl Engine {
                     self.undo_file(key);
                     self.move_on(key);
                 }
+                Token::Dir(key, DirStep::TargetList | DirStep::TargetMore(_)) if !holder.gone => {
+                    self.list_target_again(key);
+                }
                 Token::Dir(key, _) if !holder.gone => self.list_again(key),
                 Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => self.glob_again(key),
                 _ => {}
@@ -93,6 +96,12 @@ impl Engine {
             Token::Dir(key, DirStep::List) => {
                 if let Some(dir) = self.dirs.get(key) {
                     let path = dir.item.source.clone();
+                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                }
+            }
+            Token::Dir(key, DirStep::TargetList) => {
+                if let Some(dir) = self.dirs.get(key) {
+                    let path = dir.item.target.clone();
                     self.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }

@@ -85,6 +85,8 @@ pub struct Ended {
     pub done: Vec<String>,
     /// Bytes of files that were gone on with.
     pub resumed: u64,
+    /// What was deleted, or would be.
+    pub deleted: Vec<Vec<u8>>,
     /// Targets of a copy that was only planned.
     pub planned: Vec<Vec<u8>>,
     pub copied: Vec<lh_transfer::Copied>,
@@ -235,6 +237,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         changed: Vec::new(),
         done: Vec::new(),
         resumed: 0,
+        deleted: Vec::new(),
         planned: Vec::new(),
         copied: Vec::new(),
         missed: Vec::new(),
@@ -325,6 +328,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::Planned { target, .. } => ended.planned.push(target),
                 Event::Copied(copied) => ended.copied.push(*copied),
                 Event::Missed { path } => ended.missed.push(path),
+                Event::Deleted { target } | Event::PlannedDelete { target } => ended.deleted.push(target),
                 Event::Started { .. } | Event::Entered { .. } => {}
             }
         }
@@ -353,6 +357,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Planned { target, .. } => ended.planned.push(target),
             Event::Copied(copied) => ended.copied.push(*copied),
             Event::Missed { path } => ended.missed.push(path),
+            Event::Deleted { target } | Event::PlannedDelete { target } => ended.deleted.push(target),
             Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
         }
     }

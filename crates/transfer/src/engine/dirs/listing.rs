@@ -71,12 +71,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn absorb(&mut self, key: Key, entries: Vec<Entry>) {
+    pub(super) fn absorb(&mut self, key: Key, mut entries: Vec<Entry>) {
         let may_fold = self.may_fold_names();
         let of_others = self.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if dir.failed {
             return;
+        }
+        if let (None, Some(handle), Some(_)) = (&self.source, &dir.handle, &dir.comparing) {
+            crate::local::look_at(handle, &mut entries);
         }
         let chosen = self.options.select != crate::Selection::default();
         let (mut suspects, mut specials) = (Vec::new(), Vec::new());
@@ -96,6 +99,11 @@ impl Engine {
                     self.expected.remove(&path);
                 }
                 if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
+                    continue;
+                }
+                if let Some(comparing) = &mut dir.comparing {
+                    comparing.source.push(entry);
+                    self.waiting.comparing += 1;
                     continue;
                 }
                 if may_fold && !dir.twins.is_single(&entry.name) {

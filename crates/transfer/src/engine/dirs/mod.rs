@@ -1,11 +1,13 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
 mod listing;
+mod target;
 mod twins;
 
+use target::{Comparing, TargetList};
 use twins::Twins;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::Direction;
 use crate::end::{Change, Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
@@ -15,7 +17,10 @@ use crate::table::Key;
 use crate::wording::{self, Deed};
 
 use super::extras::Extras;
+pub(crate) use super::item::Item;
+use super::item::There;
 use super::prepare::fault_of;
+use super::sync::same_time;
 use super::{Engine, Side, Token};
 
 /// Directories being made and listed at a time.
@@ -43,51 +48,9 @@ pub(crate) enum DirStep {
     Finish,
     /// Is there something under a name that differs from another one by case only?
     Twin,
-}
-
-/// Something to copy.
-#[derive(Debug, Clone)]
-pub(crate) struct Item {
-    pub(crate) source: Vec<u8>,
-    pub(crate) target: Vec<u8>,
-    pub(super) info: Info,
-    /// The directory it is in; none for what the command line names.
-    pub(super) parent: Option<Key>,
-    /// Reached through a symbolic link (or named on the command line, which may be one).
-    pub(super) linked: bool,
-    /// The copy turned out wrong once and is made again.
-    pub(super) again: bool,
-    /// The target's end lets nobody rename: it is written under its final name.
-    pub(super) in_place: bool,
-    /// Not in a batch: one that it was in may still be worked on.
-    pub(super) alone: bool,
-    /// What is there of it is not gone on with: it may be wrong.
-    pub(super) fresh: bool,
-    /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
-    pub(super) emptied: bool,
-    /// How often it was begun again because its handle was another file's, too.
-    pub(super) redone: u8,
-    /// Other names of it wait for its copy.
-    pub(super) leads: bool,
-}
-
-impl Item {
-    pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self {
-            source,
-            target,
-            info,
-            parent: None,
-            linked: true,
-            again: false,
-            in_place: false,
-            alone: false,
-            fresh: false,
-            emptied: false,
-            redone: 0,
-            leads: false,
-        }
-    }
+    /// The listing of the target, and its parts; begun so often before.
+    TargetList,
+    TargetMore(u8),
 }
 
 /// A directory being copied.
@@ -132,6 +95,14 @@ pub(super) struct Dir {
     real: Option<Vec<u8>>,
     /// Its path from the top of the tree.
     relative: Vec<u8>,
+    /// Entries of both ends that wait to be compared, until both are listed.
+    comparing: Option<Box<Comparing>>,
+    target_list: TargetList,
+    /// What the target has under names that wait to be started, and what is known of those that are not here.
+    there: HashMap<Box<[u8]>, Info>,
+    there_else: There,
+    /// Something in the target was made or removed.
+    touched: bool,
 }
 
 impl Dir {
@@ -148,7 +119,16 @@ impl Dir {
     /// Everything in it has been listed and started.
     pub(super) fn exhausted(&self) -> bool {
         // The end of a listing may come before what was listed.
-        self.listed && self.waiting() == 0 && self.lists_in_flight == 0
+        self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
+    }
+
+    /// Only items that were put off are left to be done in it.
+    pub(super) fn only_waits(&self) -> bool {
+        self.outstanding == 0
+            && self.listed
+            && self.waiting() == 0
+            && self.comparing.is_none()
+            && !self.finishing
     }
 
     /// Drops what has not been started. See [`Engine::abandon_dir`].
@@ -158,6 +138,7 @@ impl Dir {
         self.files.clear();
         self.subdirs.clear();
         self.twins = Twins::default();
+        self.comparing = None;
     }
 
     /// It is as good as made.
@@ -198,6 +179,18 @@ impl Dir {
         self.outstanding -= 1;
     }
 
+    /// The target had the directory, and nothing in it or of it is changed.
+    fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
+        let There::Found(there) = self.item.there else { return false };
+        let same_mode =
+            change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
+        let same_times = match (change.times, there.times) {
+            (Some(ours), Some(theirs)) => same_time(ours, theirs, full),
+            (ours, _) => ours.is_none(),
+        };
+        !self.touched && same_mode && same_times
+    }
+
     fn temporary_mode(&self) -> u32 {
         self.item.info.mode.map_or(0o777, |mode| mode & 0o1777 | 0o300)
     }
@@ -211,6 +204,9 @@ pub(super) struct Waiting {
     open_dirs: usize,
     /// Parts of listings that are awaited.
     lists: u32,
+    /// Entries of directories that are being compared, and directories of the target that are open.
+    comparing: usize,
+    open_targets: usize,
     /// Directories that are worked in and not known to be made.
     pub(super) presumed: usize,
 }
@@ -244,6 +240,9 @@ impl Engine {
         }
         // With nothing on its way, those that are open wait for us: to go on is the only way to close them.
         if self.waiting.open_dirs >= self.max_open_dirs() && self.waiting.lists > 0 {
+            return None;
+        }
+        if self.waiting.open_targets >= self.max_open_targets() || self.waiting.comparing > ENTRIES_HELD {
             return None;
         }
         let item = self.next_of(|dir| &mut dir.subdirs)?;
@@ -288,6 +287,8 @@ impl Engine {
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;
+            let found = dir.there.remove(&entry.name);
+            item.there = found.map_or(dir.there_else, There::Found);
             item.source = join(&dir.item.source, &entry.name);
             item.target = join(&dir.item.target, &entry.name);
         }
@@ -308,10 +309,11 @@ impl Engine {
         let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let presumed = self.presumes(&item);
+        let stays = is_directory(item.there);
         let dir = Dir {
             item,
             extras: Extras::default(),
-            ready: presumed,
+            ready: presumed || stays,
             created: false,
             failed: false,
             presumed,
@@ -333,6 +335,11 @@ impl Engine {
             finishing: false,
             real,
             relative,
+            comparing: self.options.tree_sync.as_ref().map(|_| Box::default()),
+            target_list: TargetList::default(),
+            there: HashMap::new(),
+            there_else: There::Unknown,
+            touched: false,
         };
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
@@ -347,7 +354,12 @@ impl Engine {
             let source = shown.unwrap_or_else(|| source.clone());
             self.events.push_back(crate::Event::Entered { source });
         }
-        if self.options.dry_run {
+        if stays {
+            if let Some(dir) = self.dirs.get_mut(key) {
+                dir.answered();
+            }
+            self.list_target(key);
+        } else if self.options.dry_run {
             self.done.push_back((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
         } else {
             self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
@@ -391,6 +403,7 @@ impl Engine {
                 Ok(_) => {
                     dir.created = true;
                     dir.ready = true;
+                    self.target_is_new(key);
                 }
                 Err(fault) if fault.kind == FaultKind::Lost => drop(self.abandon_dir(key)),
                 Err(fault) => {
@@ -431,6 +444,8 @@ impl Engine {
                 self.list_more(key);
             }
             DirStep::Twin => self.twin_answer(key, &outcome),
+            DirStep::TargetList => self.target_list_begun(key, outcome),
+            DirStep::TargetMore(round) => self.target_listed(key, round, outcome),
             DirStep::Finish => {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
@@ -443,6 +458,7 @@ impl Engine {
                 return self.dir_finished(key);
             }
         }
+        self.compare_if_listed(key);
         self.finish_dir_if_done(key);
     }
 
@@ -454,6 +470,10 @@ impl Engine {
         let fault = match outcome {
             Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
                 dir.ready = true;
+                if dir.comparing.is_some() {
+                    dir.item.there = There::Found(info);
+                    self.list_target(key);
+                }
                 // Somebody else has made it.
                 return doubts.into_iter().for_each(|text| self.fail(text));
             }
@@ -480,6 +500,7 @@ impl Engine {
     pub(super) fn abandon_dir(&mut self, key: Key) -> usize {
         let Some(dir) = self.dirs.get_mut(key) else { return 0 };
         let dropped = dir.waiting();
+        self.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
         self.waiting.files -= dir.files.len();
         self.waiting.subdirs -= dir.subdirs.len();
         dir.abandon();
@@ -494,7 +515,8 @@ impl Engine {
             dir.starting = false;
             self.starting_dirs -= 1;
         }
-        let busy = dir.outstanding > 0 || dir.children > 0 || dir.waiting() > 0 || !dir.listed;
+        let waits = dir.waiting() > 0 || dir.comparing.is_some() || !dir.listed;
+        let busy = dir.outstanding > 0 || dir.children > 0 || waits;
         if busy || dir.finishing || !(dir.ready || dir.failed) {
             return;
         }
@@ -505,12 +527,16 @@ impl Engine {
         if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
             return;
         }
+        let full = self.times_are_full();
         let Some(dir) = self.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
         if dir.ready && self.options.preserve {
             change.mode = dir.item.info.mode.map(|mode| mode & dir.extras.mode_mask(0o1777));
             change.times = dir.item.info.times;
+            if dir.stays_as_it_is(change, full) {
+                change = Change::default();
+            }
         } else if dir.ready && dir.created {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
             change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
@@ -533,6 +559,13 @@ impl Engine {
         self.child_finished(dir.item.parent);
     }
 
+    /// Something is made or removed in the directory `parent`.
+    pub(super) fn touch_dir(&mut self, parent: Option<Key>) {
+        if let Some(dir) = parent.and_then(|key| self.dirs.get_mut(key)) {
+            dir.touched = true;
+        }
+    }
+
     /// Something in the directory `parent` is done.
     pub(super) fn child_finished(&mut self, parent: Option<Key>) {
         if let Some(key) = parent
@@ -542,4 +575,9 @@ impl Engine {
             self.finish_dir_if_done(key);
         }
     }
+}
+
+/// The target has a directory there.
+fn is_directory(there: There) -> bool {
+    matches!(there, There::Found(info) if info.kind == Kind::Dir)
 }

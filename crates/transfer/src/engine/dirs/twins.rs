@@ -10,6 +10,7 @@ use crate::end::{Entry, FaultKind, Kind, Op, Outcome};
 use crate::names::{display_name, join};
 use crate::table::Key;
 
+use super::super::item::There;
 use super::super::{Engine, Side, Token};
 use super::DirStep;
 
@@ -59,7 +60,9 @@ impl Engine {
         if matches!(outcome, Err(fault) if fault.kind == FaultKind::Lost) {
             return;
         }
-        if outcome.is_ok() && dir.created() {
+        // A name that was not listed and is there is another one's.
+        let unlisted = dir.created() || dir.there_else == There::Nothing;
+        if outcome.is_ok() && unlisted {
             let path = display_name(&join(&dir.item.target, &entry.name));
             let text = "the server takes its name for that of another file, which differs by case only";
             let relative = join(&dir.relative, &entry.name);

@@ -22,6 +22,14 @@ pub(super) const CLOSE_BEHIND: u64 = 256 * 1024;
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
         self.announce(&item);
+        if self.options.tree_sync.is_some() && !item.compared {
+            return self.compare_item(item);
+        }
+        self.copy_item(item);
+    }
+
+    /// Copies it, whatever the target has.
+    pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {
             // What the command line names gets its path looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),

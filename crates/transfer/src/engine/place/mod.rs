@@ -174,6 +174,16 @@ pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
 }
 
+/// True for a name that [`part_name`] makes.
+pub(super) fn is_part_name(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes())) else {
+        return false;
+    };
+    let Some(dot) = rest.iter().rposition(|&byte| byte == b'.') else { return false };
+    let tag = rest.get(dot + 1..).unwrap_or_default();
+    tag.len() == 12 && tag.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// A tag that nothing else can know.
 pub(super) fn random_tag() -> Tag {
     let mut tag = Tag::default();
@@ -244,6 +254,7 @@ impl Engine {
         if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(Side::Target, asked);
         }
+        let breaks_links = self.options.tree_sync.is_some();
         let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
         let Some(file) = self.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
@@ -260,7 +271,10 @@ impl Engine {
                 }
                 match (step, outcome) {
                     (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File if info.links.unwrap_or(1) < 2 => file.place.old = Some(info),
+                        // Its other names keep what they have: snapshots of a tree are made of them.
+                        Kind::File if breaks_links || info.links.unwrap_or(1) < 2 => {
+                            file.place.old = Some(info);
+                        }
                         // What is moved over it takes its place.
                         Kind::Symlink if over_links => {}
                         Kind::Symlink if !file.place.followed => return self.follow_target(key),
@@ -442,5 +456,12 @@ mod tests {
         let name = part_name(&[b"d/", &long[..]].concat(), &tag);
         assert_eq!(name.len(), 2 + 255);
         assert!(name.ends_with(b".abababababab.lhpart"));
+        for name in [part_name(b"file", &tag), part_name(b"x.y", &tag), name[2..].to_vec()] {
+            assert!(is_part_name(&name));
+        }
+        for other in [&b".x.lhpart"[..], b"x.abababababab.lhpart", b".x.ABABABABABAB.lhpart", b".lhpart", b""]
+        {
+            assert!(!is_part_name(other));
+        }
     }
 }

@@ -1,0 +1,63 @@
+//! What is to be copied: a name on both ends, and what is known of it.
+
+use crate::end::Info;
+use crate::table::Key;
+
+/// Something to copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) source: Vec<u8>,
+    pub(crate) target: Vec<u8>,
+    pub(super) info: Info,
+    /// The directory it is in; none for what the command line names.
+    pub(super) parent: Option<Key>,
+    /// Reached through a symbolic link (or named on the command line, which may be one).
+    pub(super) linked: bool,
+    /// The copy turned out wrong once and is made again.
+    pub(super) again: bool,
+    /// The target's end lets nobody rename: it is written under its final name.
+    pub(super) in_place: bool,
+    /// Not in a batch: one that it was in may still be worked on.
+    pub(super) alone: bool,
+    /// What is there of it is not gone on with: it may be wrong.
+    pub(super) fresh: bool,
+    /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
+    pub(super) emptied: bool,
+    /// How often it was begun again because its handle was another file's, too.
+    pub(super) redone: u8,
+    /// Other names of it wait for its copy.
+    pub(super) leads: bool,
+    /// What the target has under its name; looked at only by [`crate::TreeSync`].
+    pub(super) there: There,
+    /// It was compared with that, and is to be copied.
+    pub(super) compared: bool,
+}
+
+/// What is known of a name at the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum There {
+    Unknown,
+    Nothing,
+    Found(Info),
+}
+
+impl Item {
+    pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
+        Self {
+            source,
+            target,
+            info,
+            parent: None,
+            linked: true,
+            again: false,
+            in_place: false,
+            alone: false,
+            fresh: false,
+            emptied: false,
+            redone: 0,
+            leads: false,
+            there: There::Unknown,
+            compared: false,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Items that a listing does not decide: named on the command line, symbolic links, other kinds of things than the target has.
+
+use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::names::display_name;
+use crate::table::Key;
+use crate::wording::{self, Deed};
+
+use super::super::extras::Lack;
+use super::super::item::{Item, There};
+use super::super::prepare::{fault_of, path_of};
+use super::super::{Engine, Side, Token};
+use super::{Compare, SyncStep, has_exact_time, is_unchanged};
+
+impl Engine {
+    /// True where both ends tell all of a time.
+    pub(in crate::engine) fn times_are_full(&self) -> bool {
+        [&self.source, &self.target].into_iter().flatten().all(|remote| remote.full())
+    }
+
+    /// True for a file of which nothing needs to be asked, and nothing done.
+    pub(in crate::engine) fn is_plainly_unchanged(&self, info: &Info, there: &Info) -> bool {
+        let shared = self.options.keep.hard_links && info.links.is_some_and(|links| links > 1);
+        info.kind == Kind::File
+            && there.kind == Kind::File
+            && !shared
+            && is_unchanged(info, there, self.times_are_full())
+            && self.attributes_to_mend(info, there) == (None, Change::default())
+    }
+
+    /// Finds out what differs, then copies or leaves it.
+    pub(in crate::engine) fn compare_item(&mut self, item: Item) {
+        let in_tree = item.parent.is_some();
+        let as_link = item.info.kind == Kind::Symlink && self.options.keep.links && in_tree;
+        let undecided = match item.info.kind {
+            Kind::Unknown => true,
+            Kind::Symlink => !as_link,
+            Kind::File => item.info.size.is_none() || item.info.times.is_none(),
+            Kind::Dir | Kind::Special => false,
+        };
+        let unseen = item.there == There::Unknown;
+        let (source, target) = (item.source.clone(), item.target.clone());
+        let key = self.sync.compares.insert(Compare::new(item));
+        if undecided {
+            self.ask_compare(key, Side::Source, Op::Stat(&source), SyncStep::Source);
+        }
+        if unseen {
+            // The target itself is where it was told to be; below it no link is followed.
+            let named = target == self.plan.target;
+            let op = if named { Op::Stat(&target) } else { Op::Lstat(&target) };
+            self.ask_compare(key, Side::Target, op, SyncStep::Target);
+        }
+        if !undecided && !unseen {
+            self.decide(key);
+        }
+    }
+
+    fn ask_compare(&mut self, key: Key, side: Side, op: Op<'_>, step: SyncStep) {
+        if let Some(compare) = self.sync.compares.get_mut(key) {
+            compare.asked += 1;
+            self.start(side, op, Token::Sync(key, step));
+        }
+    }
+
+    pub(in crate::engine) fn sync_answer(&mut self, key: Key, step: SyncStep, outcome: Outcome) {
+        let direction = self.plan.direction;
+        let Some(compare) = self.sync.compares.get_mut(key) else { return };
+        compare.asked -= 1;
+        if matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost) {
+            compare.failed = true;
+        }
+        let failed = compare.failed;
+        match (step, outcome) {
+            _ if failed => {}
+            (SyncStep::Source, Ok(Done::Info(info))) => compare.item.info = info,
+            (SyncStep::Source, outcome) => {
+                compare.failed = true;
+                let fault = fault_of(outcome);
+                let text = wording::failed(direction, Deed::StatSource, &compare.item.source, &fault);
+                self.fail(text);
+            }
+            (SyncStep::Target, Ok(Done::Info(info))) => compare.item.there = There::Found(info),
+            // What cannot be seen may still be written to: that will tell.
+            (SyncStep::Target, _) => compare.item.there = There::Nothing,
+            (SyncStep::SourceLink, outcome) => compare.links[0] = path_of(outcome).ok(),
+            (SyncStep::TargetLink, outcome) => compare.links[1] = path_of(outcome).ok(),
+            (SyncStep::Cleared, Ok(_)) => compare.item.there = There::Nothing,
+            (SyncStep::Cleared, outcome) => {
+                compare.failed = true;
+                let text = not_cleared(&compare.item, &fault_of(outcome));
+                self.fail(text);
+            }
+            (SyncStep::Owner, Err(fault)) => {
+                let target = compare.item.target.clone();
+                self.lacks_at(Lack::Owner, &target, &fault);
+            }
+            (SyncStep::Attributes, Err(fault)) => {
+                let text = wording::failed(direction, Deed::FinishTarget, &compare.item.target, &fault);
+                self.fail(text);
+            }
+            (SyncStep::Owner | SyncStep::Attributes, Ok(_)) => {}
+        }
+        if self.sync.compares.get(key).is_none_or(|compare| compare.asked > 0) {
+            return;
+        }
+        match step {
+            SyncStep::Owner | SyncStep::Attributes => self.leave_out(key),
+            SyncStep::SourceLink | SyncStep::TargetLink => self.links_compared(key),
+            SyncStep::Source | SyncStep::Target | SyncStep::Cleared => self.decide(key),
+        }
+    }
+
+    /// Everything is known that there is to ask.
+    fn decide(&mut self, key: Key) {
+        let full = self.times_are_full();
+        let ended = self.cancelled || self.summary.lost;
+        let Some(Compare { item, failed, .. }) = self.sync.compares.get(key) else { return };
+        if *failed || ended {
+            return self.leave_out(key);
+        }
+        let There::Found(there) = item.there else { return self.copy_compared(key) };
+        match (item.info.kind, there.kind) {
+            (Kind::Special, _) | (Kind::Dir, Kind::Dir) => self.copy_compared(key),
+            (Kind::Dir, _) => self.clear_way(key),
+            (_, Kind::Dir) => self.clear_directory(key),
+            // Within a second a link may have been made anew, and as long as it was.
+            (Kind::Symlink, Kind::Symlink)
+                if full && has_exact_time(&item.info) && is_unchanged(&item.info, &there, full) =>
+            {
+                self.unchanged(key);
+            }
+            (Kind::Symlink, Kind::Symlink) => {
+                let (source, target) = (item.source.clone(), item.target.clone());
+                self.ask_compare(key, Side::Source, Op::ReadLink(&source), SyncStep::SourceLink);
+                self.ask_compare(key, Side::Target, Op::ReadLink(&target), SyncStep::TargetLink);
+            }
+            // A link is made beside what is there, and moved over it.
+            (Kind::Symlink, _) => self.copy_compared(key),
+            (_, Kind::Symlink) if self.options.atomic => self.copy_compared(key),
+            (_, Kind::Symlink | Kind::Special) => self.clear_way(key),
+            (_, Kind::File) if is_unchanged(&item.info, &there, full) => {
+                if !self.joins_unchanged(key) {
+                    self.unchanged(key);
+                }
+            }
+            (_, Kind::File | Kind::Unknown) => self.copy_compared(key),
+        }
+    }
+
+    fn links_compared(&mut self, key: Key) {
+        let Some(Compare { links: [ours, theirs], failed, .. }) = self.sync.compares.get(key) else { return };
+        match (ours, theirs) {
+            _ if *failed => self.leave_out(key),
+            (Some(ours), Some(theirs)) if ours == theirs => self.unchanged(key),
+            _ => self.copy_compared(key),
+        }
+    }
+
+    /// It is not copied, or its copying has failed.
+    fn leave_out(&mut self, key: Key) {
+        if let Some(Compare { item, .. }) = self.sync.compares.remove(key) {
+            self.child_finished(item.parent);
+        }
+    }
+
+    /// The connection is lost: of what is being compared nothing more will be known.
+    pub(in crate::engine) fn leave_comparisons(&mut self) {
+        for key in self.sync.compares.keys() {
+            self.leave_out(key);
+        }
+    }
+
+    fn copy_compared(&mut self, key: Key) {
+        let Some(Compare { mut item, .. }) = self.sync.compares.remove(key) else { return };
+        item.compared = true;
+        if let There::Found(there) = item.there {
+            // Written in place it would change under its other names, too.
+            item.alone |= there.links.is_some_and(|links| links > 1);
+            // Only its own attributes are looked at.
+            let stays = item.info.kind == Kind::Dir && there.kind == Kind::Dir;
+            if stays {
+                return self.copy_item(item);
+            }
+        }
+        self.touch_dir(item.parent);
+        self.copy_item(item);
+    }
+
+    /// What is there is the copy: only its attributes may differ.
+    fn unchanged(&mut self, key: Key) {
+        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
+        let There::Found(there) = item.there else { return self.copy_compared(key) };
+        let (info, target) = (item.info, item.target.clone());
+        self.summary.unchanged += 1;
+        if self.options.dry_run || info.kind == Kind::Symlink {
+            return self.leave_out(key);
+        }
+        let (owner, change) = self.attributes_to_mend(&info, &there);
+        if owner.is_none() && change == Change::default() {
+            return self.leave_out(key);
+        }
+        if owner.is_some() {
+            let change = Change { ids: owner, ..Change::default() };
+            self.ask_compare(key, Side::Target, Op::SetPath { path: &target, change }, SyncStep::Owner);
+        }
+        if change != Change::default() {
+            let op = Op::SetPath { path: &target, change };
+            self.ask_compare(key, Side::Target, op, SyncStep::Attributes);
+        }
+    }
+
+    /// Owner, and mode and times, that an unchanged file should have and has not.
+    fn attributes_to_mend(&self, info: &Info, there: &Info) -> (Option<(u32, u32)>, Change) {
+        let keep = self.options.keep;
+        let wanted = keep.ids_to_keep(info.ids);
+        let differs = |(user, group): (u32, u32)| {
+            there.ids.is_some_and(|(their_user, their_group)| {
+                (user != u32::MAX && user != their_user) || (group != u32::MAX && group != their_group)
+            })
+        };
+        // Where giving it away has failed once, it will fail again.
+        let owner = wanted.filter(|ids| differs(*ids) && !self.has_lack(Lack::Owner));
+        let mask =
+            if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
+        let mut change = Change::default();
+        if self.options.preserve
+            && let (Some(ours), Some(theirs)) = (info.mode, there.mode)
+            && (ours & mask != theirs & mask || (owner.is_some() && ours & 0o7000 != 0))
+        {
+            change.mode = Some(ours & mask);
+        }
+        (owner, change)
+    }
+
+    /// Removes what is no directory.
+    fn clear_way(&mut self, key: Key) {
+        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
+        let (target, parent) = (item.target.clone(), item.parent);
+        if self.options.dry_run {
+            return self.copy_compared(key);
+        }
+        self.touch_dir(parent);
+        self.ask_compare(key, Side::Target, Op::Remove(&target), SyncStep::Cleared);
+    }
+
+    /// Something else is to take the place of a directory: where nothing is deleted only of an empty one.
+    fn clear_directory(&mut self, key: Key) {
+        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
+        let (target, parent) = (item.target.clone(), item.parent);
+        if self.deletes() {
+            let item = item.clone();
+            self.sync.compares.remove(key);
+            return self.delete_before(item);
+        }
+        if self.options.dry_run {
+            let text = not_cleared(item, &Fault::other("Is a directory"));
+            self.fail(text);
+            return self.leave_out(key);
+        }
+        self.touch_dir(parent);
+        self.ask_compare(key, Side::Target, Op::RemoveDir(&target), SyncStep::Cleared);
+    }
+
+    /// The file is unchanged and has several names. True when it is to be made another name of a copy that has been met.
+    fn joins_unchanged(&mut self, key: Key) -> bool {
+        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return false };
+        let There::Found(there) = item.there else { return false };
+        let several = self.options.keep.hard_links && item.info.links.is_some_and(|links| links > 1);
+        let Some(identity) = item.info.identity.filter(|_| several && !self.options.dry_run) else {
+            return false;
+        };
+        let item = item.clone();
+        if !self.joins_names(identity, &item, there.identity) {
+            return false;
+        }
+        self.touch_dir(item.parent);
+        self.sync.compares.remove(key);
+        true
+    }
+}
+
+pub(super) fn not_cleared(item: &Item, fault: &Fault) -> String {
+    format!(
+        "\"{}\" is in the way of a copy and cannot be removed: {}",
+        display_name(&item.target),
+        fault.text
+    )
+}

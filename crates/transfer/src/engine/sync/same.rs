@@ -1,0 +1,64 @@
+//! Whether two files are taken for the same by what is known of them without reading them.
+
+use crate::end::{Info, Times};
+
+/// True where size and time of modification are known and equal. `full`: both ends tell all of a time; otherwise one of them has
+/// the 32 bits of seconds of SFTP version 3.
+pub(crate) fn is_unchanged(source: &Info, target: &Info, full: bool) -> bool {
+    let (Some(ours), Some(theirs)) = (source.times, target.times) else { return false };
+    source.size.is_some() && source.size == target.size && same_time(ours, theirs, full)
+}
+
+/// True for one time of modification. Nanoseconds count where both have them: a zero is taken for a file system without.
+pub(crate) fn same_time(ours: Times, theirs: Times, full: bool) -> bool {
+    let (ours, theirs) = (ours.modification, theirs.modification);
+    let bare = |seconds: i64| if full { seconds } else { seconds.clamp(0, i64::from(u32::MAX)) };
+    bare(ours.0) == bare(theirs.0) && (!both_exact(ours, theirs) || ours.1 == theirs.1)
+}
+
+/// True where the time of modification has nanoseconds.
+pub(crate) fn has_exact_time(info: &Info) -> bool {
+    info.times.is_some_and(|times| times.modification.1 != 0)
+}
+
+const fn both_exact(ours: (i64, u32), theirs: (i64, u32)) -> bool {
+    ours.1 != 0 && theirs.1 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::end::Kind;
+
+    fn info(size: u64, modification: (i64, u32)) -> Info {
+        let times = Some(Times { access: (0, 0), modification });
+        Info { kind: Kind::File, size: Some(size), times, ..Info::UNKNOWN }
+    }
+
+    #[test]
+    fn size_and_time_decide_and_zero_nanoseconds_do_not_count() {
+        let ours = info(10, (100, 7));
+        for (theirs, same) in [
+            (info(10, (100, 7)), true),
+            (info(10, (100, 0)), true),
+            (info(10, (100, 8)), false),
+            (info(10, (101, 7)), false),
+            (info(11, (100, 7)), false),
+            (Info { times: None, ..ours }, false),
+            (Info { size: None, ..ours }, false),
+        ] {
+            assert_eq!(is_unchanged(&ours, &theirs, true), same, "{theirs:?}");
+            assert_eq!(is_unchanged(&theirs, &ours, true), same, "{theirs:?}");
+        }
+        assert!(!is_unchanged(&Info::UNKNOWN, &Info::UNKNOWN, true));
+    }
+
+    #[test]
+    fn times_beyond_32_bits_are_compared_as_the_server_keeps_them() {
+        let most = i64::from(u32::MAX);
+        for (ours, theirs) in [(-5, 0), (most + 9, most)] {
+            assert!(is_unchanged(&info(1, (ours, 0)), &info(1, (theirs, 0)), false));
+            assert!(!is_unchanged(&info(1, (ours, 0)), &info(1, (theirs, 0)), true));
+        }
+    }
+}
