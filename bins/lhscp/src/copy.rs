@@ -36,8 +36,11 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     arguments.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.needs_directory()
         && let Place::Local(target) = &arguments.target
-        && let Err(text) = check_directory(target)
+        && let Err(mut text) = check_directory(target)
     {
+        if arguments.sources.len() == 1 {
+            text.push_str(lh_transfer::SHARDS_NEED_THE_TARGET);
+        }
         say(&text);
         return FAILURE;
     }

@@ -52,6 +52,6 @@ pub use event::{Event, Summary, Totals, Waits};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{base_name, display_name, is_safe_name, join};
-pub use options::{Direction, Keep, Options, Plan, Verify};
+pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, Verify};
 pub use remote_stderr::RemoteStderr;
 pub use select::{Manifest, Rule, Selection, Shard};
