@@ -2,8 +2,9 @@
 //!
 //! Each code block marked `sh runnable` is run by `sh -eu`, all blocks of a page in order, in one directory
 //! with the files that the pages mention (`results`, `big.h5`). `server` is a host in the clients'
-//! configuration, `/data` a directory of the test, and port 2222 a free port. A block with `needs=PROGRAM` is
-//! skipped, with a message, where the program is not installed.
+//! configuration, `/data` a directory of the test, `/scratch` the one with the files, and port 2222 a free port. A block with
+//! `needs=PROGRAM` is skipped, with a message, where the program is not installed; `needs=sbatch` means a Slurm cluster, which
+//! is started for the block.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lh_interop::tunnel::free_port;
-use lh_interop::{Lab, Lhsshd, bin_dir, find, make_blob, me, our, skip};
+use lh_interop::{Lab, Lhsshd, assert_same_tree, bin_dir, find, is_root, make_blob, me, our, skip};
 
 /// A code block: the program it needs, its first line's number, and its commands.
 struct Block {
@@ -72,9 +73,33 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
     assert!(free != server.port);
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A page's commands with the paths and ports of the test.
+fn placed(lab: &Lab, commands: &str, free: u16) -> String {
+    commands
+        .replace("/data", &lab.arg("data"))
+        .replace("/scratch", &lab.arg("work"))
+        .replace("2222", &free.to_string())
+        .replace("localhost:", "127.0.0.1:")
+}
+
+/// Why a block that needs this program cannot be run here.
+fn lacking(program: &str) -> Option<String> {
+    if program != "sbatch" {
+        return find(program).is_none().then(|| format!("not installed: {program}"));
+    }
+    if !is_root() {
+        return Some("Slurm's daemons on one machine need root".to_owned());
+    }
+    let missing = ["slurmctld", "slurmd", "munged", "sbatch"].into_iter().find(|name| find(name).is_none());
+    missing.map(|name| format!("not installed: {name}"))
+}
+
 fn run_page(name: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(root.join(name)).unwrap();
+    let page = fs::read_to_string(root().join(name)).unwrap();
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let free = free_port();
@@ -83,16 +108,17 @@ fn run_page(name: &str) {
     let all = blocks(&page);
     assert!(!all.is_empty(), "{name} has no commands that can be run");
     for Block { needs, line, commands } in all {
-        if let Some(program) = needs.filter(|program| find(program).is_none()) {
-            skip(&format!("{name}:{line}"), &format!("not installed: {program}"));
+        if let Some(why) = needs.as_deref().and_then(lacking) {
+            skip(&format!("{name}:{line}"), &why);
             continue;
         }
-        let commands = commands
-            .replace("/data", &lab.arg("data"))
-            .replace("2222", &free.to_string())
-            .replace("localhost:", "127.0.0.1:");
+        let commands = placed(&lab, &commands, free);
         let mut shell = Command::new("timeout");
-        shell.args(["-k", "5", "120", "sh", "-euc", &commands]);
+        shell.args(["-k", "5", "120"]);
+        if needs.as_deref() == Some("sbatch") {
+            shell.arg(root().join("bench/slurm-cluster.sh"));
+        }
+        shell.args(["sh", "-euc", &commands]);
         shell.current_dir(lab.path("work")).env("HOME", lab.path("home")).env("PATH", &path);
         shell.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
         let ran = shell.output().unwrap();
@@ -123,6 +149,32 @@ fn the_page_about_copying_can_be_followed() {
 #[test]
 fn the_page_about_many_files_can_be_followed() {
     run_page("docs/many-files.md");
+}
+
+#[test]
+fn the_page_about_schedulers_can_be_followed() {
+    run_page("docs/schedulers.md");
+}
+
+/// The command of the Kubernetes Job, run as its eight pods would.
+#[test]
+fn the_job_of_kubernetes_copies_the_tree() {
+    let page = fs::read_to_string(root().join("docs/schedulers.md")).unwrap();
+    let command = page.lines().find_map(|line| line.trim().strip_prefix("- exec lhscp")).unwrap();
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let free = free_port();
+    prepare(&lab, &server, free);
+    let command = placed(&lab, &format!("exec lhscp{command}"), free);
+    let path = format!("{}:{}:{}", lab.arg("bin"), bin_dir().display(), std::env::var("PATH").unwrap());
+    for index in 0..8 {
+        let mut pod = Command::new("/bin/sh");
+        pod.args(["-c", &command]).env("JOB_COMPLETION_INDEX", index.to_string());
+        pod.env("HOME", lab.path("home")).env("PATH", &path).env_remove("SSH_AUTH_SOCK");
+        let ran = pod.output().unwrap();
+        assert!(ran.status.success(), "{index}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    assert_same_tree(&lab.path("work/results"), &lab.path("data/results"));
 }
 
 #[test]

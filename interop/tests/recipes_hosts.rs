@@ -132,14 +132,124 @@ fn ipv6_addresses_and_scopes() {
     .run();
 }
 
-/// An `authorized_keys` of 5,000 keys, the right one last, and a client with many keys.
+/// An `authorized_keys` of 20,000 keys, the right one last, and a client with many keys.
 #[test]
 fn huge_authorized_keys_and_many_identities() {
     Recipe {
-        setup: "k=$(cut -d' ' -f2 /world/host_ed25519.pub); p=/home/bob/.ssh/authorized_keys; for i in {1..5000}; do echo \"restrict,command=\\\"x $i\\\" ssh-ed25519 $k user$i@host\"; done >$p; printf '\\n# end\\nnot a key\\n' >>$p; cat /world/authorized_keys >>$p\n\
+        setup: "k=$(cut -d' ' -f2 /world/host_ed25519.pub); p=/home/bob/.ssh/authorized_keys; for i in {1..20000}; do echo \"restrict,command=\\\"x $i\\\" ssh-ed25519 $k user$i@host\"; done >$p; printf '\\n# end\\nnot a key\\n' >>$p; cat /world/authorized_keys >>$p\n\
                 for i in {1..8}; do ssh-keygen -q -t ed25519 -N '' -f /home/me/k$i; done; chown -R me: /home/me",
         client: "ssh -o BatchMode=yes bob@server id -un; echo $?; i=''; for n in {1..8}; do i=\"$i -i k$n\"; done; ssh -o BatchMode=yes $i bob@server id -un 2>&1 | sed 's/port 22:2/N/'; echo ${PIPESTATUS[0]}; ssh -o BatchMode=yes -o IdentitiesOnly=yes -i k1 bob@server true; echo $?",
         sees: &["bob\n0\n", "Too many authentication failures"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Answers DNS for `example.org` on 127.0.0.1: SSHFP for every host, with the mark of checked answers (AD) for some.
+const RESOLVER: &str = r#"
+cat >/srv/dns.py <<'E'
+import socket, struct, subprocess, sys
+keys = {}
+for kind in 'ed25519', 'ecdsa', 'rsa':
+    for line in subprocess.run(['ssh-keygen', '-r', 'x', '-f', f'/etc/ssh/ssh_host_{kind}_key.pub'], capture_output=True, text=True).stdout.splitlines():
+        algorithm, digest, data = line.split()[3:6]
+        keys.setdefault('all', []).append(bytes([int(algorithm), int(digest)]) + bytes.fromhex(data))
+wrong = [key[:2] + bytes(len(key) - 2) for key in keys['all']]
+old = [key for key in keys['all'] if key[1] == 1]
+# Per name: fingerprints, and whether the resolver has checked them.
+zone = {'server': (keys['all'], True), 'bastion': (wrong, True), 'inner': ([], True), 'open': (keys['all'], False), 'bad': (wrong, False), 'sha1': (old, True), 'fails': (None, False)}
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('127.0.0.1', 53))
+open('/run/dns', 'w')
+while True:
+    data, peer = s.recvfrom(4096)
+    at, labels = 12, []
+    while data[at]:
+        labels.append(data[at + 1:at + 1 + data[at]].decode().lower()); at += 1 + data[at]
+    question = data[12:at + 5]
+    kind, = struct.unpack('>H', data[at + 1:at + 3])
+    prints, checked = zone.get(labels[0], (None, False)) if labels[1:] == ['example', 'org'] else (None, False)
+    code = 2 if labels[0] == 'fails' else 0 if prints is not None else 3
+    records = prints if kind == 44 and prints else []
+    flags = 0x8180 | code | (0x20 if checked else 0)
+    answer = data[:2] + struct.pack('>HHHHH', flags, 1, len(records), 0, 0) + question
+    for record in records:
+        answer += b'\xc0\x0c' + struct.pack('>HHIH', 44, 1, 60, len(record)) + record
+    s.sendto(answer, peer)
+E
+(setsid python3 /srv/dns.py >/srv/dns.log 2>&1 &)
+for i in {1..200}; do test -e /run/dns && break; sleep 0.05; done
+test -e /run/dns
+for n in open bad sha1 fails; do echo "127.0.0.1 $n.example.org" >>/etc/hosts; done
+rm -f /home/me/.ssh/known_hosts
+"#;
+
+/// Fingerprints in DNS: right, wrong, missing, unchecked, of SHA-1 alone, and a resolver that fails.
+///
+/// Covers: ssh_config VerifyHostKeyDNS
+#[test]
+fn host_key_fingerprints_in_dns() {
+    const NAMES: &str = "server bastion inner open bad sha1 fails";
+    let client = format!(
+        "try() {{ for h in {NAMES}; do echo \"== $h\"; ssh -o StrictHostKeyChecking=$2 -o VerifyHostKeyDNS=$1 bob@$h.example.org id -un 2>&1 | sed 's/SHA256:.*/SHA/'; echo ${{PIPESTATUS[0]}}; done; wc -l .ssh/known_hosts 2>/dev/null; rm -f .ssh/known_hosts; }}; for how in 'yes yes' 'ask yes' 'yes accept-new' 'no yes' 'yes no'; do echo \"#### $how\"; try $how; done"
+    );
+    let checked = format!("{RESOLVER}printf 'nameserver 127.0.0.1\\noptions trust-ad\\n' >/etc/resolv.conf");
+    let unchecked = format!("{RESOLVER}printf 'nameserver 127.0.0.1\\n' >/etc/resolv.conf");
+    let first = "#### yes yes\n== server\nbob\n0\n";
+    let refused = "#### yes yes\n== server\nNo ED25519 host key is known for server.example.org";
+    for (setup, sees) in [(checked, [first]), (unchecked, [refused])] {
+        Recipe {
+            tools: &["python3"],
+            setup: setup.leak(),
+            client: client.clone().leak(),
+            sees: sees.to_vec().leak(),
+            ends: Ends::Client,
+            ..RECIPE
+        }
+        .run();
+    }
+}
+
+/// Included files in four levels with `Match` and `Host` in each: which lines count where, on both sides, and a loop.
+///
+/// Covers: ssh_config Include; ssh_config Match; sshd_config Include; sshd_config Match
+#[test]
+fn include_levels_with_match_in_each() {
+    Recipe {
+        config: "Host far\n  Include l1\nInclude always\nMatch host server\n  Include l1\n  SetEnv Z=top\nHost *\n  User bob\n",
+        server: "AcceptEnv Z L\nMatch User bob\n  Include /etc/ssh/inc/*.conf\nMatch all",
+        setup: "cd /home/me/.ssh; printf 'SetEnv L=one\\nMatch user eve\\n  Port 9\\nMatch host *er\\n  Include l2\\nHost nomatch\\n  Port 8\\n' >l1; printf 'HostKeyAlias inner\\nInclude l3 missing*\\nHost never\\n  Port 7\\n' >l2; printf 'Match exec \"test %%h = server\" !host x\\n  Compression yes\\n  Include l4\\n' >l3; printf 'LogLevel ERROR\\nMatch all\\n  ServerAliveInterval 17\\n' >l4; printf 'Host far\\n  HostName server\\nMatch originalhost near\\n  HostName server\\n' >always; printf 'Include loop\\n' >loop; chown -R me: .; cd /\n\
+                mkdir /etc/ssh/inc; printf 'SetEnv IN=a\\nInclude /etc/ssh/inc/deep\\n' >/etc/ssh/inc/a.conf; printf 'Match Address 127.0.0.1\\n  Banner /etc/b\\nMatch Address 10.0.0.0/8\\n  Banner /etc/c\\n' >/etc/ssh/inc/deep; echo banner >/etc/b; echo other >/etc/c; printf 'X11Forwarding no\\nAllowTcpForwarding no\\n' >/etc/ssh/inc/b.conf",
+        client: "for h in far near server bastion never; do echo \"== $h\"; ssh -o BatchMode=yes $h 'echo $L $Z $IN' 2>&1; ssh -G $h 2>/dev/null | grep -i '^user \\|^hostname \\|^port \\|^setenv \\|^hostkeyalias \\|^compression \\|^loglevel \\|^serveralivei' | sort; done; ssh -F .ssh/loop server true 2>&1 | sort -u; ssh -W localhost:22 server </dev/null; echo $?",
+        look: "for u in bob me; do for a in 127.0.0.1 10.1.1.1; do sshd -T -C user=$u,addr=$a,host=x,laddr=127.0.0.1,lport=22 | grep '^banner\\|^setenv\\|^x11forw\\|^allowtcp' | sort; done; done",
+        sees: &["== server\n", "banner"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// A hashed `known_hosts` of 10,000 lines: found, changed, added to, searched and cut.
+///
+/// Covers: ssh_config HashKnownHosts
+#[test]
+fn known_hosts_of_ten_thousand_hashed_lines() {
+    Recipe {
+        server: "Port 22\nPort 2222",
+        tools: &["python3"],
+        setup: "cat >/srv/h.py <<'E'\nimport base64, hashlib, hmac, sys\nkey = ' '.join(open('/world/host_ecdsa.pub').read().split()[:2])\nright = ' '.join(open('/world/host_ed25519.pub').read().split()[:2])\nwrong = ' '.join(open('/world/user_ed25519.pub').read().split()[:2])\n\
+                def line(name, key):\n    salt = hashlib.sha1(name.encode()).digest()\n    b = lambda x: base64.b64encode(x).decode()\n    return '|1|%s|%s %s' % (b(salt), b(hmac.new(salt, name.encode(), 'sha1').digest()), key)\n\
+                for i in range(10000): print(line('h%d.example.net' % i, key))\nprint(line('server', right)); print(line('127.0.0.1', right)); print(line('inner', wrong)); print(line('[server]:2222', right))\nE\n\
+                python3 /srv/h.py >/home/me/.ssh/known_hosts; chown me: /home/me/.ssh/known_hosts",
+        config: "Host *\n  HashKnownHosts yes\n  User bob\n  UpdateHostKeys no\n",
+        client: "ssh -o BatchMode=yes server id -un; echo $?; ssh -o BatchMode=yes -p 2222 server id -un; echo $?; ssh -o BatchMode=yes inner true 2>&1 | sed 's/SHA256.*/SHA/'; ssh -o BatchMode=yes bastion true 2>&1; ssh -o StrictHostKeyChecking=accept-new bastion id -un 2>&1 | sed 's/SHA.*//'; ssh -o BatchMode=yes bastion id -un; cut -c1-3 .ssh/known_hosts | sort | uniq -c; ssh-keygen -F h9999.example.net | tail -1 | md5sum; ssh-keygen -F '[server]:2222' | head -1; ssh-keygen -F nothere; echo $?\n\
+                 ssh-keygen -R inner 2>&1 | sed 's/:.*//'; wc -l <.ssh/known_hosts; ssh -o BatchMode=yes inner true; echo $?; scp -q -o BatchMode=yes .ssh/id_ed25519.pub server:k; echo $?",
+        sees: &["bob\n0\nbob\n0\n", "Host key verification failed.", "Permanently added"],
+        differs: &[(
+            "-f '/home/me/.ssh/known_hosts' -R 'inner'",
+            "-f \"/home/me/.ssh/known_hosts\" -R \"inner\"",
+            "OpenSSH quotes so from 9.6 on",
+        )],
+        ends: Ends::Client,
         ..RECIPE
     }
     .run();

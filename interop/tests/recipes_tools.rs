@@ -2,6 +2,8 @@
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
+const PARAMIKO: &str = "/usr/lib/python3/dist-packages/paramiko/__init__.py";
+
 /// rsnapshot pulls a host's files every night.
 #[test]
 fn rsnapshot_pulls_a_host() {
@@ -114,6 +116,126 @@ fn python_fed_to_a_remote_interpreter() {
         tools: &["python3", "rsync", "git"],
         client: "printf 'import sys\\nprint(\"py\", sys.stdin.readline().strip())\\n' | ssh bob@server \"python3 -c 'import sys; exec(sys.stdin.read())'\"; echo $?; tar cf - .ssh/known_hosts | ssh bob@server 'tar tf -'; ssh bob@server 'tar cf - .ssh' | tar tf - | sort; mkdir t; seq 9999 >t/a; rsync -az --partial --info=stats0 t/ bob@server:t/; echo $?; rsync -a --checksum --dry-run --itemize-changes t/ bob@server:t/; rsync -a bob@server:t/ :u/ 2>&1 | tail -1 | cut -c1-20; dd if=/dev/zero bs=64k count=50 2>/dev/null | ssh -c aes128-ctr bob@server 'wc -c'",
         sees: &["3276800"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// mosh logs in by `ssh` through its own proxy program, and goes on over UDP.
+#[test]
+fn mosh_starts_its_server_by_ssh() {
+    Recipe {
+        tools: &["mosh", "script"],
+        client: "for ip in proxy remote; do timeout 60 script -qec \"stty rows 24 cols 80; mosh --predict=never --no-init --experimental-remote-ip=$ip bob@server -- sh -c 'id -un >>ran; stty size >>ran; echo MOSH-CO''NNECTED'\" /dev/null </dev/null | grep -ao MOSH-CONNECTED | head -1; done\n\
+                 timeout 60 script -qec 'stty rows 30 cols 90; mosh --no-init --ssh=\"ssh -o BatchMode=yes -p 22\" bob@server -- sh -c \"stty size >>ran\"' /dev/null </dev/null >/dev/null; echo $?; ssh bob@server cat ran",
+        look: "pgrep -c mosh-server",
+        sees: &["MOSH-CONNECTED\nMOSH-CONNECTED\n0\nbob\n", "30 90\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// sshuttle takes a network's connections and carries them over one session to a server in another network.
+#[test]
+fn sshuttle_carries_a_network() {
+    Recipe {
+        tools: &["sshuttle", "iptables", "python3", "curl"],
+        setup: "mkdir -p /srv/web /run/netns; echo page >/srv/web/p; ip netns add far; ip link add near type veth peer name far netns far; ip addr add 10.77.0.1/24 dev near; ip link set near up; ip route add default via 10.77.0.9\n\
+                ip netns exec far ip addr add 10.77.0.2/24 dev far; ip netns exec far ip link set far up; ip netns exec far ip link set lo up; ip netns exec far ip addr add 10.78.0.1/32 dev lo\n\
+                (cd /srv/web; ip netns exec far setsid python3 -m http.server 8000 --bind 10.78.0.1 >/dev/null 2>&1 &); started=yes; /usr/sbin/sshd -E /var/log/sshd.log -o ListenAddress=127.0.0.1; ip netns exec far /usr/sbin/sshd -o PidFile=/run/far.pid -E /var/log/sshd-far.log; listening 22\n\
+                mkdir -p /root/.ssh; cp /home/me/.ssh/id_ed25519 /root/.ssh; sed 's/^[^ ]* /10.77.0.2 /' /home/me/.ssh/known_hosts >/root/.ssh/known_hosts; chmod 700 /root/.ssh; chmod 600 /root/.ssh/id_ed25519",
+        look: "curl -s -o /dev/null --max-time 1 http://10.78.0.1:8000/p; echo $?; sshuttle --method nat --python /usr/bin/python3 -r bob@10.77.0.2 10.78.0.0/24 -D --pidfile /run/sshuttle.pid; echo $?; for i in {1..100}; do curl -s -o /dev/null --max-time 5 http://10.78.0.1:8000/p && break; sleep 0.1; done\n\
+               for n in 1 2 3; do curl -s --max-time 20 http://10.78.0.1:8000/p; echo $?; done; kill $(cat /run/sshuttle.pid); for i in {1..100}; do pgrep -x sshuttle >/dev/null || break; sleep 0.1; done; iptables -t nat -S | grep -c sshuttle",
+        sees: &["page\n0\npage\n0\npage\n0\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// duplicity: by `sftp` and `ssh` at a pseudo-terminal, by paramiko and by rsync.
+#[test]
+fn duplicity_backs_up_and_restores() {
+    Recipe {
+        tools: &["duplicity", "rsync", "/usr/lib/python3/dist-packages/pexpect/__init__.py", PARAMIKO],
+        client: "mkdir d; seq 30000 >d/a; chmod 640 d/a; ln -s a d/l; ssh bob@server mkdir three; for u in pexpect+sftp://bob@server/one sftp://bob@server/two rsync://bob@server/three; do rm -rf .cache r; duplicity full -v2 --no-print-statistics --no-encryption d $u; echo more >>d/a; duplicity incr -v2 --no-print-statistics --no-encryption d $u; echo $?; duplicity verify -v2 --no-encryption $u d; echo $?; duplicity restore -v2 --no-encryption $u r; diff -r d r; echo $?; done; ssh bob@server 'ls one | wc -l'",
+        sees: &["0\n0\n0\n0\n0\n0\n0\n0\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// rdiff-backup starts itself at the far side.
+#[test]
+fn rdiff_backup_keeps_increments() {
+    Recipe {
+        tools: &["rdiff-backup"],
+        client: "mkdir d; seq 30000 >d/a; ln -s a d/l; rdiff-backup -v2 backup d bob@server::back; echo $?; echo more >>d/a; sleep 1.1; rdiff-backup -v2 backup d bob@server::back; echo $?; rdiff-backup verify bob@server::back >/dev/null 2>&1; echo $?; rdiff-backup restore --at 1B bob@server::back r; echo $?; wc -l <r/a; rdiff-backup restore bob@server::back r2; diff -r d r2; echo $?",
+        sees: &["0\n0\n0\n0\n30000\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// fsspec's SFTP file system, which data tools open `sftp://` addresses with.
+#[test]
+fn fsspec_opens_remote_files() {
+    Recipe {
+        tools: &["/usr/lib/python3/dist-packages/fsspec/__init__.py", PARAMIKO],
+        client: "cat >t.py <<'E'\nimport fsspec, hashlib\nfs = fsspec.filesystem('sftp', host='server', username='bob', key_filename='/home/me/.ssh/id_ed25519')\n\
+                 fs.mkdirs('/home/bob/cache/files/md5', exist_ok=True)\ndata = bytes(range(256)) * 4096\nwith fs.open('/home/bob/cache/tmp', 'wb') as f: f.write(data)\n\
+                 name = hashlib.md5(data).hexdigest()\nfs.mv('/home/bob/cache/tmp', '/home/bob/cache/files/md5/' + name)\nprint(fs.find('/home/bob/cache'))\n\
+                 with fs.open('/home/bob/cache/files/md5/' + name, 'rb') as f:\n    f.seek(512 * 1024); print(f.read(4)); f.seek(-3, 2); print(f.read())\n\
+                 open('local', 'wb').write(data); fs.put('local', '/home/bob/put'); fs.get('/home/bob/put', 'back'); print(open('back', 'rb').read() == data)\n\
+                 print(fs.info('/home/bob/put')['size'], fs.exists('/home/bob/none'), fs.isdir('/home/bob/cache')); fs.rm('/home/bob/cache', recursive=True); print(fs.exists('/home/bob/cache'))\n\
+                 with fsspec.open('sftp://bob@server/home/bob/put', 'rb', key_filename='/home/me/.ssh/id_ed25519') as f: print(len(f.read()))\nE\n\
+                 /usr/bin/python3 t.py; echo $?",
+        ends: Ends::Server,
+        sees: &["True\n1048576 False True\nFalse\n1048576\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// `ssh-copy-id` puts keys where they are not yet, by command and by SFTP.
+#[test]
+fn ssh_copy_id_adds_missing_keys() {
+    Recipe {
+        tools: &["ssh-copy-id", "sshpass"],
+        setup: "account new 2500; rm -r /home/new/.ssh; account sub 2501; rm -r /home/sub/.ssh",
+        client: "export SSHPASS='correct horse battery'; for n in 1 2; do sshpass -e ssh-copy-id -i .ssh/id_ed25519.pub new@server 2>&1 | sed 's/^.*INFO: //'; done; ssh -o BatchMode=yes new@server 'id -un; stat -c \"%a %n\" .ssh .ssh/*; wc -l <.ssh/authorized_keys'\n\
+                 sshpass -e ssh-copy-id -s -i .ssh/id_ed25519.pub sub@server >/dev/null 2>&1; ssh -o BatchMode=yes sub@server 'stat -c \"%a %n\" .ssh .ssh/*'",
+        pam: true,
+        sees: &["Number of key(s) added: 1", "new\n700 .ssh\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// An agent for tmux: `~/.ssh/rc` keeps a link of a fixed name, which the next login renews.
+#[test]
+fn agents_in_tmux_by_a_link() {
+    Recipe {
+        tools: &["tmux"],
+        setup: "printf 'test -z \"$SSH_AUTH_SOCK\" || ln -sf \"$SSH_AUTH_SOCK\" ~/.ssh/sock\\n' >/home/bob/.ssh/rc; chown bob: /home/bob/.ssh/rc",
+        client: "eval $(ssh-agent) >/dev/null; ssh-add -q .ssh/id_ed25519; ssh -A bob@server 'SSH_AUTH_SOCK=~/.ssh/sock tmux new-session -d -s work; ssh-add -l | cut -d\" \" -f1,4; sleep 0.2'\n\
+                 ssh bob@server 'SSH_AUTH_SOCK=~/.ssh/sock ssh-add -l; echo $?'; ssh -A bob@server 'tmux send-keys -t work \"ssh-add -l | wc -l >keys; ssh-add -T ~/.ssh/authorized_keys; echo \\$? >signed; tmux wait-for -S done\" Enter; tmux wait-for done; cat keys signed; tmux kill-server'; ssh-agent -k >/dev/null",
+        sees: &["1\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// The start of an editor's remote server: a script on standard input, a marker, and a dynamic forward on the same session.
+#[test]
+fn remote_editor_starts_its_server() {
+    Recipe {
+        tools: &["curl", "python3"],
+        setup: "mkdir /srv/web; echo page >/srv/web/p",
+        client: "touch out; cat >boot <<'E'\nmkdir -p ~/.editor/bin; cd /srv/web\n/usr/bin/python3 -c 'import http.server as h, sys\ns = h.ThreadingHTTPServer((\"127.0.0.1\", 0), h.SimpleHTTPRequestHandler)\nprint(\"listeningOn==%d==\" % s.server_port, flush=True)\ns.serve_forever()' 2>/dev/null &\n\
+                 echo \"osReleaseId==$(uname -s)==\"; echo \"uuid: running\"; wait\nE\n\
+                 ssh -v -T -D 7100 -o ConnectTimeout=15 bob@server bash <boot >out 2>err & for i in {1..200}; do grep -q listeningOn out && break; sleep 0.1; done; port=$(sed -n 's/^listeningOn==\\(.*\\)==/\\1/p' out)\n\
+                 for n in 1 2 3; do curl -s --max-time 20 --socks5-hostname localhost:7100 http://localhost:$port/p; done; grep '^osRel\\|^uuid' out; grep -c '^debug1: Local connections to LOCALHOST:7100 forwarded to remote address socks:0' err; kill %1; wait %1; echo $?",
+        sees: &["page\npage\npage\nosReleaseId==Linux==\nuuid: running\n1\n"],
         ..RECIPE
     }
     .run();

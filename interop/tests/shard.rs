@@ -23,7 +23,7 @@ fn shares_copied_at_the_same_time_are_the_tree() {
         .map(|number| {
             Command::new(our("lhscp"))
                 .args(arguments(&lab, &server))
-                .args(["--shard", &format!("{number}/4"), "tree", &target])
+                .args(["--shard", &format!("{number}/4"), "tree/.", &target])
                 .current_dir(lab.dir())
                 .env("HOME", lab.path("home"))
                 .stdin(Stdio::null())
@@ -36,7 +36,7 @@ fn shares_copied_at_the_same_time_are_the_tree() {
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     }
-    assert_same_tree(&lab.path("tree"), &lab.path("there/tree"));
+    assert_same_tree(&lab.path("tree"), &lab.path("there"));
     let left = fs::read_dir(lab.path("home/.local/state/longhaul")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "journals of shares that are complete");
     for (wrong, said) in [("5/4", "bad shard"), ("auto", "no task of a job array")] {
@@ -45,6 +45,60 @@ fn shares_copied_at_the_same_time_are_the_tree() {
         let ran = lab.run(&our("lhscp"), &all);
         assert_eq!(ran.code, 1, "{wrong}");
         assert!(ran.err.contains(said), "{}", ran.err);
+    }
+}
+
+/// Runs `lhscp -r` with these words; the status and the messages.
+fn copy(lab: &Lab, server: &Lhsshd, words: &[&str]) -> (i32, String) {
+    let mut all = arguments(lab, server);
+    all.extend(words.iter().map(|&word| word.to_owned()));
+    let ran = lab.run(&our("lhscp"), &all);
+    (ran.code, ran.err)
+}
+
+/// Covers: lhscp --shard
+#[test]
+fn shards_and_plain_copies_agree_on_the_place() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_tree(&lab.path("tree"), 40);
+    let at = |name: &str| format!("127.0.0.1:{}", lab.arg(name));
+    for source in ["tree", "tree/."] {
+        // To a directory that exists, upwards and downwards.
+        for (from, prefix) in [(source.to_owned(), true), (at(source), false)] {
+            let place = |name: &str| if prefix { at(name) } else { lab.arg(name) };
+            for name in ["plain", "shards"] {
+                let _ = fs::remove_dir_all(lab.path(name));
+                fs::create_dir(lab.path(name)).unwrap();
+            }
+            assert_eq!(copy(&lab, &server, &[&from, &place("plain")]).0, 0);
+            for shard in ["1/3", "2/3", "3/3"] {
+                let (code, err) = copy(&lab, &server, &["--shard", shard, &from, &place("shards")]);
+                assert_eq!(code, 0, "{from} {shard}: {err}");
+            }
+            assert_same_tree(&lab.path("plain"), &lab.path("shards"));
+            // To one that does not.
+            let new = |name: &str| format!("new-{name}");
+            for name in ["plain", "shards"] {
+                let _ = fs::remove_dir_all(lab.path(&new(name)));
+            }
+            assert_eq!(copy(&lab, &server, &[&from, &place("new-plain")]).0, 0);
+            assert_same_tree(&lab.path("tree"), &lab.path("new-plain"));
+            for shard in ["1/3", "2/3", "3/3"] {
+                let (code, err) = copy(&lab, &server, &["--shard", shard, &from, &place("new-shards")]);
+                if source == "tree" {
+                    // The second share would find what the first one has made, and go into it.
+                    assert_eq!(code, 1, "{from} {shard}: {err}");
+                    assert!(err.contains("new-shards: No such file or directory; with --shard"), "{err}");
+                    assert!(!lab.path("new-shards").exists(), "nothing is left behind");
+                } else {
+                    assert_eq!(code, 0, "{from} {shard}: {err}");
+                }
+            }
+            if source == "tree/." {
+                assert_same_tree(&lab.path("tree"), &lab.path("new-shards"));
+            }
+        }
     }
 }
 

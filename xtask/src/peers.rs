@@ -68,6 +68,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/clush", "clustershell"),
     ("/usr/bin/git-annex", "git-annex"),
     ("/usr/bin/tmux", "tmux"),
+    ("/usr/bin/mosh", "mosh"),
+    ("/usr/bin/sshuttle", "sshuttle"),
+    ("/usr/sbin/iptables", "iptables"),
+    ("/usr/bin/duplicity", "duplicity"),
+    ("/usr/lib/python3/dist-packages/pexpect", "python3-pexpect"),
+    ("/usr/bin/rdiff-backup", "rdiff-backup"),
+    ("/usr/lib/python3/dist-packages/fsspec", "python3-fsspec"),
+    ("/usr/bin/faketime", "faketime"),
+    ("/bin/nc.openbsd", "netcat-openbsd"),
+    ("/usr/bin/script", "bsdutils"),
 ];
 
 /// Programs that any version and any place on PATH satisfies, and their packages.

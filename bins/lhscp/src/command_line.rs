@@ -352,10 +352,17 @@ fn scaled(text: &str) -> Option<u64> {
 }
 
 impl Arguments {
-    /// The target must be a directory: there is more than one thing to put there.
-    pub(crate) const fn needs_directory(&self) -> bool {
-        // The first of several shards, or of several runs, makes what the others find: it must mean the same to all.
-        self.sources.len() > 1 || self.options.select.shard.is_some() || self.options.tree_sync.is_some()
+    /// The target must be a directory: there are several sources, a share of one, or a copy that is repeated. A
+    /// share that made the target would change what the command means to the next share. `tree/.` means the same
+    /// in both cases.
+    pub(crate) fn needs_directory(&self) -> bool {
+        match self.sources.as_slice() {
+            [source] => {
+                self.options.tree_sync.is_some()
+                    || self.options.select.shard.is_some() && !source.is_contents()
+            }
+            _ => true,
+        }
     }
 
     /// The rate that was asked for (`-l`, `--pace`; the lower of both), bytes/s.

@@ -39,8 +39,11 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         // A target that is missing is made.
         && arguments.options.tree_sync.is_none()
         && let Place::Local(target) = &arguments.target
-        && let Err(text) = check_directory(target)
+        && let Err(mut text) = check_directory(target)
     {
+        if arguments.sources.len() == 1 {
+            text.push_str(lh_transfer::SHARDS_NEED_THE_TARGET);
+        }
         say(&text);
         return FAILURE;
     }

@@ -158,6 +158,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 lines.push(CommandLine::Flag("DynamicForward", vec![spec]));
             }
             'W' => {
+                if stdio.is_some() {
+                    return Err("stdio forward already specified".to_owned());
+                }
                 let spec = text();
                 // The argument has the form of a remote forward without a target.
                 stdio = Some(

@@ -346,11 +346,13 @@ impl Session {
         match note {
             SessionNote::OpenFailed { reason, description } => {
                 let (number, words) = (self.channel.map_or(0, ChannelId::number), reason_words(*reason));
-                let mut text = format!("channel {number}: open failed: {words}: {}", sanitise(description));
+                let text = format!("channel {number}: open failed: {words}: {}", sanitise(description));
                 if self.stdio {
-                    text.push_str("\nstdio forwarding failed");
+                    self.logger.say(LogLevel::Info, &text);
+                    self.note = Some("stdio forwarding failed".to_owned());
+                } else {
+                    self.note = Some(text);
                 }
-                self.note = Some(text);
             }
             SessionNote::PtyRefused => {
                 self.note = Some("PTY allocation request failed on channel 0".to_owned());

@@ -391,8 +391,8 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
             .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
         if *config.proxy_use_fdpass {
             log.debug(|| format!("Executing proxy dialer command: {command}"));
-            let socket = crate::fdpass::dial(&command)
-                .map_err(|error| ClientError::Local(format!("proxy dialer: {}", errno_text(&error))))?;
+            let socket =
+                crate::fdpass::dial(&command).map_err(|error| ClientError::Local(errno_text(&error)))?;
             let address = lh_sys::socket::peer_address(&socket);
             let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
             return Ok(Reached { stream, proxy: None, address, fallen_back: None });

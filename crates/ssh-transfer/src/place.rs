@@ -47,6 +47,15 @@ pub enum Place {
 }
 
 impl Place {
+    /// Whether this source stands for what a directory contains: `.` or `tree/.`.
+    pub fn is_contents(&self) -> bool {
+        let path = match self {
+            Self::Local(path) => path.as_bytes(),
+            Self::Remote { path, .. } => path,
+        };
+        path == b"." || path.ends_with(b"/.")
+    }
+
     /// Understands `path`, `[user@]host:[path]` and `scp://[user@]host[:port][/path]`.
     ///
     /// A word is local when a slash comes before the first colon, or when it starts with a colon: `./a:b` is how

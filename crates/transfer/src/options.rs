@@ -17,6 +17,10 @@ pub enum Direction {
     Relay,
 }
 
+/// What follows the reason when one source is copied in shards to a target that is not a directory.
+pub const SHARDS_NEED_THE_TARGET: &str =
+    "; with --shard the target must exist, unless the source is DIRECTORY/.";
+
 /// One copy: some sources of one end into a target of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -26,8 +30,8 @@ pub struct Plan {
     pub sources: Vec<Vec<u8>>,
     /// Where to: a directory to put the sources into, or the name of the copy.
     pub target: Vec<u8>,
-    /// The target must be a directory (there are several sources). A remote one is made when it is missing, as
-    /// `scp` does.
+    /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp` does;
+    /// for one source (a shard of it) it has to exist.
     pub target_must_be_dir: bool,
 }
 
@@ -155,7 +159,7 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,
-    /// What of a tree is copied. With a shard the target is always a directory to put things into.
+    /// What of a tree is copied. Of one source, all shards need [`Plan::target_must_be_dir`].
     pub select: Selection,
     /// Copy only what differs. Sources go into the target, which is a directory and made when it is missing; the contents of a
     /// source whose path ends with a slash or a dot do.

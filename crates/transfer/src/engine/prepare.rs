@@ -9,7 +9,7 @@ use crate::names::{RemotePath, base_name, display_name, join, remote_path};
 use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed};
-use crate::{Direction, Plan};
+use crate::{Direction, Plan, SHARDS_NEED_THE_TARGET};
 
 use super::dirs::Item;
 use super::{Engine, Side, Token};
@@ -298,12 +298,17 @@ impl Engine {
         if self.plan.target_must_be_dir && !dir {
             // Of a copy that is repeated the first run and the others have the same target.
             let made = self.options.tree_sync.is_some() && !exists;
-            if self.plan.direction == Direction::Download && !made {
+            // Of one source in shards, each has to find the same target.
+            let shard = self.plan.sources.len() == 1 && self.options.select.shard.is_some();
+            if !made && (self.plan.direction == Direction::Download || shard) {
                 let reason = match outcome {
                     Err(fault) => fault.text,
                     Ok(_) => "Not a directory".to_owned(),
                 };
-                let text = format!("{}: {reason}", display_name(&self.plan.target));
+                let mut text = format!("{}: {reason}", display_name(&self.plan.target));
+                if shard {
+                    text.push_str(SHARDS_NEED_THE_TARGET);
+                }
                 self.target_failed(&text);
             } else {
                 self.make_target();

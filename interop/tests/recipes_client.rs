@@ -1,0 +1,74 @@
+//! Recipes for how the client is started: in the background, through helpers and chains, with commands of the configuration.
+
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
+
+/// `ssh -f` in scripts: with a command, with forwards that fail or not, with the configuration's word.
+///
+/// Covers: ssh -f; ssh_config ForkAfterAuthentication
+#[test]
+fn background_sessions_of_scripts() {
+    Recipe {
+        config: "Host bg\n  HostName server\n  User bob\n  ForkAfterAuthentication yes\n  StdinNull yes\nHost *\n  User bob\n",
+        client: "ssh-keygen -q -t ed25519 -N '' -f other; ssh -f server 'echo said; sleep 0.5; touch done1'; echo $?; ssh -f -L 7300:localhost:22 server sleep 600; l=$(pgrep -u me -f 7300:localhost); ssh -p 7300 -o HostKeyAlias=server localhost id -un; echo $?; ssh -f server; echo $?; ssh -f -N -o ExitOnForwardFailure=yes -L 7300:x:1 server; echo $?; ssh -f -N -o ExitOnForwardFailure=yes -R 22:x:1 server; echo $?; kill $l\n\
+                 ssh -f nosuch.invalid true 2>/dev/null; echo $?; ssh -f -o BatchMode=yes -o IdentityFile=other -o IdentitiesOnly=yes server true; echo $?; ssh bg 'cat; echo in background' <boot 2>/dev/null; echo words >boot; ssh bg 'cat; touch done2' <boot; echo $?; while ssh server ! test -e done1 -a -e done2; do sleep 0.2; done; ssh -fN server; echo $?; pkill -u me -f fN; timeout 20 ssh -f server 'echo out; echo err >&2; exec >&- 2>&-; sleep 1' 2>&1 | sort",
+        sees: &["said\n", "Cannot fork into background without a command to execute."],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// A proxy command that hands over a connected socket, one that goes on to copy, and one that fails.
+///
+/// Covers: ssh_config ProxyUseFdpass; ssh_config ProxyCommand
+#[test]
+fn proxy_commands_that_pass_a_descriptor() {
+    Recipe {
+        tools: &["nc", "python3"],
+        config: "Host fd\n  HostName server\n  ProxyUseFdpass yes\n  ProxyCommand nc -F %h %p\nHost py\n  HostName inner\n  ProxyUseFdpass yes\n  ProxyCommand /usr/bin/python3 pass.py %h %p\nHost copy\n  HostName server\n  ProxyCommand nc %h %p\nHost none\n  HostName server\n  ProxyUseFdpass yes\n  ProxyCommand true\nHost dead\n  HostName server\n  ProxyUseFdpass yes\n  ProxyCommand nc -F %h 9\nHost *\n  User bob\n",
+        client: "printf 'import socket, sys\\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])))\\nsocket.send_fds(socket.socket(fileno=1), [b\"\\\\0\"], [s.fileno()])\\n' >pass.py\n\
+                 head -c 400000 /dev/urandom >f; for h in fd py copy; do ssh $h 'id -un; cat' <<<in; echo $?; scp -q f $h:; echo $?; scp -q $h:f g; cmp f g; echo $?; sftp -q -b - $h <<<'ls -1'; done; for h in none dead; do timeout 30 ssh $h true 2>&1 | sed 's/UNKNOWN port 65535/server/'; echo ${PIPESTATUS[0]}; done; timeout 20 ssh -o ProxyCommand='exit 3' copy true 2>&1; echo $?; timeout 20 ssh -o ProxyCommand=/no/such copy true 2>/dev/null; echo $?",
+        sees: &["bob\nin\n0\n0\n0\n", "proxy dialer did not pass back a connection\n255\n"],
+        differs: &[("", "mm_receive_fd: recvmsg: expected received 1 got 0\n", "a function's name says nothing to users")],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Chains of `-W` by hand, by tokens and by `-J`, for sessions, copies and plain sockets.
+///
+/// Covers: ssh -W; ssh -J; token %h; token %p; token %r
+#[test]
+fn stdio_forwards_in_chains() {
+    Recipe {
+        config: "Host one\n  HostName bastion\nHost two\n  HostName inner\n  ProxyCommand ssh -W %h:%p one\nHost three\n  HostName server\n  ProxyCommand ssh -W [%h]:%p %r@two\nHost four\n  HostName ::1\n  ProxyCommand ssh -W '[%h]:%p' three\nHost *\n  User bob\n",
+        tools: &["python3"],
+        setup: "cat >/srv/echo.py <<'E'\nimport socketserver\nclass H(socketserver.StreamRequestHandler):\n    def handle(self):\n        n = len(self.rfile.read())\n        self.wfile.write(b'%d bytes\\n' % n)\nsocketserver.ThreadingTCPServer(('127.0.0.1', 7400), H).serve_forever()\nE\n(setsid python3 /srv/echo.py >/dev/null 2>&1 &); listening 7400",
+        client: "head -c 300000 /dev/urandom >f; for h in two three four; do ssh $h 'id -un; cat; exit 3' <<<$h; echo $?; done; scp -q f four:; scp -q four:f g; cmp f g; echo $?; ssh -J one,two,three bob@server 'cat | wc -c' <f; echo $?; for h in one four; do ssh -W localhost:7400 $h <f; echo $?; done\n\
+                 ssh -W localhost:9 three; echo $?; ssh -W localhost:7400 -W localhost:22 one </dev/null; echo $?; ssh -W nonsense one; echo $?; ssh -W localhost:7400 one id; echo $?; ssh -J one,nosuch.invalid server 2>&1 | grep -c '^ssh: .*nosuch.invalid\\|nosuch.invalid.*closed'; ssh -J none server id -un; ssh -J one -o ProxyCommand=none server id -un; echo $?; ssh -N -W localhost:7400 one <f; echo $?",
+        sees: &["bob\ntwo\n3\nbob\nthree\n3\nbob\nfour\n3\n0\n300000\n0\n300000 bytes\n0\n300000 bytes\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Hosts whose alias means a command at a terminal: `RemoteCommand` with `RequestTTY`, and what tools do with them.
+///
+/// Covers: ssh_config RemoteCommand; ssh_config RequestTTY; ssh_config StdinNull; ssh_config SessionType
+#[test]
+fn aliases_that_run_a_command_at_a_terminal() {
+    Recipe {
+        tools: &["rsync", "git"],
+        config: "Host menu\n  HostName server\n  RequestTTY force\n  RemoteCommand test -t 0 && echo \"%n for %r on %h: $TERM\"; exit 4\nHost plain\n  HostName server\n  RemoteCommand cat\nHost quiet\n  HostName server\n  StdinNull yes\n  RemoteCommand cat; echo end\nHost nothing\n  HostName server\n  SessionType none\nHost sub\n  HostName server\n  SessionType subsystem\n  RemoteCommand hello there\nHost *\n  User bob\n",
+        server: "Subsystem hello echo hello",
+        client: "ssh menu 2>&1 | tr -d '\\r' | grep -v '^Connection'; echo ${PIPESTATUS[0]}; ssh menu id; echo $?; ssh -T menu 2>/dev/null; echo $?; ssh plain <<<words; echo $?; ssh quiet <<<words; echo $?; ssh -o RemoteCommand=none plain id -un; echo $?; timeout 2 ssh nothing; echo $?; ssh -o SessionType=subsystem -o RemoteCommand=none server hello; echo $?; ssh sub 2>/dev/null; echo $?\n\
+                 echo w >f; scp -q f menu:; echo $?; scp -Oq f plain:g; echo $?; sftp -q -b - menu <<<'ls -1'; echo $?; rsync f plain:h 2>/dev/null && echo copied; GIT_SSH_COMMAND='ssh -o RemoteCommand=none' git ls-remote plain:none 2>&1 | head -1; ssh -G menu | grep '^remotecommand\\|^requesttty'",
+        differs: &[
+            ("sftp> ls -1\nf\ng\n0\n", "255\n", "sftp's command stands above the alias's, as scp's does"),
+            ("", "Connection closed\n", "the same"),
+        ],
+        sees: &["menu for bob on server: xterm\n4\n", "Cannot execute command-line and remote command."],
+        ..RECIPE
+    }
+    .run();
+}
