@@ -248,6 +248,9 @@ impl Engine {
     fn end_check(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(check) = file.check.take() else { return };
+        if file.comparing {
+            return self.contents_compared(key, !check.differs);
+        }
         if file.place.settled {
             return self.proved(key, !check.differs);
         }

@@ -53,6 +53,8 @@ pub(crate) enum FileStep {
         tried: bool,
     },
     Cut,
+    /// Opening an end to compare what it has: nothing is copied yet.
+    Contents(Side),
     /// Opening an end to read it back.
     Proof(Side),
     Sync,
@@ -123,6 +125,8 @@ pub(super) struct File {
     pub(super) holes: Holes,
     /// What is to be kept besides.
     pub(super) extras: Extras,
+    /// It is compared before it is known whether to copy it.
+    pub(super) comparing: bool,
     /// Other names of it wait for its copy.
     pub(super) leads: bool,
     pub(super) in_sending: bool,
@@ -197,6 +201,7 @@ impl File {
             write_at: 0,
             holes: Holes::default(),
             extras: Extras::default(),
+            comparing: false,
             leads,
             in_sending: false,
             in_writing: false,
