@@ -282,6 +282,39 @@ fn sync_deletes_nothing_when_the_source_cannot_be_read() {
     });
 }
 
+/// Covers: lhscp --checksum
+#[test]
+fn checksums_find_what_size_and_time_do_not() {
+    each_way("checksums_find_what_size_and_time_do_not", |way| {
+        set_time(&way.tree("one"), 1_000_000);
+        way.sync(&[]);
+        fs::write(way.copy("one"), "FIRST").unwrap();
+        set_time(&way.copy("one"), 1_000_000);
+        assert_eq!(way.sync(&[]), Counts { copied: 0, unchanged: 5 }, "{}", way.name);
+        let before = fs::metadata(way.copy("two")).unwrap().ino();
+        set_time(&way.copy("two"), 5);
+        assert_eq!(way.sync(&["--checksum"]), Counts { copied: 1, unchanged: 4 }, "{}", way.name);
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+        let two = fs::metadata(way.copy("two")).unwrap();
+        assert_eq!((two.ino(), two.mtime()), (before, fs::metadata(way.tree("two")).unwrap().mtime()));
+    });
+}
+
+/// Covers: lhscp --update
+#[test]
+fn an_update_leaves_newer_files_alone() {
+    each_way("an_update_leaves_newer_files_alone", |way| {
+        way.sync(&[]);
+        fs::write(way.copy("one"), "edited there").unwrap();
+        set_time(&way.copy("one"), 4_000_000_000);
+        way.put("two", "longer than before");
+        assert_eq!(way.sync(&["--update"]), Counts { copied: 1, unchanged: 4 }, "{}", way.name);
+        assert_eq!(fs::read(way.copy("one")).unwrap(), b"edited there", "{}", way.name);
+        assert_eq!(way.sync(&[]).copied, 1, "{}", way.name);
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+    });
+}
+
 #[test]
 fn a_sync_that_was_cut_off_is_finished_by_the_same_command() {
     each_way("a_sync_that_was_cut_off_is_finished_by_the_same_command", |way| {

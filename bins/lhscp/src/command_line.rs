@@ -188,8 +188,8 @@ fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
 /// `--sync`, and the flags that say more about it.
 fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
     let delete = parsed.has_long("delete");
-    for (flag, given) in [("delete", delete), ("max-delete", parsed.has_long("max-delete"))] {
-        if given && !parsed.has_long("sync") {
+    for flag in ["delete", "max-delete", "checksum", "update"] {
+        if parsed.has_long(flag) && !parsed.has_long("sync") {
             return Err(SCP.error(&format!("--{flag} is for copies with --sync")));
         }
     }
@@ -206,7 +206,12 @@ fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
     if max_delete.is_some() && !delete {
         return Err(SCP.error("--max-delete is for copies with --delete"));
     }
-    Ok(parsed.has_long("sync").then_some(TreeSync { delete, max_delete }))
+    Ok(parsed.has_long("sync").then_some(TreeSync {
+        delete,
+        max_delete,
+        checksum: parsed.has_long("checksum"),
+        keep_newer: parsed.has_long("update"),
+    }))
 }
 
 /// What `--sync` compares, it compares by SFTP, and with all sources of a target in view.

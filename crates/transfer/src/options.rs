@@ -104,6 +104,10 @@ pub struct TreeSync {
     pub delete: bool,
     /// Delete at most so many files, links and directories.
     pub max_delete: Option<u64>,
+    /// Compare the contents of files of one size instead of their times.
+    pub checksum: bool,
+    /// Leave files alone that are newer at the target.
+    pub keep_newer: bool,
 }
 
 /// How to copy. [`Options::default`] is what `scp` without flags does.

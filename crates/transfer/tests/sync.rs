@@ -375,13 +375,14 @@ fn no_more_is_deleted_than_may_be() {
                 temp.file(format!("to/from/{name}"), 10);
             }
             for (most, left) in [(0, 5), (2, 3), (2, 1)] {
-                let tree_sync = Some(TreeSync { delete: true, max_delete: Some(most) });
+                let tree_sync =
+                    Some(TreeSync { delete: true, max_delete: Some(most), ..TreeSync::default() });
                 let ended = sync_with(direction, &temp, Options { tree_sync, ..options() }, &mut setup);
                 assert_eq!(ended.summary.deleted, most);
                 assert!(ended.failures[0].contains("--max-delete"), "{:?}", ended.failures);
                 assert_eq!(inodes_of(&temp.join("to/from")).len() - 2, left, "{direction:?}");
             }
-            let tree_sync = Some(TreeSync { delete: true, max_delete: Some(1) });
+            let tree_sync = Some(TreeSync { delete: true, max_delete: Some(1), ..TreeSync::default() });
             sync_with(direction, &temp, Options { tree_sync, ..options() }, &mut setup).well();
             same_tree(&temp.join("from"), &temp.join("to/from"), true);
         }
@@ -446,6 +447,59 @@ fn sources_of_one_target_do_not_delete_each_other() {
         let ended = copy_with(plan, deleting(), temp.path(), &mut Setup::default());
         assert!(ended.failures[0].contains("several sources"), "{:?}", ended.failures);
         assert!(temp.join("to/old").exists() && ended.summary.deleted == 0);
+    }
+}
+
+#[test]
+fn only_checksums_find_other_contents_of_the_same_size_and_time() {
+    for direction in DIRECTIONS {
+        for mut setup in servers() {
+            let temp = TempTree::new();
+            for (name, size) in
+                [("small", 1_000), ("large", 3_000_000), ("same", 70_000), ("touched", 5_000), ("empty", 0)]
+            {
+                set_time(&temp.file(format!("from/{name}"), size), 1_000_000);
+            }
+            sync_with(direction, &temp, options(), &mut setup).well();
+            for name in ["small", "large"] {
+                let path = temp.join(format!("to/from/{name}"));
+                let mut data = fs::read(&path).expect("a file");
+                let last = data.len() - 1;
+                data[last] ^= 1;
+                fs::write(&path, data).expect("written");
+                set_time(&path, 1_000_000);
+            }
+            let again = sync_with(direction, &temp, options(), &mut setup).well();
+            assert_eq!((again.summary.files, again.summary.unchanged), (0, 5), "{direction:?}");
+            set_time(&temp.join("to/from/touched"), 2_000_000);
+            let tree_sync = Some(TreeSync { checksum: true, ..TreeSync::default() });
+            let options = Options { tree_sync, ..options() };
+            let ended = sync_with(direction, &temp, options.clone(), &mut setup).well();
+            assert_eq!((ended.summary.files, ended.summary.unchanged), (2, 3), "{direction:?}");
+            same_tree(&temp.join("from"), &temp.join("to/from"), true);
+            let ended = sync_with(direction, &temp, options, &mut setup).well();
+            assert_eq!((ended.summary.files, ended.summary.unchanged), (0, 5), "{direction:?}");
+        }
+    }
+}
+
+#[test]
+fn newer_files_are_left_alone_where_that_is_asked_for() {
+    for direction in DIRECTIONS {
+        for mut setup in servers() {
+            let temp = TempTree::new();
+            for name in ["older", "newer"] {
+                set_time(&temp.file(format!("from/{name}"), 100), 1_000_000);
+            }
+            set_time(&temp.file("to/from/newer", 50), 1_000_001);
+            set_time(&temp.file("to/from/older", 50), 999_999);
+            let tree_sync = Some(TreeSync { keep_newer: true, ..TreeSync::default() });
+            let ended = sync_with(direction, &temp, Options { tree_sync, ..options() }, &mut setup).well();
+            assert_eq!((ended.summary.files, ended.summary.unchanged), (1, 1), "{direction:?}");
+            assert_eq!(fs::metadata(temp.join("to/from/newer")).expect("a file").len(), 50);
+            sync_with(direction, &temp, options(), &mut setup).well();
+            same_tree(&temp.join("from"), &temp.join("to/from"), true);
+        }
     }
 }
 

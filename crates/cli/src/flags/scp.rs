@@ -144,6 +144,12 @@ pub static SCP: Program = Program {
             "With --delete: delete at most n files, links and directories, and fail where there is more.",
         ),
         Flag::long(
+            "checksum",
+            Works,
+            "With --sync: compare the contents of files of one size, whatever their times; by digests of the server where it is Longhaul's, else by reading what is there.",
+        ),
+        Flag::long("update", Works, "With --sync: leave files alone that are newer at the target."),
+        Flag::long(
             "dry-run",
             Works,
             "List the files that would be copied, and what --delete would delete, and change nothing.",

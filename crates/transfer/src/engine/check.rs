@@ -249,6 +249,9 @@ impl Engine {
         let anew = self.needs_all_data();
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(check) = file.check.take() else { return };
+        if file.comparing {
+            return self.contents_compared(key, !check.differs);
+        }
         if file.place.settled {
             return self.proved(key, !check.differs);
         }

@@ -54,6 +54,8 @@ pub(crate) enum FileStep {
         tried: bool,
     },
     Cut,
+    /// Opening an end to compare what it has: nothing is copied yet.
+    Contents(Side),
     /// Opening an end to read it back.
     Proof(Side),
     Sync,
@@ -128,6 +130,8 @@ pub(super) struct File {
     pub(super) copied: (u64, Option<Vec<u8>>),
     /// What is to be kept besides.
     pub(super) extras: Extras,
+    /// It is compared before it is known whether to copy it.
+    pub(super) comparing: bool,
     /// Other names of it wait for its copy.
     pub(super) leads: bool,
     pub(super) in_sending: bool,
@@ -204,6 +208,7 @@ impl File {
             content: Content::default(),
             copied: (0, None),
             extras: Extras::default(),
+            comparing: false,
             leads,
             in_sending: false,
             in_writing: false,

@@ -107,6 +107,7 @@ impl Engine {
                     }
                     FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
                     FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
+                    FileStep::Contents(side) => self.contents_opened(key, side, outcome),
                     FileStep::Proof(side) => self.proof_opened(key, side, outcome),
                     FileStep::Ranges => self.ranges_answer(key, outcome),
                     FileStep::SizeCheck => self.size_answer(key, outcome),

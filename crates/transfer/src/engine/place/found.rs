@@ -70,6 +70,10 @@ impl Engine {
         let (Some(tag), Some(old), Some(journal)) = (&file.place.tag, &file.place.old, &self.journal) else {
             return false;
         };
+        // The contents of what is there were found to be others.
+        if self.options.tree_sync.as_ref().is_some_and(|options| options.checksum) {
+            return false;
+        }
         let modified = |info: &Info| info.times.map(|times| times.modification.0);
         journal.is_done(tag)
             && (!self.needs_all_data() || journal.sum(tag).is_some())

@@ -1,5 +1,6 @@
 //! Items that a listing does not decide: named on the command line, symbolic links, other kinds of things than the target has.
 
+use crate::Event;
 use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
 use crate::names::display_name;
 use crate::table::Key;
@@ -9,7 +10,7 @@ use super::super::extras::Lack;
 use super::super::item::{Item, There};
 use super::super::prepare::{fault_of, path_of};
 use super::super::{Engine, Side, Token};
-use super::{Compare, SyncStep, has_exact_time, is_unchanged};
+use super::{Compare, SyncStep, has_exact_time, is_newer, is_unchanged, same_time};
 
 impl Engine {
     /// True where both ends tell all of a time.
@@ -23,8 +24,18 @@ impl Engine {
         info.kind == Kind::File
             && there.kind == Kind::File
             && !shared
+            && (!self.compares_contents() || info.size == Some(0))
             && is_unchanged(info, there, self.times_are_full())
             && self.attributes_to_mend(info, there) == (None, Change::default())
+    }
+
+    /// Times say nothing: files of one size are read.
+    fn compares_contents(&self) -> bool {
+        self.options.tree_sync.as_ref().is_some_and(|options| options.checksum)
+    }
+
+    fn keeps_newer(&self) -> bool {
+        self.options.tree_sync.as_ref().is_some_and(|options| options.keep_newer)
     }
 
     /// Finds out what differs, then copies or leaves it.
@@ -137,6 +148,19 @@ impl Engine {
             (Kind::Symlink, _) => self.copy_compared(key),
             (_, Kind::Symlink) if self.options.atomic => self.copy_compared(key),
             (_, Kind::Symlink | Kind::Special) => self.clear_way(key),
+            (_, Kind::File) if self.keeps_newer() && is_newer(&there, &item.info) => {
+                let text = format!("\"{}\" is newer than its source", display_name(&item.target));
+                self.events.push_back(Event::Told { text });
+                self.summary.unchanged += 1;
+                self.leave_out(key);
+            }
+            (_, Kind::File) if self.compares_contents() && item.info.size != Some(0) => {
+                if item.info.size.is_some() && item.info.size == there.size {
+                    self.compare_contents(key);
+                } else {
+                    self.copy_compared(key);
+                }
+            }
             (_, Kind::File) if is_unchanged(&item.info, &there, full) => {
                 if !self.joins_unchanged(key) {
                     self.unchanged(key);
@@ -169,7 +193,7 @@ impl Engine {
         }
     }
 
-    fn copy_compared(&mut self, key: Key) {
+    pub(super) fn copy_compared(&mut self, key: Key) {
         let Some(Compare { mut item, .. }) = self.sync.compares.remove(key) else { return };
         item.compared = true;
         if let There::Found(there) = item.there {
@@ -183,6 +207,13 @@ impl Engine {
         }
         self.touch_dir(item.parent);
         self.copy_item(item);
+    }
+
+    /// The contents are the same. Its names may still be names of several files.
+    pub(super) fn same_contents(&mut self, key: Key) {
+        if !self.joins_unchanged(key) {
+            self.unchanged(key);
+        }
     }
 
     /// What is there is the copy: only its attributes may differ.
@@ -227,6 +258,13 @@ impl Engine {
             && (ours & mask != theirs & mask || (owner.is_some() && ours & 0o7000 != 0))
         {
             change.mode = Some(ours & mask);
+        }
+        // What was compared by its contents may have another time.
+        if self.options.preserve
+            && let (Some(ours), Some(theirs)) = (info.times, there.times)
+            && !same_time(ours, theirs, self.times_are_full())
+        {
+            change.times = Some(ours);
         }
         (owner, change)
     }

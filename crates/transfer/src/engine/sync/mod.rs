@@ -2,9 +2,10 @@
 //!
 //! The entries of a directory are compared when both ends have listed it, by size and time of modification, so that what
 //! is unchanged costs no request ([`super::dirs`] does that). What a listing does not decide is asked for, item by
-//! item ([`compare`]). What the source does not have is deleted at the end ([`removal`]).
+//! item ([`compare`], [`contents`]). What the source does not have is deleted at the end ([`removal`]).
 
 mod compare;
+mod contents;
 mod removal;
 mod same;
 
@@ -16,7 +17,7 @@ use crate::table::{Key, Table};
 
 use super::item::Item;
 
-pub(super) use same::{has_exact_time, is_unchanged, same_time};
+pub(super) use same::{has_exact_time, is_newer, is_unchanged, same_time};
 
 /// Which question about an item an answer belongs to.
 #[derive(Debug, Clone, Copy)]

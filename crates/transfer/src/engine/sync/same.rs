@@ -16,6 +16,13 @@ pub(crate) fn same_time(ours: Times, theirs: Times, full: bool) -> bool {
     bare(ours.0) == bare(theirs.0) && (!both_exact(ours, theirs) || ours.1 == theirs.1)
 }
 
+/// True where `target` was modified later than `source`.
+pub(crate) fn is_newer(target: &Info, source: &Info) -> bool {
+    let (Some(theirs), Some(ours)) = (target.times, source.times) else { return false };
+    let (theirs, ours) = (theirs.modification, ours.modification);
+    theirs.0 > ours.0 || (theirs.0 == ours.0 && both_exact(theirs, ours) && theirs.1 > ours.1)
+}
+
 /// True where the time of modification has nanoseconds.
 pub(crate) fn has_exact_time(info: &Info) -> bool {
     info.times.is_some_and(|times| times.modification.1 != 0)
@@ -51,6 +58,18 @@ mod tests {
             assert_eq!(is_unchanged(&theirs, &ours, true), same, "{theirs:?}");
         }
         assert!(!is_unchanged(&Info::UNKNOWN, &Info::UNKNOWN, true));
+    }
+
+    #[test]
+    fn a_later_time_is_newer_and_zero_nanoseconds_are_not() {
+        let ours = info(1, (100, 5));
+        for (theirs, newer) in
+            [((101, 0), true), ((100, 6), true), ((100, 5), false), ((100, 0), false), ((99, 9), false)]
+        {
+            assert_eq!(is_newer(&info(9, theirs), &ours), newer, "{theirs:?}");
+        }
+        assert!(!is_newer(&info(9, (100, 6)), &info(1, (100, 0))));
+        assert!(!is_newer(&Info::UNKNOWN, &ours));
     }
 
     #[test]
