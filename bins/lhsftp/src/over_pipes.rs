@@ -1,4 +1,4 @@
-//! A server behind pipes: a program of this host (`-D`), or an `ssh` of the user's choice (`-S`).
+//! A server at pipes: a program of this host (`-D`), or another `ssh` program (`-S`).
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ const READ: usize = 256 * 1024;
 /// See the module documentation.
 pub(crate) struct Pipes {
     child: Child,
-    /// `None` once the program is told that there is no more.
+    /// `None` once the program's input is closed.
     to: Option<OwnedFd>,
     from: OwnedFd,
     buffer: BytesMut,
@@ -106,12 +106,12 @@ impl Carrier for Pipes {
                 let conversation = conversation.borrow();
                 (conversation.settled(), conversation.wants_console(), conversation.next_deadline())
             };
-            // Asked once more, because room for more may have come with the flush.
+            // The flush may have emptied the queue.
             if settled {
                 return;
             }
             let mut fds = vec![PollFd::from_borrowed_fd(self.from.as_fd(), PollFlags::IN)];
-            // A full queue waits for room; an empty one for something to say.
+            // A full queue waits for the pipe, an empty one for requests.
             let out = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             fds.push(PollFd::from_borrowed_fd(to.as_fd(), out));
             if let Some(signals) = watch.signals() {
@@ -148,7 +148,7 @@ impl Carrier for Pipes {
 
 impl Drop for Pipes {
     fn drop(&mut self) {
-        // The end of its input is how it is told; an ssh may still have something to say to its server.
+        // Closing its input ends the program; an ssh may still send data to its server.
         self.to = None;
         let deadline = Instant::now() + std::time::Duration::from_secs(5);
         while let Ok(None) = self.child.try_wait() {

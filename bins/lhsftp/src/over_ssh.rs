@@ -35,7 +35,8 @@ pub(crate) struct Channel {
     next: Rc<Cell<Option<JobHandler>>>,
 }
 
-/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can. Copies go over so many `channels`, where the user has said how many.
+/// Connects, opens the channel and logs in. INIT is sent with the login where the server allows it. Copies
+/// use `channels` channels, if the user has set a number.
 ///
 /// # Errors
 /// The message.
@@ -127,7 +128,7 @@ impl Handler {
         self.run_with(cx, JobHandler::on_batch_end);
     }
 
-    /// Does what can be done now. A copy that is under way gets to hear of it by `pass_on`.
+    /// Advances the conversation. A running copy is notified by `pass_on`.
     fn run_with(
         &mut self,
         cx: &mut ChannelCx<'_>,
@@ -230,7 +231,7 @@ impl ChannelHandler for Handler {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        // Before the channel is open nobody can be helped.
+        // Before the channel is open there is nothing to advance.
         let of_copy = self.copy.as_ref().and_then(JobHandler::next_deadline);
         self.conversation.borrow().next_deadline().into_iter().chain(of_copy).min().filter(|_| self.open)
     }

@@ -166,7 +166,8 @@ impl ListFlags {
         if names { Detail::Names } else { Detail::Attrs }
     }
 
-    /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to be asked.
+    /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to
+    /// be asked.
     pub fn in_order_of_arrival(&self) -> bool {
         let line_each = self.single || self.long;
         self.order == Order::None && !self.reverse && line_each && !self.numeric && !self.human
@@ -200,7 +201,7 @@ pub enum Command {
     Lumask(u32),
     /// `lls`, with what follows it as it was typed.
     Lls(OsString),
-    /// `!`, likewise.
+    /// `!`, with the command as it was typed.
     Escape(OsString),
     Ls {
         flags: ListFlags,
@@ -280,7 +281,8 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Calls `take` for each flag letter; it says whether it knows it. Flags end at the first word that is none.
+    /// Calls `take` for each flag letter; `take` returns whether it knows the letter. Flags end at the first
+    /// other word.
     fn flags(&mut self, mut take: impl FnMut(u8) -> bool) -> Result<(), String> {
         while let Some([b'-', letters @ ..]) = self.words.as_slice().first().map(Vec::as_slice) {
             if letters.is_empty() {

@@ -1,7 +1,7 @@
-//! What is said on an SFTP session, and what is being waited for.
+//! The messages of an SFTP session, and the event that a command waits for.
 //!
-//! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a [`Carrier`], which
-//! moves its bytes until it has [`settled`](Conversation::settled).
+//! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a
+//! [`Carrier`], which moves its bytes until it has [`settled`](Conversation::settled).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashSet, VecDeque};
@@ -18,13 +18,13 @@ use lh_sftp::{Incoming, Reply, Request, Session};
 use lh_sys::signals::Signals;
 use lh_transfer::{Job, Side, Summary};
 
-/// Moves the bytes of a conversation.
+/// Transports the bytes of a conversation.
 pub trait Carrier {
     /// Works until the conversation has settled, or is lost (see [`Conversation::lose`]).
     fn run(&mut self, conversation: &Rc<RefCell<Conversation>>);
 }
 
-/// What ends a wait besides the server: the reader of lines has something, or somebody pressed ^C.
+/// Events besides the server's replies that end a wait: a line from the console, or ^C.
 #[derive(Debug)]
 pub struct Watch {
     console: UnixStream,
@@ -46,17 +46,17 @@ impl Watch {
         }
     }
 
-    /// What the console wakes us with.
+    /// Returns the descriptor by which the console wakes the carrier.
     pub fn console(&self) -> BorrowedFd<'_> {
         self.console.as_fd()
     }
 
-    /// Where signals come in.
+    /// Returns the descriptor that becomes readable on a signal.
     pub fn signals(&self) -> Option<BorrowedFd<'_>> {
         self.signals.get().map(AsFd::as_fd)
     }
 
-    /// Takes what woke us.
+    /// Discards wake-up bytes.
     fn drain_console(&self) {
         while let Ok(1..) = (&self.console).read(&mut [0; 64]) {}
     }
@@ -71,12 +71,12 @@ impl Watch {
     }
 }
 
-/// Replies that wait to be looked at: many more than there are ever requests in flight.
+/// Limit of replies that wait to be read: many more than requests in flight.
 const MOST_REPLIES: usize = 1024;
 
-/// What is going on.
+/// State of a conversation.
 enum Stage {
-    /// The server has not said its version.
+    /// The server's VERSION is awaited.
     Hello(Session),
     Calm(Session),
     Copying(Job, Side),
@@ -84,7 +84,7 @@ enum Stage {
     Lost(String),
 }
 
-/// What a carrier is to work for.
+/// The event that a command waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Hello,
@@ -105,12 +105,12 @@ pub struct Conversation {
     /// Requests that are not sent yet, from `sent` on.
     queue: Vec<u8>,
     sent: usize,
-    /// Of the request that is half sent.
+    /// Bytes left of a request that is partly sent.
     request_left: usize,
-    /// Requests whose answers have not come: in any order they may.
+    /// Requests without a reply yet; replies may arrive in any order.
     asked: HashSet<u32>,
     replies: VecDeque<Reply>,
-    /// Where the session starts has been asked already.
+    /// The request for the start directory that was sent with INIT.
     home: Option<u32>,
     watch: Rc<Watch>,
 }
@@ -137,7 +137,8 @@ impl Conversation {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is known.
+    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is
+    /// known.
     pub fn set_server(&mut self, identification: Option<&str>) {
         if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
             session.set_server(identification);
@@ -151,12 +152,12 @@ impl Conversation {
         }
     }
 
-    /// What a carrier waits for besides the server.
+    /// Returns the events that a carrier waits for besides the server.
     pub fn watch(&self) -> Rc<Watch> {
         Rc::clone(&self.watch)
     }
 
-    /// True when what was waited for has come, or never will.
+    /// Returns true when the awaited event has occurred, or cannot occur any more.
     pub fn settled(&self) -> bool {
         match (&self.stage, self.wait) {
             (Stage::Lost(_), _) => true,
@@ -224,7 +225,7 @@ impl Conversation {
         };
     }
 
-    /// Sends what is to be sent, as far as there is room. Call also when something was received.
+    /// Sends what waits, as far as `out` takes it. Call it also after something was received.
     pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
         self.fresh = None;
         if let Stage::Copying(job, side) = &self.stage {
@@ -233,7 +234,7 @@ impl Conversation {
         }
         let many = match &self.stage {
             Stage::Calm(session) => session.takes_many_in_a_packet(),
-            // What stands behind the first words is for a server that takes it.
+            // Requests that follow INIT are queued only for servers that accept them there.
             _ => true,
         };
         while self.sent < self.queue.len() {
@@ -255,8 +256,8 @@ impl Conversation {
         self.sent = 0;
     }
 
-    /// The copy that the session is lent to, and at which end it is: a carrier that has it may give it further ways, and is then
-    /// the one who moves its bytes (see [`begun`](Self::begun)).
+    /// The copy that the session is lent to, and at which end it is: a carrier that has it may give it
+    /// further ways, and is then the one who moves its bytes (see [`begun`](Self::begun)).
     pub fn copy(&self) -> Option<(Job, Side)> {
         match &self.stage {
             Stage::Copying(job, side) => Some((job.clone(), *side)),
@@ -264,13 +265,13 @@ impl Conversation {
         }
     }
 
-    /// A carrier has taken on the copy, in place of the first [`advance`](Self::advance).
+    /// Records that a carrier drives the copy; it replaces the first [`advance`](Self::advance).
     pub const fn begun(&mut self) {
         self.fresh = None;
     }
 
-    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command has
-    /// something to say.
+    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command
+    /// has something to say.
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.fresh.is_some() {
             return self.fresh;
@@ -281,7 +282,7 @@ impl Conversation {
         }
     }
 
-    /// The connection is gone, for a reason that is for people (such as `Connection closed`).
+    /// Records that the connection is lost; `reason` is shown to the user (such as `Connection closed`).
     pub fn lose(&mut self, reason: &str) {
         if let Stage::Copying(job, side) = &self.stage {
             job.lost(*side, reason);
@@ -305,7 +306,7 @@ impl Conversation {
         self.woken = true;
     }
 
-    /// A signal may have come: a copy is called off.
+    /// Reads signals; ^C cancels a copy.
     pub fn look_for_signals(&mut self) {
         if self.watch.take_signals() {
             self.interrupted = true;
@@ -316,7 +317,7 @@ impl Conversation {
         }
     }
 
-    /// True when somebody pressed ^C since the last [`forget_interrupt`](Self::forget_interrupt).
+    /// Returns true when ^C was pressed since the last [`forget_interrupt`](Self::forget_interrupt).
     pub const fn interrupted(&self) -> bool {
         self.interrupted
     }
@@ -348,7 +349,8 @@ impl Conversation {
         }
     }
 
-    /// Asks where the session starts, of a server that takes what stands behind the first words. Before these are sent.
+    /// Asks for the start directory together with INIT, for a server that accepts it. Call it before INIT is
+    /// sent.
     pub fn ask_home(&mut self) {
         if let Stage::Hello(session) = &mut self.stage {
             let id = session.request(&Request::Realpath { path: b"." }, &mut self.queue);

@@ -1,4 +1,4 @@
-//! The server, as the commands see it: questions with answers.
+//! The server as the commands see it: requests with replies.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,21 +16,21 @@ use crate::detail::Detail;
 use crate::say;
 use crate::show::Show;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The server said no.
+    /// The server reported an error.
     Status(Status),
-    /// The server goes on without end or measure; why, for people.
+    /// The server's replies exceed a limit; the message for the user.
     Refused(String),
-    /// The connection is gone. Nothing more can be done.
+    /// The connection is lost.
     Lost,
 }
 
-/// Bytes of listings that one command keeps at most: some millions of names.
+/// Limit of the bytes of listings that one command keeps: some millions of names.
 const MOST_KEPT: usize = 1 << 30;
 
-/// Answers without entries that are taken in a row. A server of ours looks at 128 Ki names before it gives one.
+/// Limit of consecutive replies without entries. A server of ours looks at 128 Ki names before it gives one.
 const MOST_EMPTY: usize = 10_000;
 
 impl Fault {
@@ -47,13 +47,13 @@ impl Fault {
         }
     }
 
-    /// True when what was asked for is not there.
+    /// Returns true when the file does not exist.
     pub const fn is_missing(&self) -> bool {
         matches!(self, Self::Status(Status { code: StatusCode::NO_SUCH_FILE, .. }))
     }
 }
 
-/// The answer to a question.
+/// The result of a request.
 pub type Answer<T> = Result<T, Fault>;
 
 /// A server at the other end of a [`Carrier`].
@@ -67,7 +67,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Greets the server.
+    /// Sends INIT and waits for VERSION.
     ///
     /// # Errors
     /// Why there is no session, for people.
@@ -98,7 +98,7 @@ impl Remote {
         self.run();
     }
 
-    /// True when somebody pressed ^C during this command.
+    /// Returns true when ^C was pressed during this command.
     pub fn interrupted(&self) -> bool {
         let mut conversation = self.conversation.borrow_mut();
         conversation.look_for_signals();
@@ -125,7 +125,7 @@ impl Remote {
         self.ask_session(|session| session.supports(name)).unwrap_or_default()
     }
 
-    /// What the server said its limits are.
+    /// The limits that the server reported.
     pub fn limits(&self) -> Limits {
         self.ask_session(|session| *session.limits()).unwrap_or_default()
     }
@@ -234,10 +234,10 @@ impl Remote {
         self.open(&Request::Open { path, flags, attrs })
     }
 
-    /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
-    /// arrive. Ends early when somebody presses ^C. Where the server can, it leaves out what does not match `pattern` (empty:
-    /// everything matches); the rest comes too where it cannot. More than the names may be missing unless it is wanted.
-    /// `each` returns how many bytes it keeps of the entry.
+    /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order,
+    /// as they arrive. Ends early on ^C. Where the server can, it leaves out what does not match `pattern`
+    /// (empty: everything matches); the rest comes too where it cannot. More than the names may be missing
+    /// unless it is wanted. `each` returns how many bytes it keeps of the entry.
     ///
     /// # Errors
     /// Also when the command would keep more than 1 GiB of names, or nothing comes and no end either.
@@ -264,7 +264,7 @@ impl Remote {
         if outcome.is_ok() {
             outcome = self.list_on(&handle, matched_there, each);
         }
-        // What a CLOSE says of a directory is of no interest.
+        // The status of a directory's CLOSE does not matter.
         match outcome {
             Err(Fault::Lost) => {}
             _ if self.perform(&Request::Close { handle: &handle }) == Err(Fault::Lost) => {
@@ -313,7 +313,8 @@ impl Remote {
         }
     }
 
-    /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has matched yet.
+    /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has
+    /// matched yet.
     fn list_on(
         &mut self,
         handle: &Handle,
@@ -363,8 +364,8 @@ impl Remote {
         outcome
     }
 
-    /// Makes a symbolic link. Where it is not known in which order the server reads the two names, what it has made is
-    /// looked at, and put right.
+    /// Makes a symbolic link. Where it is not known in which order the server reads the two names, what it
+    /// has made is looked at, and put right.
     pub fn make_link(&mut self, target: &[u8], link: &[u8]) -> Answer<()> {
         let known = self.ask_session(Session::link_order).ok_or(Fault::Lost)?;
         let (order, other) = (known.order(), known.order().reversed());
@@ -404,7 +405,8 @@ impl Remote {
         self.path_in(id)
     }
 
-    /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be asked.
+    /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be
+    /// asked.
     pub fn names_of(&mut self, uids: &[u32], gids: &[u32]) -> Answer<Option<(Vec<String>, Vec<String>)>> {
         if !self.supports(extension::USERS_GROUPS_BY_ID) {
             return Ok(None);
@@ -424,7 +426,7 @@ impl Remote {
         Ok(names(uids.len()).zip(names(gids.len())))
     }
 
-    /// Copies `pairs` of source and target, all at a time. Those of one call must have different targets.
+    /// Copies `pairs` of source and target at the same time. Their targets must differ.
     ///
     /// # Errors
     /// The connection is gone.

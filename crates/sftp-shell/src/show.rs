@@ -1,6 +1,7 @@
 //! What the user sees of a copy: names, progress and messages.
 //!
-//! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with `lhscp`.
+//! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with
+//! `lhscp`.
 
 use std::time::Instant;
 
@@ -81,7 +82,8 @@ impl Report for Show {
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
             Event::Resumed { .. } | Event::Planned { .. } | Event::Told { .. } => {}
-            // On a terminal the line of the job says how far the copy is; a line per directory would scroll it away.
+            // On a terminal the line of the job says how far the copy is; a line per directory would scroll
+            // it away.
             Event::Entered { .. } if self.display.enabled() && !self.verbose => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
@@ -120,7 +122,7 @@ impl Report for Show {
         if self.is_job() {
             self.display.finish_job(summary.files, summary.bytes + summary.kept, self.started, now);
         }
-        // A copy that was called off leaves its line in the middle.
+        // A copy that was cancelled leaves its line incomplete.
         self.display.break_line();
     }
 

@@ -1,9 +1,9 @@
 //! The client's side of one SFTP connection: a codec with a memory, no I/O and no policy.
 //!
-//! Whoever owns the channel writes what [`Session::start`] and [`Session::request`] append, feeds what arrives
-//! to [`Session::input`], and takes what it means from [`Session::poll`]. How many requests are in flight, which
-//! belong to which file and what is retried is decided by the caller (the transfer engine), who gets ids to
-//! find its way back.
+//! The owner of the channel writes what [`Session::start`] and [`Session::request`] append, feeds what
+//! arrives to [`Session::input`], and takes what it means from [`Session::poll`]. How many requests are in
+//! flight, which belong to which file and what is retried is decided by the caller (the transfer engine), who
+//! gets ids to find its way back.
 
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ pub enum SessionError {
         /// What came.
         got: PacketType,
     },
-    /// The server speaks a version below 3.
+    /// The server has a version below 3.
     #[error("Remote version {version} of SFTP is not supported, 3 is needed")]
     OldVersion {
         /// Its version.
@@ -90,7 +90,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A session that has not said anything yet.
+    /// Returns a session that has sent nothing yet.
     pub fn new() -> Self {
         Self {
             input: Chunks::default(),
@@ -105,8 +105,8 @@ impl Session {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as far as that
-    /// is known. What the server itself says in VERSION counts more.
+    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as
+    /// far as that is known. What the server itself announces in VERSION has precedence.
     pub fn set_server(&mut self, identification: Option<&str>) {
         if self.order_offered().is_none() {
             self.links = Known::of_server(identification);
@@ -167,7 +167,7 @@ impl Session {
         id
     }
 
-    /// Appends `limits@openssh.com` if the server offers it and says whether. The answer comes as
+    /// Appends `limits@openssh.com` if the server offers it; returns whether it did. The answer comes as
     /// [`Incoming::Limits`] and is remembered.
     pub fn request_limits(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.supports(extension::LIMITS) {
@@ -178,13 +178,14 @@ impl Session {
         true
     }
 
-    /// What the server said its limits are; all 0 when it has not said.
+    /// The limits of the server; all 0 when it has not announced any.
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Several requests may share a packet of the channel: the server is known to read them from a stream. Servers exist (the example of
-    /// libssh) that look at one message in each packet and wait for the next one.
+    /// Several requests may share a packet of the channel: the server is known to read them from a stream.
+    /// Servers exist (the example of libssh) that look at one message in each packet and wait for the next
+    /// one.
     pub fn takes_many_in_a_packet(&self) -> bool {
         self.limits.max_packet > 0 || self.supports(extension::PUT_FILES)
     }
@@ -195,18 +196,19 @@ impl Session {
         announced.saturating_add(4).min(bytes.len())
     }
 
-    /// The server was seen to give a handle to one file that another one had: see [`Session::note_handles_given_twice`].
+    /// The server was seen to give a handle to one file that another one had: see
+    /// [`Session::note_handles_given_twice`].
     pub const fn gives_handles_twice(&self) -> bool {
         self.gives_handles_twice
     }
 
-    /// Remembers that only one file or directory may be open at a time, for all who use this session.
+    /// Remembers that only one file or directory may be open at once, for all users of this session.
     pub const fn note_handles_given_twice(&mut self) {
         self.gives_handles_twice = true;
     }
 
     /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and
-    /// [`SAFE_DATA`] when the server has not said.
+    /// [`SAFE_DATA`] when the server has not announced it.
     pub fn read_len(&self) -> u32 {
         self.data_len(self.limits.max_read)
     }
@@ -219,7 +221,7 @@ impl Session {
     fn data_len(&self, limit: u64) -> u32 {
         let by_packet = match self.limits.max_packet {
             0 => u64::MAX,
-            // Room for the rest of the message, as OpenSSH leaves it.
+            // The rest of the message, as large as OpenSSH takes it.
             packet => packet.saturating_sub(1024).max(1024),
         };
         let len = match (limit, self.limits.max_packet) {
@@ -255,7 +257,7 @@ impl Session {
         self.input.len()
     }
 
-    /// The next thing the server said, or `None` until more [`Session::input`]. After an error the same error
+    /// The next message of the server, or `None` until more [`Session::input`]. After an error the same error
     /// comes back for ever.
     pub fn poll(&mut self) -> Result<Option<Incoming>, SessionError> {
         if let Some(error) = &self.failed {

@@ -71,7 +71,7 @@ fn files_appear_whole_over_nothing_over_others_and_over_links() {
     fs::hard_link(at("twice"), at("other")).unwrap();
     fs::write(at("led-to"), b"before").unwrap();
     symlink("led-to", at("link")).unwrap();
-    // Left by somebody who was interrupted.
+    // Left by an interrupted session.
     fs::write(at(".old.lhpart"), b"half").unwrap();
     let mut peer = peer(dir.path(), &[]);
     let attrs = Attrs::with_permissions(0o666);
@@ -121,7 +121,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
         assert_eq!((found("a"), found("b")), (of(b"odd"), Xattrs::new()));
         let meta = fs::metadata(dir.path().join("a")).unwrap();
         assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o640, 22));
-        // What a file has and shall not have goes.
+        // Attributes that are not wanted are removed.
         assert_eq!(failures(put(&mut peer, flags, &[("a", attrs, b"text", Xattrs::new())])), []);
         assert_eq!(found("a"), Xattrs::new());
         assert_eq!(failures(put(&mut peer, flags, &all)), []);

@@ -1,5 +1,5 @@
-//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests as
-//! ours does.
+//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests
+//! as ours does.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -307,7 +307,7 @@ fn our_server_answers_as_openssh_does() {
     };
     let theirs = tell(Path::new(SFTP_SERVER));
     let ours = tell(&our_server());
-    // Ours has theirs, in their order, and its own behind them.
+    // Ours offers theirs in their order, followed by its own.
     let (as_theirs, own) = ours.0.split_at(theirs.0.len());
     assert_eq!(as_theirs, theirs.0, "extensions");
     let ours_to_add = |name: &str| {

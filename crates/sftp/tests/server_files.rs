@@ -380,7 +380,7 @@ fn data_is_copied_between_handles() {
     peer.ok(&copy(8_999_990, 100, 9_000_000));
     assert_eq!(std::fs::metadata(dir.path().join("to")).unwrap().len(), 9_000_010);
     peer.ok(&copy(9_000_000, 0, 0));
-    // Requests behind a copy wait for it.
+    // Requests after a copy wait for it.
     let mut stream = Vec::new();
     copy(0, 0, 0).encode(900, &mut stream);
     Request::Fstat { handle: &to }.encode(901, &mut stream);

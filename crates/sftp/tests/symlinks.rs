@@ -99,7 +99,7 @@ fn existing_files_tell_the_order_of_unknown_clients() {
 
 #[test]
 fn a_known_client_is_taken_at_its_word() {
-    // `ln -s missing existing` fails, whatever might be made of it the other way round.
+    // `ln -s missing existing` fails, although it could succeed the other way round.
     for (client, order) in
         [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst), (None, LinkOrder::TargetFirst)]
     {
@@ -110,7 +110,7 @@ fn a_known_client_is_taken_at_its_word() {
         assert_eq!(symlink(&mut peer, first, second), StatusCode::FAILURE);
         assert!(fs::symlink_metadata(dir.path().join("missing")).is_err());
     }
-    // Both exist: no link can be made, whoever asks.
+    // Both exist: no link can be made in either order.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a"), b"a").unwrap();
     fs::write(dir.path().join("b"), b"b").unwrap();

@@ -1,4 +1,5 @@
-//! Digests of files, computed in steps: reading a large file takes seconds, and the session has other channels to serve.
+//! Digests of files, computed in steps: reading a large file takes seconds, and the session has other
+//! channels to serve.
 
 use std::io::{self, IoSliceMut};
 
@@ -6,7 +7,7 @@ use lh_crypto::{Hash, Hasher, Md5Hasher};
 
 use crate::fs::File;
 
-/// Bytes digested before others get their turn: some milliseconds of work.
+/// Bytes digested in one step: some milliseconds of work.
 const STEP: usize = 8 * 1024 * 1024;
 
 /// Read in one go: fits the processor's cache.
@@ -19,7 +20,7 @@ pub(super) struct Digesting {
     offset: u64,
     /// Bytes left of the range.
     left: u64,
-    /// Bytes of a block, and those left of the present one.
+    /// Bytes of a block, and bytes left of the current block.
     block: u64,
     block_left: u64,
     digests: Vec<u8>,
