@@ -1,4 +1,4 @@
-//! What a server and all its processes hold.
+//! Resources of a server and all its processes.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Now.
+    /// Measures the processes now.
     pub(super) fn of(pid: u32) -> Self {
         let mut all = Self {
             descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count),
@@ -42,7 +42,7 @@ impl Footprint {
         all
     }
 
-    /// The larger of each figure.
+    /// The maximum of each number.
     pub(super) fn max(&self, other: &Self) -> Self {
         Self {
             processes: self.processes.max(other.processes),

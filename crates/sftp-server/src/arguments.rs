@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_as_a_login_shell_whatever_the_command() {
+    fn a_login_shell_ignores_its_command() {
         assert!(parsed(&["-c", "/usr/lib/openssh/sftp-server"]).is_ok());
         assert!(parsed(&["-c"]).is_ok());
         assert!(parsed(&["/usr/lib/openssh/sftp-server"]).is_err());

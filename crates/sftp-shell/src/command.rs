@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_understood_in_any_case() {
+    fn commands_are_parsed_in_any_case() {
         assert_eq!(command("BYE"), Ok(Some(Command::Quit)));
         let flags = CopyFlags { resume: true, sync: true, preserve: true, recursive: true };
         let (source, target) = (b"a*".to_vec(), Some(b"b*".to_vec()));
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_sftp_s_words() {
+    fn errors_have_openssh_s_words() {
         for (line, text) in [
             ("bogus", "Invalid command."),
             ("get", "You must specify at least one path after a get command."),

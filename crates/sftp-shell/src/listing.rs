@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_scaled_as_people_read_them() {
+    fn sizes_are_scaled() {
         for (bytes, text) in [
             (0, "0B"),
             (1023, "1023B"),

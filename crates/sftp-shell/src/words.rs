@@ -187,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn no_line_breaks_the_parser(line in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = split(&line);
         }
 

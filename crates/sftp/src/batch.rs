@@ -329,7 +329,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn messages_survive_the_wire(
             paths in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..5),
             text in "\\PC{0,80}",
             code in 1..9_u32,
@@ -383,7 +383,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = PutFailure::read_all(&bytes);
             let _ = read_got(&bytes);
             let _ = Listing::read(&bytes);

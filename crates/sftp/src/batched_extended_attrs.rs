@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn attributes_survive_the_wire(
             xattrs in proptest::collection::vec(any::<(Vec<u8>, Vec<u8>)>(), 0..9),
             cut in 1..20_usize,
         ) {
@@ -120,7 +120,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_got(&bytes);
             let _ = read(&mut Reader::new(&bytes));
         }

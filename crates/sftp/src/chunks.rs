@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(
+        fn bytes_keep_their_order(
             pieces in proptest::collection::vec((0_usize..3000, any::<u8>()), 0..20),
             takes in proptest::collection::vec((0_usize..4000, 0_u8..3), 0..40),
         ) {

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn pairs_survive_the_wire(
             seconds in any::<(i64, i64)>(),
             nanoseconds in (0..1_000_000_000_u32, 0..1_000_000_000_u32),
             steps in proptest::collection::vec((1..1_000_u64, 1..1_000_u64), 1..20),
@@ -207,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Ranges::read(&bytes);
             let _ = read_xattrs(&bytes);
             let _ = FileTimes::read(&mut Reader::new(&bytes));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_to_who_asked_and_where_they_say_something() {
+    fn pairs_are_sent_on_request_unless_usual() {
         let times = FileTimes { access: (1, 2), modification: (3, 4) };
         let inode = |links| Some(Inode { device: 1, number: 2, links });
         let plain = Attrs { size: Some(100), permissions: Some(mode::REGULAR | 0o644), ..Attrs::NONE };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_sets_by_itself_stays_where_it_is() {
+    fn system_attributes_are_kept() {
         assert!(is_wanted(b"user.mime", XATTRS) && !is_wanted(b"user.mime", ACLS));
         assert!(
             is_wanted(b"system.posix_acl_access", ACLS) && !is_wanted(b"system.posix_acl_access", XATTRS)

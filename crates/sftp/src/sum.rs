@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_pieces_and_how_each_came_do_not_matter() {
+    fn sums_ignore_order_and_slicing_of_pieces() {
         let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
         let (first, second) = data.split_at(40_000);
         let mut one = RunningSum::default();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_was_written_shows_at_the_ends_of_a_piece_and_with_all_read_back_everywhere() {
+    fn read_back_finds_changed_bytes() {
         let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
         let slices = [&data[10..13], &data[13..70_010]];
         let of = |how, there: &[u8]| {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_numbers_and_others_are_refused() {
+    fn unknown_steps_are_refused() {
         for number in 0..=2 {
             assert_eq!(SumStep::from_number(number).map(SumStep::number), Ok(number));
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_and_a_piece_out_of_place_show() {
+    fn changed_and_moved_bytes_change_the_sum() {
         let mut right = RunningSum::default();
         right.add(0, b"longhaul");
         right.add(8, b"longhaul");

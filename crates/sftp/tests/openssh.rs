@@ -90,8 +90,8 @@ fn debians_sftp_works_with_our_server() {
 }
 
 #[test]
-fn debians_sftp_meets_a_read_only_server() {
-    if peers("debians_sftp_meets_a_read_only_server", ["sftp"]).is_none() {
+fn debians_sftp_gets_errors_of_a_read_only_server() {
+    if peers("debians_sftp_gets_errors_of_a_read_only_server", ["sftp"]).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -320,7 +320,7 @@ fn our_server_answers_as_openssh_does() {
 }
 
 #[test]
-fn nonsense_makes_the_program_end_as_sftp_server_does() {
+fn malformed_input_ends_as_in_sftp_server() {
     let mut child = Command::new(our_server())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn extended_attributes_become_those_that_are_given() {
+    fn extended_attributes_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, b"").unwrap();

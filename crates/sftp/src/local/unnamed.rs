@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_gets_a_name_is_gone_and_missing_directories_are_told() {
+    fn unnamed_files_vanish_and_missing_directories_fail() {
         let dir = tempfile::tempdir().unwrap();
         drop(open_unnamed(dir.path(), 0o600));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

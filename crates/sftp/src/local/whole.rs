@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_made_whole_and_of_two_with_one_name_none_is_taken_for_the_last() {
+    fn threads_make_files_and_report_double_names() {
         let dir = tempfile::tempdir().unwrap();
         let fs = LocalFs::new(dir.path());
         let names: Vec<String> = (0..200).map(|n| format!("file-{:03}", n % 190)).collect();
