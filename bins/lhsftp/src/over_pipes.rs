@@ -14,7 +14,7 @@ use lh_sftp_shell::{Carrier, Conversation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Bytes that wait for the program at most.
+/// Limit of bytes that wait for the program.
 const PENDING: usize = 1 << 20;
 
 /// Bytes that are read at once.
@@ -27,7 +27,7 @@ pub(crate) struct Pipes {
     to: Option<OwnedFd>,
     from: OwnedFd,
     buffer: BytesMut,
-    /// What the program has not taken yet.
+    /// Bytes that the program has not read yet.
     pending: Backlog,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     let (to, from) = (OwnedFd::from(to), OwnedFd::from(from));
     lh_sys::fd::set_nonblocking(&to, true).map_err(reason)?;
     lh_sys::fd::set_nonblocking(&from, true).map_err(reason)?;
-    // Fewer turns per megabyte, where the kernel allows.
+    // Larger pipes need fewer system calls per megabyte.
     for fd in [&to, &from] {
         let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
     }
@@ -63,7 +63,7 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     Ok(Pipes { child, to: Some(to), from, buffer: BytesMut::new(), pending })
 }
 
-/// Gives the program what it takes; false when it takes no more for ever.
+/// Writes to the program as much as the pipe takes. Returns false when the program has closed its input.
 fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
     while !backlog.is_empty() {
         match rustix::io::write(to, backlog.rest()) {
@@ -77,7 +77,7 @@ fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
 }
 
 impl Pipes {
-    /// Takes what the program has written; false at its end.
+    /// Reads the program's output. Returns false at its end.
     fn read(&mut self, conversation: &RefCell<Conversation>) -> bool {
         self.buffer.resize(READ, 0);
         match rustix::io::read(&self.from, &mut self.buffer[..]) {

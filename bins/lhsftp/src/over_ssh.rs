@@ -15,7 +15,7 @@ use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
 use lh_transfer::JobHandler;
 
-/// What the channel runs.
+/// Subsystem or command of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     /// A subsystem.
@@ -28,10 +28,10 @@ pub(crate) enum Server {
 pub(crate) struct Channel {
     connection: Connection,
     start: Start,
-    /// How many channels, or connections, the user has asked for (`-j`).
+    /// Channels or connections that the user has asked for (`-j`).
     channels: Option<usize>,
     id: ChannelId,
-    /// For the handler: what a copy is driven by that has begun.
+    /// The driver of a copy that has begun, for the handler.
     next: Rc<Cell<Option<JobHandler>>>,
 }
 
@@ -114,11 +114,11 @@ struct Handler {
     watch: Rc<Watch>,
     open: bool,
     next: Rc<Cell<Option<JobHandler>>>,
-    /// Drives the copy that the session is lent to.
+    /// Drives the copy that uses the session.
     copy: Option<JobHandler>,
 }
 
-/// Names of what is waited for.
+/// Tokens of the awaited descriptors.
 const CONSOLE: usize = 0;
 const SIGNALS: usize = 1;
 const BELL: usize = 2;
@@ -151,7 +151,7 @@ impl Handler {
         }
     }
 
-    /// What drives the copy that is under way.
+    /// The driver of the running copy.
     fn copying(&mut self) -> Option<&mut JobHandler> {
         if self.conversation.borrow().copy().is_none() {
             self.copy = None;

@@ -61,7 +61,7 @@ impl Watch {
         while let Ok(1..) = (&self.console).read(&mut [0; 64]) {}
     }
 
-    /// True when a signal came since the last call.
+    /// Returns true when a signal arrived since the last call.
     pub fn take_signals(&self) -> bool {
         let mut came = false;
         while let Some(Ok(Some(_))) = self.signals.get().map(Signals::take) {
@@ -80,7 +80,7 @@ enum Stage {
     Hello(Session),
     Calm(Session),
     Copying(Job, Side),
-    /// The connection is gone; the reason is for people.
+    /// The connection is lost, for this reason, which is shown to the user.
     Lost(String),
 }
 
@@ -88,19 +88,19 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Hello,
-    /// To this request.
+    /// The reply to this request.
     Reply(u32),
     Copy,
     Console,
 }
 
-/// See the module documentation.
+/// The state of an SFTP session for the commands and the carrier.
 pub struct Conversation {
     stage: Stage,
     wait: Wait,
     woken: bool,
     interrupted: bool,
-    /// Since when something is to be sent that [`Conversation::advance`] has not seen.
+    /// Time of the first queued output that [`Conversation::advance`] has not sent yet.
     fresh: Option<Instant>,
     /// Requests that are not sent yet, from `sent` on.
     queue: Vec<u8>,
@@ -116,7 +116,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// A conversation that begins with the greeting.
+    /// Returns a conversation that begins with INIT.
     pub fn new(watch: Rc<Watch>) -> Self {
         let mut session = Session::new();
         let mut queue = Vec::new();
@@ -145,7 +145,7 @@ impl Conversation {
         }
     }
 
-    /// Remembers the order that the server has been seen to read.
+    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
     pub(crate) const fn set_link_order(&mut self, order: LinkOrder) {
         if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
             session.set_link_order(order);
@@ -170,12 +170,12 @@ impl Conversation {
         }
     }
 
-    /// True when the console's socket is to be watched.
+    /// Returns true when the carrier must watch the console's socket.
     pub fn wants_console(&self) -> bool {
         self.wait == Wait::Console
     }
 
-    /// Bytes came from the server.
+    /// Takes bytes from the server.
     pub fn received(&mut self, data: Bytes, now: Instant) {
         match &mut self.stage {
             Stage::Copying(job, side) => job.received(*side, data, now),
@@ -256,8 +256,8 @@ impl Conversation {
         self.sent = 0;
     }
 
-    /// The copy that the session is lent to, and at which end it is: a carrier that has it may give it
-    /// further ways, and is then the one who moves its bytes (see [`begun`](Self::begun)).
+    /// Returns the copy that uses the session, and the session's side in it. A carrier may open additional
+    /// channels for the copy; it then transports the copy's bytes itself (see [`begun`](Self::begun)).
     pub fn copy(&self) -> Option<(Job, Side)> {
         match &self.stage {
             Stage::Copying(job, side) => Some((job.clone(), *side)),
@@ -270,8 +270,8 @@ impl Conversation {
         self.fresh = None;
     }
 
-    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command
-    /// has something to say.
+    /// Returns when [`advance`](Self::advance) must be called without input: a time in the past when a
+    /// command has queued output.
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.fresh.is_some() {
             return self.fresh;
@@ -292,7 +292,7 @@ impl Conversation {
         }
     }
 
-    /// Why the connection is gone, if it is.
+    /// Returns why the connection was lost, if it was.
     pub fn loss(&self) -> Option<&str> {
         match &self.stage {
             Stage::Lost(reason) => Some(reason),
@@ -300,7 +300,7 @@ impl Conversation {
         }
     }
 
-    /// The console has something.
+    /// Records that the console has an event.
     pub fn wake(&mut self) {
         self.watch.drain_console();
         self.woken = true;
@@ -359,12 +359,12 @@ impl Conversation {
         }
     }
 
-    /// The request that asked for that, once.
+    /// Returns the request of [`ask_home`](Self::ask_home), once.
     pub(crate) const fn take_home(&mut self) -> Option<u32> {
         self.home.take()
     }
 
-    /// The reply to request `id`, if it has come.
+    /// Returns the reply to request `id`, if it has arrived.
     pub(crate) fn take_reply(&mut self, id: u32) -> Option<Reply> {
         let at = self.replies.iter().position(|reply| reply.id == id)?;
         self.replies.remove(at)
@@ -402,7 +402,7 @@ impl Conversation {
                 Some(summary)
             }
             None => {
-                // The engine noticed before us that the server makes no sense.
+                // The copy has found an error in the server's replies.
                 self.stage = Stage::Lost("Connection closed".to_owned());
                 None
             }

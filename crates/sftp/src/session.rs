@@ -1,9 +1,9 @@
-//! The client's side of one SFTP connection: a codec with a memory, no I/O and no policy.
+//! The client's side of one SFTP connection: a codec with state, without I/O and policy.
 //!
 //! The owner of the channel writes what [`Session::start`] and [`Session::request`] append, feeds what
-//! arrives to [`Session::input`], and takes what it means from [`Session::poll`]. How many requests are in
-//! flight, which belong to which file and what is retried is decided by the caller (the transfer engine), who
-//! gets ids to find its way back.
+//! arrives to [`Session::input`], and takes messages from [`Session::poll`]. The caller (the transfer engine)
+//! decides how many requests are in flight, which file they belong to, and what is retried. It identifies
+//! replies by the ids of their requests.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VE
 use crate::reply::Data;
 use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
 
-/// What a session has understood.
+/// A message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
     /// The server's VERSION. From here on requests may be sent and [`Session::supports`] answers.
@@ -30,7 +30,7 @@ pub enum Incoming {
     Reply(Reply),
 }
 
-/// Why a session cannot go on. The channel should be closed.
+/// The server breaks the protocol. The channel should be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// What arrived first is text, not SFTP: a shell start-up file on the server prints something.
@@ -51,10 +51,10 @@ pub enum SessionError {
         /// The length.
         length: u32,
     },
-    /// Something else than VERSION came first.
+    /// The first message is not VERSION.
     #[error("Invalid packet back from SSH2_FXP_INIT (type {got:?})")]
     NoVersion {
-        /// What came.
+        /// Its type.
         got: PacketType,
     },
     /// The server has a version below 3.
@@ -68,7 +68,7 @@ pub enum SessionError {
     Malformed(#[from] WireError),
 }
 
-/// See the module documentation.
+/// The client's side of one SFTP connection.
 #[derive(Debug)]
 pub struct Session {
     input: Chunks,
@@ -78,7 +78,7 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
-    /// What is known of the server's SYMLINK.
+    /// Order in which the server reads the strings of SYMLINK, as far as known.
     links: Known,
     failed: Option<SessionError>,
 }
@@ -113,12 +113,12 @@ impl Session {
         }
     }
 
-    /// What is known of the order in which the server reads SYMLINK's strings.
+    /// Returns the order in which the server reads the strings of SYMLINK, as far as known.
     pub const fn link_order(&self) -> Known {
         self.links
     }
 
-    /// Remembers the order that the server has been seen to read.
+    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
     pub const fn set_link_order(&mut self, order: LinkOrder) {
         self.links = Known::Always(order);
     }
@@ -133,7 +133,7 @@ impl Session {
         LinkOrder::from_name(value)
     }
 
-    /// Appends INIT: the first thing to send.
+    /// Appends INIT, the first message.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         out.nested(|out| {
             out.put_u8(PacketType::INIT.0);
@@ -141,7 +141,7 @@ impl Session {
         });
     }
 
-    /// The version in use; `None` before the server's VERSION has come.
+    /// The version in use; `None` before the server's VERSION has arrived.
     pub const fn version(&self) -> Option<u32> {
         self.version
     }
