@@ -1,7 +1,7 @@
-//! An SSH client that does what it is told, right or wrong, at any point of a connection.
+//! An SSH client that sends any message, valid or not, at any point of a connection.
 //!
-//! It shares the cryptography with Longhaul and nothing else: the order of messages, sequence numbers and keys are its own, so that a
-//! mistake of the transport crate does not hide itself.
+//! It shares only the cryptography with Longhaul. Order of messages, sequence numbers and keys are its own,
+//! so that the tests do not repeat a mistake of the transport crate.
 
 use lh_crypto::{EphemeralKey, KexAlgorithm, PacketKey, PrivateKey};
 use lh_wire::{Reader, Writer};
@@ -22,7 +22,7 @@ pub(crate) fn kex() -> KexAlgorithm {
     KexAlgorithm::by_name(KEX).expect("a known method")
 }
 
-/// An exchange that has begun.
+/// A key exchange in progress.
 struct Exchange {
     ours: Vec<u8>,
     theirs: Vec<u8>,
@@ -34,7 +34,7 @@ struct Exchange {
 /// The client.
 pub struct Client<W> {
     packets: Packets<W>,
-    /// Announce strict key exchange.
+    /// Announces strict key exchange.
     announce_strict: bool,
     /// Both sides have announced it.
     strict: bool,
@@ -44,7 +44,7 @@ pub struct Client<W> {
 }
 
 impl<W: Wire> Client<W> {
-    /// A client that has said nothing yet.
+    /// Returns a client that has sent nothing yet.
     pub fn new(wire: W, announce_strict: bool) -> Self {
         Self {
             packets: Packets::new(wire),
@@ -61,7 +61,7 @@ impl<W: Wire> Client<W> {
         self.session.as_deref().unwrap_or_default()
     }
 
-    /// The wire, to look at.
+    /// The wire.
     pub const fn wire(&mut self) -> &mut W {
         self.packets.wire()
     }
@@ -71,20 +71,20 @@ impl<W: Wire> Client<W> {
         self.packets.raw(bytes);
     }
 
-    /// Sends one packet under the keys of the moment.
+    /// Sends one packet under the current keys.
     pub fn packet(&mut self, payload: &[u8]) {
         self.packets.packet(payload);
     }
 
-    /// One packet under the keys of the moment, to be sent by the caller.
+    /// Returns one packet under the current keys, for the caller to send.
     pub fn sealed(&mut self, payload: &[u8]) -> Vec<u8> {
         self.packets.sealed(payload)
     }
 
-    /// The next packet of the server, whatever it is.
+    /// Returns the next packet of the server.
     ///
     /// # Errors
-    /// The connection is over, or nothing comes.
+    /// The connection is closed, or nothing arrives in time.
     pub fn receive(&mut self) -> Result<Vec<u8>, End> {
         self.packets.receive()
     }
@@ -92,7 +92,7 @@ impl<W: Wire> Client<W> {
     /// Exchanges identification lines.
     ///
     /// # Errors
-    /// There is none.
+    /// No line arrives.
     pub fn identify(&mut self) -> Result<(), End> {
         self.packets.raw(&[IDENT, b"\r\n"].concat());
         self.their_ident = self.packets.line()?;
@@ -132,7 +132,7 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// Takes the server's public value. Its signature is not looked at: this client believes every server.
+    /// Takes the server's public value. The signature is not checked: this client accepts every server.
     ///
     /// # Errors
     /// The message cannot be read.
@@ -149,7 +149,7 @@ impl<W: Wire> Client<W> {
         Ok(())
     }
 
-    /// Sends NEWKEYS and uses the new keys from then on, where there are any.
+    /// Sends NEWKEYS and uses the new keys, if there are any, from then on.
     pub fn send_newkeys(&mut self) {
         self.packet(&[21]);
         let strict = self.strict;
@@ -169,7 +169,7 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// A request to log in as `user` with a key, signed for this session.
+    /// Returns a USERAUTH_REQUEST of `user` with a public key, signed for this session (RFC 4252, section 7).
     pub fn signed_request(&self, user: &str, key: &PrivateKey) -> Vec<u8> {
         const ALGORITHM: &str = "ssh-ed25519";
         let mut request = vec![50];

@@ -1,4 +1,4 @@
-//! What both ends compute of a key exchange.
+//! The computations of a key exchange that both ends share.
 
 use lh_crypto::{Cipher, Direction, Hash, PacketKey, SharedSecret, derive_key};
 use lh_wire::Writer;
@@ -7,16 +7,17 @@ use crate::client::CIPHER;
 
 /// The hash of an exchange, and the keys that follow from it.
 pub(crate) struct Agreed {
-    /// What the server signs; the first one is the session identifier.
+    /// The exchange hash, which the server signs; the first one is the session identifier.
     pub(crate) hash: Vec<u8>,
-    /// The key for what is sent.
+    /// Key for sending.
     pub(crate) seal: PacketKey,
-    /// The key for what comes.
+    /// Key for receiving.
     pub(crate) open: PacketKey,
 }
 
-/// Computes them (RFC 4253 section 7.2). `fields` are those of the exchange hash in front of the secret, `session` gets the
-/// session identifier where it has none; `letters` are those of the keys to send and to receive with.
+/// Computes them (RFC 4253 section 7.2). `fields` are those of the exchange hash in front of the secret,
+/// `session` gets the session identifier where it has none; `letters` are those of the keys to send and to
+/// receive with.
 pub(crate) fn agreed(
     fields: [&[u8]; 7],
     secret: &SharedSecret,

@@ -1,8 +1,8 @@
-//! Campaigns: long and short runs that look for what nobody has written a test for.
+//! Campaigns: long and short runs that search for faults without a test.
 //!
-//! `explore` inserts messages at every point of a connection and compares what servers make of it; `load` measures what many clients,
-//! honest and hostile, cost; `faults` kills processes, breaks links and fills disks under copies. `cargo
-//! xtask explore`, `load` and `faults` build and run them.
+//! `explore` inserts messages at every point of a connection and compares the reactions of servers; `load`
+//! measures the cost of many clients, honest and hostile; `faults` kills processes, breaks links and fills
+//! disks under copies. `cargo xtask explore`, `load` and `faults` build and run them.
 
 pub mod client;
 mod exchange;

@@ -1,27 +1,27 @@
-//! Packets and the keys they are under, with no idea of what they mean.
+//! Packets and their encryption, without regard to their meaning.
 
 use lh_crypto::{PacketIndex, PacketKey};
 use lh_wire::Writer;
 
-/// No honest packet is longer.
+/// Longest packet of an honest peer, in bytes.
 const LONGEST: usize = 256 << 10;
 
-/// What carries the bytes.
+/// Transport of the bytes.
 pub trait Wire {
     /// Sends all bytes. An error shows when the next bytes are received.
     fn send(&mut self, bytes: &[u8]);
-    /// Appends what has come, at least one byte where the result says so.
+    /// Appends the bytes that have arrived: at least one with [`Received::Bytes`].
     fn receive(&mut self, out: &mut Vec<u8>) -> Received;
 }
 
-/// What came of waiting for bytes.
+/// Result of waiting for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// At least one byte.
     Bytes,
     /// The other end has closed the connection.
     Closed,
-    /// Nothing comes.
+    /// Nothing arrives.
     Silent,
 }
 
@@ -34,11 +34,11 @@ pub enum End {
     Closed,
     /// The server waits.
     Silent,
-    /// A packet that cannot be opened.
+    /// A packet that cannot be decrypted.
     Garbage,
 }
 
-/// One direction's key and place.
+/// Key and sequence number of one direction.
 struct Stream {
     key: PacketKey,
     index: PacketIndex,
@@ -75,17 +75,17 @@ impl<W: Wire> Packets<W> {
         Self { wire, incoming: Vec::new(), sending: Stream::new(), receiving: Stream::new() }
     }
 
-    /// The wire, to look at.
+    /// The wire.
     pub const fn wire(&mut self) -> &mut W {
         &mut self.wire
     }
 
-    /// Uses this key for what is sent from now on.
+    /// Sends with this key from now on.
     pub fn seal_with(&mut self, key: PacketKey, strict: bool) {
         self.sending.switch(key, strict);
     }
 
-    /// Uses this key for what comes from now on.
+    /// Receives with this key from now on.
     pub fn open_with(&mut self, key: PacketKey, strict: bool) {
         self.receiving.switch(key, strict);
     }
@@ -95,13 +95,13 @@ impl<W: Wire> Packets<W> {
         self.wire.send(bytes);
     }
 
-    /// Sends one packet under the keys of the moment.
+    /// Sends one packet under the current keys.
     pub fn packet(&mut self, payload: &[u8]) {
         let packet = self.sealed(payload);
         self.wire.send(&packet);
     }
 
-    /// One packet under the keys of the moment, to be sent by the caller.
+    /// Returns one packet under the current keys, for the caller to send.
     pub fn sealed(&mut self, payload: &[u8]) -> Vec<u8> {
         let key = &self.sending.key;
         let covered = 1 + payload.len() + if key.length_is_padded() { 4 } else { 0 };
@@ -132,10 +132,10 @@ impl<W: Wire> Packets<W> {
         Ok(())
     }
 
-    /// The next packet of the server, whatever it is.
+    /// Returns the next packet of the peer.
     ///
     /// # Errors
-    /// The connection is over, or nothing comes.
+    /// The connection is closed, or nothing arrives in time.
     pub fn receive(&mut self) -> Result<Vec<u8>, End> {
         self.fill(self.receiving.key.head_len())?;
         let stream = &self.receiving;
@@ -162,7 +162,7 @@ impl<W: Wire> Packets<W> {
     /// The next line, without its end.
     ///
     /// # Errors
-    /// There is none.
+    /// No line arrives.
     pub fn line(&mut self) -> Result<Vec<u8>, End> {
         loop {
             if let Some(end) = self.incoming.iter().position(|&byte| byte == b'\n') {

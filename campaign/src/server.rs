@@ -1,5 +1,5 @@
-//! An SSH server that does what it is told, right or wrong, at any point of a connection; the counterpart of
-//! [`client`](crate::client), as independent of the transport crate.
+//! An SSH server that sends any message, valid or not, at any point of a connection: the counterpart of
+//! [`client`](crate::client), independent of the transport crate as well.
 
 use lh_crypto::{PacketKey, PrivateKey, kex_respond};
 use lh_wire::{Reader, Writer};
@@ -24,27 +24,27 @@ pub struct Server<'a, W> {
 }
 
 impl<'a, W: Wire> Server<'a, W> {
-    /// A server that has said nothing yet and announces strict key exchange where asked to.
+    /// Returns a server that has sent nothing yet. It announces strict key exchange if `strict`.
     pub fn new(wire: W, key: &'a PrivateKey, strict: bool) -> Self {
         let packets = Packets::new(wire);
         let (their_ident, session, ours, theirs, keys) = (Vec::new(), None, Vec::new(), Vec::new(), None);
         Self { packets, key, strict, their_ident, session, ours, theirs, keys }
     }
 
-    /// The wire, to look at.
+    /// The wire.
     pub const fn wire(&mut self) -> &mut W {
         self.packets.wire()
     }
 
-    /// Sends one packet under the keys of the moment.
+    /// Sends one packet under the current keys.
     pub fn packet(&mut self, payload: &[u8]) {
         self.packets.packet(payload);
     }
 
-    /// The next packet of the client, whatever it is.
+    /// Returns the next packet of the client.
     ///
     /// # Errors
-    /// The connection is over, or nothing comes.
+    /// The connection is closed, or nothing arrives in time.
     pub fn receive(&mut self) -> Result<Vec<u8>, End> {
         self.packets.receive()
     }
@@ -52,7 +52,7 @@ impl<'a, W: Wire> Server<'a, W> {
     /// Exchanges identification lines.
     ///
     /// # Errors
-    /// There is none.
+    /// No line arrives.
     pub fn identify(&mut self) -> Result<(), End> {
         self.packets.raw(&[IDENT, b"\r\n"].concat());
         self.their_ident = self.packets.line()?;
@@ -78,7 +78,7 @@ impl<'a, W: Wire> Server<'a, W> {
     /// Takes the client's public value and sends ours, signed.
     ///
     /// # Errors
-    /// The value is none.
+    /// The value is invalid.
     pub fn on_public(&mut self, payload: &[u8]) -> Result<(), End> {
         let method = kex();
         let mut reader = Reader::new(payload.get(1..).unwrap_or_default());

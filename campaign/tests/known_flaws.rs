@@ -1,4 +1,5 @@
-//! Vulnerabilities of other SSH servers, tried on lhsshd by a client that keeps no rules; docs/security.md names the tests.
+//! Vulnerabilities of other SSH servers, tried on lhsshd by a client that breaks the protocol;
+//! docs/security.md names the tests.
 
 use lh_campaign::client::{Client, End};
 use lh_campaign::explore::sockets::Socket;
@@ -28,7 +29,7 @@ fn connected(server: &Lhsshd) -> Client<Socket> {
     client
 }
 
-/// Reads until a message of this number comes.
+/// Reads until a message with this number arrives.
 fn wait_for(client: &mut Client<Socket>, number: u8) -> Result<Vec<u8>, End> {
     loop {
         let payload = client.receive()?;
@@ -76,7 +77,8 @@ fn messages_above_authentication_run_nothing_before_login() {
             prelude.iter().for_each(|payload| client.packet(payload));
             client.packet(&open_session());
             client.packet(&run);
-            // A request that is answered in any state of the login: everything before it has been read then.
+            // A request that is answered in every state of the login: its reply shows that everything before
+            // it was read.
             client.packet(&message(5, &[b"ssh-userauth"]));
             client.packet(&message(50, &[me().as_bytes(), b"ssh-connection", b"none"]));
             let end = loop {
@@ -126,7 +128,7 @@ fn extended_data_on_an_sftp_channel_is_dropped() {
     beside.put_u32(0);
     beside.put_u32(1);
     beside.put_string(&[7; 20_000]);
-    // More than a window of it: what is dropped is given back.
+    // More than a window of data: the server gives credit for dropped data.
     for _ in 0..200 {
         client.packet(&beside);
     }

@@ -1,4 +1,5 @@
-//! Requests to an agent and its answers, and the stream they are cut from: no panic, and what is read is written back the same.
+//! Requests to an agent and its answers, and the stream they are cut from: no panic, and parsed messages
+//! encode to the same bytes.
 #![no_main]
 
 use lh_agent::{Frames, Reply, Request};

@@ -1,5 +1,5 @@
-//! `ssh_config` and `sshd_config` from memory, and the form in which the listener hands the latter on. `Include` lines are
-//! left out: they would read this machine's files.
+//! `ssh_config` and `sshd_config` from memory, and the form in which the listener hands the latter on.
+//! `Include` lines are left out: they would read this machine's files.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The state of a connection as one process hands it to another: whatever it holds, the transport made of it neither
-//! panics nor takes memory without bound, also when bytes of a peer follow.
+//! The state of a connection that one process hands to another. With any content, the transport made of it
+//! neither panics nor allocates without bound, also when bytes of a peer follow.
 #![no_main]
 
 use std::time::Instant;
@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|parts: (Vec<u8>, Vec<u8>)| {
     let (state, peer) = parts;
-    // How a state begins; without it every input would be refused at its first field.
+    // The first field of a state; without it every input would be refused there.
     let mut frozen = u32::try_from(FROZEN_TAG.len()).expect("short").to_be_bytes().to_vec();
     frozen.extend_from_slice(FROZEN_TAG);
     frozen.extend_from_slice(&state);

@@ -1,4 +1,5 @@
-//! Messages between programs and the helper that loads libraries of security keys, and signatures of files (SSHSIG).
+//! Messages between programs and the helper that loads libraries of security keys, and signatures of files
+//! (SSHSIG).
 #![no_main]
 
 use lh_crypto::SshSignature;

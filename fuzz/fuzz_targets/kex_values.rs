@@ -1,5 +1,5 @@
-//! Public values of a key exchange, as a peer sends them: elliptic curves, X25519, the hybrids with sntrup761 and ML-KEM
-//! in both roles, groups of the peer. What is refused is refused with an error, never with a panic.
+//! Public values of a key exchange, as a peer sends them: elliptic curves, X25519, the hybrids with sntrup761
+//! and ML-KEM in both roles, groups of the peer. Invalid values lead to an error, never to a panic.
 #![no_main]
 
 use lh_crypto::{EphemeralKey, KexAlgorithm, kex_respond};
@@ -25,7 +25,7 @@ fuzz_target!(|input: (u8, bool, Vec<u8>)| {
     let (name, of_client, of_server) = METHODS[usize::from(choice) % METHODS.len()];
     let method = KexAlgorithm::by_name(name).expect("a known method");
     if choice >= 252 {
-        // A group of the server's: kept small, the arithmetic of large ones is not what is looked at.
+        // A group of the server: a small one, since the arithmetic of large groups is not under test.
         let (p, g) = bytes.split_at(bytes.len().min(256));
         if let Ok(key) = EphemeralKey::generate_dh(p, g) {
             let _ = key.agree(&bytes);

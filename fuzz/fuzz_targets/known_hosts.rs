@@ -1,4 +1,4 @@
-//! known_hosts files: what is not understood survives every change.
+//! known_hosts files: unknown lines survive every change.
 #![no_main]
 
 use lh_client::known_hosts::KnownHosts;

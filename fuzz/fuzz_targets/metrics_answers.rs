@@ -1,5 +1,5 @@
-//! Answers to the request for figures, and the lines of figures that are read again: no panic, bounded memory, and what is known is
-//! found again.
+//! Replies to the request for metrics, and the metrics lines that are read back: no panic, bounded memory,
+//! and known fields survive.
 #![no_main]
 
 use lh_metrics::{answer, binn, read_answer, read_runs};

@@ -1,5 +1,5 @@
-//! What the monitor, which has all rights, reads from a process that an unauthenticated client may have taken
-//! over; and its answers.
+//! Requests to the monitor, which has all rights, from a process that an unauthenticated client may control;
+//! and its replies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

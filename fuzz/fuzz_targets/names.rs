@@ -1,5 +1,5 @@
-//! Names from command lines and from peers: destinations, host names in keys' options, what a copy asked for and what it
-//! gets, wildcards of SFTP.
+//! Names from command lines and from peers: destinations, host names in keys' options, names that a copy
+//! requests and gets, wildcards of SFTP.
 #![no_main]
 
 use lh_client::destination::Destination;

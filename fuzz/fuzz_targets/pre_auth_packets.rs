@@ -1,5 +1,6 @@
-//! The whole input of the pre-auth process: packets of a client after a real key exchange, sealed with the real keys, in
-//! front of and behind a login, rekeys included. No packet of the connection protocol may count before the login.
+//! The whole input of the pre-auth process: packets of a client after a real key exchange, sealed with the
+//! real keys, before and after a login, rekeys included. No packet of the connection protocol may have an
+//! effect before the login.
 #![no_main]
 
 use std::time::Instant;
@@ -11,7 +12,7 @@ use lh_fuzz::pair::{Rekeys, established, pass};
 use lh_wire::PacketSink;
 use libfuzzer_sys::fuzz_target;
 
-/// What one connection may have waiting for its peer, bytes.
+/// Limit of bytes that wait for the peer of one connection.
 const MOST_QUEUED: usize = 8 << 20;
 
 fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
@@ -47,7 +48,7 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
                 Ok(Some(attempt)) => {
                     assert!((50..80).contains(&number), "message {number} made an attempt to log in");
                     match (&attempt.method, (usize::from(flags) + turn) % 4) {
-                        // A password that is "right" once in a while: what follows is the connection protocol.
+                        // A password that is accepted now and then, so that the connection protocol follows.
                         (Method::Password(password), _) if password.len() == usize::from(flags % 8) => {
                             auth.accept(&mut server);
                             server.set_authenticated();
@@ -66,7 +67,7 @@ fuzz_target!(|input: (u8, Vec<Vec<u8>>)| {
             }
         }
         assert!(server.queued_bytes() < MOST_QUEUED, "{} bytes wait", server.queued_bytes());
-        // The client is deaf where the flag says so: then answers pile up.
+        // With the flag the client reads nothing, so that replies queue up.
         let mut ignored = Vec::new();
         if flags < 128 && pass(&mut server, &mut client, now, &mut ignored).is_err() {
             return;

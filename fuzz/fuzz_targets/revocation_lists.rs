@@ -1,4 +1,4 @@
-//! Lists of revoked keys: binary ones (KRLs) and lines. What is read is written back the same.
+//! Lists of revoked keys: binary ones (KRLs) and lines. Parsed lists encode to the same bytes.
 #![no_main]
 
 use lh_crypto::{Krl, PublicKey};

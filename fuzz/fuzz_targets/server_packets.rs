@@ -1,4 +1,4 @@
-//! What a malicious server can send to a client after a real key exchange: answers to the login, channels, rekeys.
+//! Packets of a malicious server after a real key exchange: replies to the login, channels, rekeys.
 #![no_main]
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Replies of an SFTP server, in whatever pieces they come.
+//! Replies of an SFTP server, in pieces of any size.
 #![no_main]
 
 use bytes::Bytes;

@@ -5,6 +5,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     lh_transfer::fuzzing::journal(bytes);
-    // What stands behind the first lines counts only there.
+    // Later lines are parsed only after these first ones.
     lh_transfer::fuzzing::journal(&[b"longhaul-journal 1\nboot boot\n", bytes].concat());
 });

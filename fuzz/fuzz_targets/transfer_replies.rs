@@ -1,6 +1,6 @@
 //! A copy between two remote hosts of which one, or both, lie: some replies of their servers are dropped,
-//! cut, doubled, changed or made up. Whatever they say, the copy ends, and an honest target hears of no path
-//! outside of the target's directory.
+//! cut, doubled, changed or made up. In every case the copy ends, and an honest target gets no path outside
+//! the target's directory.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ impl Host {
         Self { side, server, lies, requests: Vec::new(), replies: Vec::new() }
     }
 
-    /// The next reply, as the server says it; `None` where there is none.
+    /// Returns the next reply of the server; `None` where there is none.
     fn answer(&mut self) -> Option<Vec<u8>> {
         if !self.requests.is_empty() {
             self.server.input(Bytes::from(std::mem::take(&mut self.requests)));
@@ -55,11 +55,11 @@ impl Host {
     }
 }
 
-/// What becomes of an honest reply.
+/// How an honest reply is changed.
 fn lie(message: Vec<u8>, script: &mut VecDeque<u8>) -> Vec<Vec<u8>> {
     let mut next = || script.pop_front().unwrap_or(0);
     match next() % 16 {
-        // The type of an answer to the same request.
+        // The type of another reply to the same request.
         1 => {
             let mut other = message;
             if let Some(first) = other.first_mut() {
@@ -73,7 +73,7 @@ fn lie(message: Vec<u8>, script: &mut VecDeque<u8>) -> Vec<Vec<u8>> {
             let keep = usize::from(next()).min(message.len());
             vec![message.into_iter().take(keep).collect()]
         }
-        // Some bytes are others.
+        // Some bytes change.
         5..=7 => {
             let mut other = message;
             for _ in 0..1 + next() % 4 {
@@ -122,7 +122,7 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
         target: TARGET.to_vec(),
         target_must_be_dir: has(10),
     };
-    // At least one lies, and a lying target may be told anything.
+    // At least one host lies, and a lying target may get any path.
     let (source_lies, target_lies) = (has(11) || !has(12), has(12));
     let mut engine = Engine::new(plan, options, now);
     let mut hosts =
@@ -137,7 +137,7 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
                 moved = true;
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    // A listing or a link may go on for as long as a server likes; the user ends it.
+                    // A server can make a listing or a link endless; the user interrupts it.
                     return;
                 }
                 let said = if host.lies { lie(message, &mut script) } else { vec![message] };
@@ -159,7 +159,7 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
         if !moved && !engine.is_finished() {
             now = match engine.next_deadline() {
                 Some(at) if at > now => at,
-                // An answer that was dropped is waited for until the connection is found dead.
+                // The copy waits for a dropped reply until the connection times out.
                 _ => {
                     let lost = hosts.iter().find(|host| host.lies).map_or(Side::Source, |host| host.side);
                     engine.lost(lost, "Connection closed", now);

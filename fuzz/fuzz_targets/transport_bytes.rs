@@ -1,4 +1,5 @@
-//! Bytes from a peer before any key is agreed on: identification, packets, KEXINIT, key exchange, in any pieces.
+//! Bytes from a peer before any key is agreed on: identification, packets, KEXINIT, key exchange, in any
+//! pieces.
 #![no_main]
 
 use std::time::Instant;
@@ -7,7 +8,7 @@ use lh_crypto::{KeyType, PrivateKey, Random};
 use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Transport};
 use libfuzzer_sys::fuzz_target;
 
-/// The same "random" bytes on every run.
+/// "Random" bytes that are equal on every run.
 struct Counter(u8);
 
 impl Random for Counter {

@@ -1,4 +1,4 @@
-//! Every message struct: no panic on any payload, and what is read is written back the same.
+//! Every message struct: no panic on any payload, and parsed messages encode to the same bytes.
 #![no_main]
 
 use lh_wire::{Message, msg};

@@ -1,4 +1,4 @@
-//! What fuzz targets share: a file system that is not there, and connections whose keys are agreed on.
+//! Parts that fuzz targets share: a fake file system, and connections with keys in use.
 
 pub mod pair;
 
@@ -62,9 +62,9 @@ impl FileSystem for NoFiles {
     }
 }
 
-/// Files, of which nothing outside of one directory may be touched.
+/// A file system that panics when a path outside one directory is used.
 pub struct Guarded {
-    /// What is behind it.
+    /// The file system that serves the requests.
     pub files: NoFiles,
     /// The directory.
     pub below: &'static [u8],

@@ -7,7 +7,7 @@ use std::time::Instant;
 use lh_crypto::{KeyType, PrivateKey, Random, SystemRandom};
 use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Transport, TransportError};
 
-/// "Random" bytes that are the same on every run.
+/// "Random" bytes that are equal on every run.
 pub struct Counter(pub u8);
 
 impl Random for Counter {
@@ -56,7 +56,7 @@ impl Default for Rekeys {
 }
 
 impl Rekeys {
-    /// Begins one, unless there have been enough.
+    /// Begins a renewal, unless the limit is reached.
     pub fn request(&mut self, transport: &mut Transport) {
         if let Some(left) = self.0.checked_sub(1) {
             self.0 = left;
@@ -65,7 +65,7 @@ impl Rekeys {
     }
 }
 
-/// Moves what `from` has to send to `to` and polls it; its packets go to `packets`.
+/// Moves the output of `from` to `to` and polls `to`; its packets are appended to `packets`.
 ///
 /// # Errors
 /// The error that ends `to`.
@@ -98,7 +98,7 @@ pub fn pass(
     }
 }
 
-/// Polls until nothing is left, vouching for host keys and signing with the server's.
+/// Polls until nothing is left, accepts host keys and signs with the server's.
 ///
 /// # Errors
 /// The error that ends the transport.

@@ -1,4 +1,5 @@
-//! `lhsftp-server`: SFTP on standard input and output, with the flags of sftp-server(8), for any SSH server's `Subsystem`.
+//! `lhsftp-server`: SFTP on standard input and output, with the flags of sftp-server(8), for any SSH server's
+//! `Subsystem`.
 
 use std::io;
 use std::process::ExitCode;
@@ -34,7 +35,7 @@ fn start() -> u8 {
     } else {
         Lines::syslog(verbosity, arguments.facility.unwrap_or(Facility::AUTH), "sftp-server")
     };
-    // Who started us says where the client is: `address port address port`.
+    // The SSH server sets the client's address: `address port address port`.
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let address = connection.split(' ').next().filter(|address| !address.is_empty()).unwrap_or("UNKNOWN");
     let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());

@@ -1,4 +1,4 @@
-//! From flags to a way to the server, and settings of the commands.
+//! Interprets flags: how to reach the server, and the settings of the commands.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -32,19 +32,19 @@ pub(crate) enum Way {
     Ssh { request: Box<Request>, server: Server, name: String },
 }
 
-/// What the command line says.
+/// The interpreted command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) way: Way,
     pub(crate) settings: Settings,
     pub(crate) batch: Option<Batch>,
-    /// What the destination names.
+    /// The path in the destination.
     pub(crate) path: Option<Vec<u8>>,
     /// Where a file that the destination names is fetched to.
     pub(crate) target: Option<Vec<u8>>,
 }
 
-/// Flags that another `ssh` gets as they are.
+/// Flags that are passed on to another `ssh`.
 const HANDED_ON: &str = "46ACFJciov";
 
 /// Makes sense of a parsed command line.
@@ -167,7 +167,7 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
     Ok(options)
 }
 
-/// The words that start another `ssh` with what ours would do.
+/// The command line of another `ssh`.
 fn other_ssh(program: OsString, parsed: &Parsed, place: &Place, server: Server) -> Vec<OsString> {
     let mut words = vec![program];
     for (keyword, value) in &ALWAYS[..3] {

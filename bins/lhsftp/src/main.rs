@@ -1,7 +1,9 @@
-//! `lhsftp`: files on another host, with the command line, the commands, the messages and the exit statuses of sftp(1).
+//! `lhsftp`: files on another host, with the command line, the commands, the messages and the exit statuses
+//! of sftp(1).
 //!
-//! The commands are `lh_sftp_shell`; here are the words of the command line ([`command_line`], [`place`]) and the ways to
-//! a server: over SSH in this process ([`over_ssh`]), or on the pipes of a program ([`over_pipes`]).
+//! The commands are in `lh_sftp_shell`. Here are the command line ([`command_line`], [`place`]) and the
+//! connections to a server: over SSH in this process ([`over_ssh`]), or on the pipes of a program
+//! ([`over_pipes`]).
 
 mod command_line;
 mod over_pipes;
@@ -79,8 +81,9 @@ fn run(arguments: Arguments) -> u8 {
     };
     let Ok((ours, theirs)) = UnixStream::pair() else { return NO_CONNECTION };
     let connected = ours.set_nonblocking(true).map_err(|error| error.to_string()).and_then(|()| {
-        // A program between us and the server must not hear of ^C, which is for the command that runs. Over SSH the
-        // signal is caught only when the connection stands, so that it can be used to give up.
+        // A program between us and the server must not get the SIGINT of ^C, which is for the running
+        // command. Over SSH the signal is caught only when the connection stands, so that it can be used to
+        // give up.
         connect(&arguments, ours, matches!(input, Input::Terminal))
     });
     let (remote, name) = match connected {
@@ -122,7 +125,7 @@ fn run(arguments: Arguments) -> u8 {
     }
 }
 
-/// Reaches the server and greets it. The text says to whom we are connected.
+/// Connects to the server and starts SFTP. The text is the message about the connection.
 fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(Remote, String), String> {
     let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
     match &arguments.way {

@@ -1,4 +1,4 @@
-//! A server behind pipes: a program of this host (`-D`), or an `ssh` of the user's choice (`-S`).
+//! A server at pipes: a program of this host (`-D`), or another `ssh` program (`-S`).
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use lh_sftp_shell::{Carrier, Conversation};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Bytes that wait for the program at most.
+/// Limit of bytes that wait for the program.
 const PENDING: usize = 1 << 20;
 
 /// Bytes that are read at once.
@@ -23,11 +23,11 @@ const READ: usize = 256 * 1024;
 /// See the module documentation.
 pub(crate) struct Pipes {
     child: Child,
-    /// `None` once the program is told that there is no more.
+    /// `None` once the program's input is closed.
     to: Option<OwnedFd>,
     from: OwnedFd,
     buffer: BytesMut,
-    /// What the program has not taken yet.
+    /// Bytes that the program has not read yet.
     pending: Backlog,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     let (to, from) = (OwnedFd::from(to), OwnedFd::from(from));
     lh_sys::fd::set_nonblocking(&to, true).map_err(reason)?;
     lh_sys::fd::set_nonblocking(&from, true).map_err(reason)?;
-    // Fewer turns per megabyte, where the kernel allows.
+    // Larger pipes need fewer system calls per megabyte.
     for fd in [&to, &from] {
         let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
     }
@@ -63,7 +63,7 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     Ok(Pipes { child, to: Some(to), from, buffer: BytesMut::new(), pending })
 }
 
-/// Gives the program what it takes; false when it takes no more for ever.
+/// Writes to the program as much as the pipe takes. Returns false when the program has closed its input.
 fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
     while !backlog.is_empty() {
         match rustix::io::write(to, backlog.rest()) {
@@ -77,7 +77,7 @@ fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
 }
 
 impl Pipes {
-    /// Takes what the program has written; false at its end.
+    /// Reads the program's output. Returns false at its end.
     fn read(&mut self, conversation: &RefCell<Conversation>) -> bool {
         self.buffer.resize(READ, 0);
         match rustix::io::read(&self.from, &mut self.buffer[..]) {
@@ -106,12 +106,12 @@ impl Carrier for Pipes {
                 let conversation = conversation.borrow();
                 (conversation.settled(), conversation.wants_console(), conversation.next_deadline())
             };
-            // Asked once more, because room for more may have come with the flush.
+            // The flush may have emptied the queue.
             if settled {
                 return;
             }
             let mut fds = vec![PollFd::from_borrowed_fd(self.from.as_fd(), PollFlags::IN)];
-            // A full queue waits for room; an empty one for something to say.
+            // A full queue waits for the pipe, an empty one for requests.
             let out = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             fds.push(PollFd::from_borrowed_fd(to.as_fd(), out));
             if let Some(signals) = watch.signals() {
@@ -148,7 +148,7 @@ impl Carrier for Pipes {
 
 impl Drop for Pipes {
     fn drop(&mut self) {
-        // The end of its input is how it is told; an ssh may still have something to say to its server.
+        // Closing its input ends the program; an ssh may still send data to its server.
         self.to = None;
         let deadline = Instant::now() + std::time::Duration::from_secs(5);
         while let Ok(None) = self.child.try_wait() {

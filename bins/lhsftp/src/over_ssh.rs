@@ -15,7 +15,7 @@ use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
 use lh_transfer::JobHandler;
 
-/// What the channel runs.
+/// Subsystem or command of the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     /// A subsystem.
@@ -28,14 +28,15 @@ pub(crate) enum Server {
 pub(crate) struct Channel {
     connection: Connection,
     start: Start,
-    /// How many channels, or connections, the user has asked for (`-j`).
+    /// Channels or connections that the user has asked for (`-j`).
     channels: Option<usize>,
     id: ChannelId,
-    /// For the handler: what a copy is driven by that has begun.
+    /// The driver of a copy that has begun, for the handler.
     next: Rc<Cell<Option<JobHandler>>>,
 }
 
-/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can. Copies go over so many `channels`, where the user has said how many.
+/// Connects, opens the channel and logs in. INIT is sent with the login where the server allows it. Copies
+/// use `channels` channels, if the user has set a number.
 ///
 /// # Errors
 /// The message.
@@ -113,11 +114,11 @@ struct Handler {
     watch: Rc<Watch>,
     open: bool,
     next: Rc<Cell<Option<JobHandler>>>,
-    /// Drives the copy that the session is lent to.
+    /// Drives the copy that uses the session.
     copy: Option<JobHandler>,
 }
 
-/// Names of what is waited for.
+/// Tokens of the awaited descriptors.
 const CONSOLE: usize = 0;
 const SIGNALS: usize = 1;
 const BELL: usize = 2;
@@ -127,7 +128,7 @@ impl Handler {
         self.run_with(cx, JobHandler::on_batch_end);
     }
 
-    /// Does what can be done now. A copy that is under way gets to hear of it by `pass_on`.
+    /// Advances the conversation. A running copy is notified by `pass_on`.
     fn run_with(
         &mut self,
         cx: &mut ChannelCx<'_>,
@@ -150,7 +151,7 @@ impl Handler {
         }
     }
 
-    /// What drives the copy that is under way.
+    /// The driver of the running copy.
     fn copying(&mut self) -> Option<&mut JobHandler> {
         if self.conversation.borrow().copy().is_none() {
             self.copy = None;
@@ -230,7 +231,7 @@ impl ChannelHandler for Handler {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        // Before the channel is open nobody can be helped.
+        // Before the channel is open there is nothing to advance.
         let of_copy = self.copy.as_ref().and_then(JobHandler::next_deadline);
         self.conversation.borrow().next_deadline().into_iter().chain(of_copy).min().filter(|_| self.open)
     }

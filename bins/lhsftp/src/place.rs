@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use lh_client::destination::{check_host, check_user, parse_uri_with_path};
 
-/// What the destination says.
+/// A destination on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) user: Option<String>,
@@ -69,7 +69,7 @@ fn checked(user: Option<&str>, host: &str, port: Option<u16>, path: Option<&[u8]
 /// Where the host part ends: the first colon outside of brackets.
 fn colon(bytes: &[u8]) -> Option<usize> {
     let host = bytes.iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
-    // A user name holds no colon before the at sign; one behind a colon belongs to the path.
+    // A user name holds no colon before the at sign; one after a colon belongs to the path.
     let first = bytes.iter().position(|&byte| byte == b':');
     if first.is_some_and(|first| first < host) {
         return first;

@@ -24,11 +24,11 @@ struct MemoryClient<'a> {
     now: Instant,
     transport: Transport,
     login: Option<Login>,
-    /// Requests to log in that have left.
+    /// USERAUTH_REQUESTs that were sent.
     requests: u32,
     connection: Option<Connection>,
     session: Option<ChannelId>,
-    /// The command's status has come.
+    /// The command's exit status has arrived.
     ran: bool,
     over: bool,
     broken: Vec<String>,
@@ -177,12 +177,12 @@ impl Wire for MemoryClient<'_> {
     }
 }
 
-/// Runs one sequence and checks what must hold.
+/// Runs one sequence and checks the invariants.
 pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
     guarded(|| {
         let mut play = Play::new(MemoryClient::new(keys, seed), &keys.host, sequence);
         let end = play.play().and_then(|_| match play.server.receive() {
-            // Whatever the client still has to say is sealed now.
+            // The client's remaining messages are encrypted now.
             Ok(_) | Err(End::Silent) => Ok(()),
             Err(end) => Err(end),
         });

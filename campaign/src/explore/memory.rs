@@ -1,5 +1,5 @@
-//! Longhaul's server in memory: transport, authentication and connection as the server's processes join them, with no socket, and
-//! what must hold whatever a client sends.
+//! Longhaul's server in memory: transport, authentication and connection as the server's processes join them,
+//! without a socket; and the invariants that hold for every client.
 
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use lh_wire::{PacketSink, Writer};
 use super::sequence::{Login, Reaction, Sequence, run};
 use crate::client::{Client, Received, Wire};
 
-/// What may wait for a client that reads nothing for a while, bytes.
+/// Limit of bytes that wait for a client that does not read.
 pub(super) const MOST_QUEUED: usize = 4 << 20;
 
 pub(super) struct TestRandom(pub(super) Seeded);
@@ -33,7 +33,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Fresh ones.
+    /// Generates new keys.
     pub fn generate() -> Self {
         let key = || PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
         Self { host: key(), user: key() }
@@ -47,17 +47,17 @@ struct MemoryServer<'a> {
     transport: Transport,
     auth: Option<Server>,
     connection: Option<Connection>,
-    /// Somebody has proved that he has the user's key.
+    /// A client has proved that it has the user's key.
     proved: bool,
     /// A command has run.
     ran: bool,
     over: bool,
-    /// What must not happen, and did.
+    /// Broken invariants.
     broken: Vec<String>,
     flaw: Flaw,
 }
 
-/// A mistake that a server of the tests makes, to see that it is noticed.
+/// A vulnerability that is put into the server to check that the campaign finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -218,7 +218,7 @@ impl<'a> MemoryServer<'a> {
     }
 }
 
-/// Gives a transport as many bytes as it has room for, and returns the others.
+/// Passes a transport as many bytes as it accepts, and returns the rest.
 pub(super) fn put<'a>(transport: &mut Transport, bytes: &'a [u8]) -> &'a [u8] {
     let space = transport.recv_space();
     let n = space.len().min(bytes.len());
@@ -243,7 +243,7 @@ pub(super) fn take(transport: &mut Transport, now: Instant, is_over: bool, out: 
     }
 }
 
-/// Runs a sequence; a panic is a broken rule.
+/// Runs a sequence; a panic counts as a broken rule.
 pub(super) fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
     let panicked = |_| Outcome { reaction: None, broken: vec!["panic".to_owned()] };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
@@ -263,15 +263,15 @@ impl Wire for MemoryServer<'_> {
     }
 }
 
-/// What a sequence did.
+/// Result of a sequence.
 pub struct Outcome {
-    /// As for any server.
+    /// The outcome, as for every server.
     pub reaction: Option<Reaction>,
-    /// Rules that were broken; empty when all is well.
+    /// Broken rules; empty on success.
     pub broken: Vec<String>,
 }
 
-/// Runs one sequence and checks what must hold.
+/// Runs one sequence and checks the invariants.
 pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
     check_with(keys, sequence, seed, Flaw::None)
 }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_exchange_ends_with_every_message_beside() {
+    fn strict_exchange_ends_at_every_other_message() {
         let keys = Keys::generate();
         for sequence in Sequence::singles().filter(Sequence::breaks_strict) {
             let outcome = check(&keys, &sequence, 1);

@@ -1,4 +1,4 @@
-//! What a sequence may insert: every message of the protocol, and each of them slightly wrong.
+//! The messages that a sequence inserts: every message of the protocol, valid and slightly invalid.
 
 use lh_wire::Writer;
 
@@ -8,10 +8,10 @@ use crate::client::kexinit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message(usize);
 
-/// How a message is wrong.
+/// The defect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
-    /// It is not.
+    /// No defect.
     Right,
     /// Its last byte is missing.
     Short,
@@ -22,10 +22,10 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Self; 4] = [Self::Right, Self::Short, Self::Long, Self::Lying];
 
-    /// As in the reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Right => "right",
@@ -45,7 +45,7 @@ enum Field {
 
 use Field::{Byte, Number, Text};
 
-/// Name, number and fields. Channel 9 is one that nobody has opened; channel 0 is the session's at the server.
+/// Name, number and fields. Channel 9 is not open; channel 0 is the server's session channel.
 const MESSAGES: &[(&str, u8, &[Field])] = &[
     ("zero", 0, &[]),
     ("ignore", 2, &[Text("x")]),
@@ -129,15 +129,15 @@ impl Message {
         (0..MESSAGES.len()).map(Self)
     }
 
-    /// How many there are.
+    /// Number of messages.
     pub const COUNT: usize = MESSAGES.len();
 
-    /// The message at a place below [`COUNT`](Self::COUNT).
+    /// Returns the message at an index below [`COUNT`](Self::COUNT).
     pub const fn at(place: usize) -> Self {
         Self(place)
     }
 
-    /// As in the reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         MESSAGES[self.0].0
     }

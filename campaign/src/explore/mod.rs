@@ -1,5 +1,6 @@
-//! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against Longhaul's state
-//! machines, and over sockets against lhsshd and OpenSSH's sshd, whose reactions are compared.
+//! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against
+//! Longhaul's state machines, and over sockets against lhsshd and OpenSSH's sshd, whose reactions are
+//! compared.
 
 pub mod lying;
 pub mod memory;
@@ -25,7 +26,8 @@ use sequence::Sequence;
 /// A CI run: seconds in memory, and connections over sockets.
 const SHORT: (Duration, usize) = (Duration::from_secs(10), 160);
 
-/// Configuration lines of our server: as many connections as there are cores, one after the other, from one address.
+/// Configuration lines of our server: as many connections as there are cores, one after the other, from one
+/// address.
 const OURS: &str = "MaxStartups 500\nMaxAuthTries 20\nUsePAM no\n";
 const THEIRS: &str = "MaxStartups 500\nMaxAuthTries 20\n";
 
@@ -40,12 +42,13 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     over_sockets(plan)
 }
 
-/// What to do.
+/// Settings of the campaign.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// How long in memory; then every sequence with one insertion over sockets. None: a short run.
+    /// Time of the runs in memory, after which every sequence with one insertion runs over sockets. `None`: a
+    /// short run.
     pub duration: Option<Duration>,
-    /// Where random sequences begin.
+    /// Seed of the random sequences.
     pub seed: u64,
     /// Only sequences over sockets whose text holds this, with both reactions shown.
     pub only: Option<String>,
@@ -55,7 +58,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Random sequences against the state machines until the time is over; first every sequence with one insertion.
+/// Random sequences against the state machines until the time is over; first every sequence with one
+/// insertion.
 fn in_memory(duration: Duration, seed: u64) -> Result<(), String> {
     let keys = Keys::generate();
     let end = Instant::now() + duration;
@@ -142,7 +146,7 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
     let user = me();
     let start = Instant::now();
     std::thread::scope(|scope| {
-        // Most of the time a client waits for a server.
+        // Clients wait for servers most of the time.
         for _ in 0..cores() * 2 {
             scope.spawn(|| {
                 while let Some(sequence) = sequences.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -151,7 +155,7 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
                             .map_or_else(|error| error.to_string(), |reaction| reaction.class())
                     };
                     let (mut our, mut their) = (react(ours.port), react(theirs.port));
-                    // A busy machine may have been silent for too long.
+                    // On a busy machine the server may have answered too late.
                     for _ in 0..2 {
                         if our != their {
                             (our, their) = (react(ours.port), react(theirs.port));

@@ -1,4 +1,4 @@
-//! A server that follows a sequence: what an honest one says, with messages inserted.
+//! A server that follows a sequence: the messages of an honest server, with others inserted.
 
 use lh_crypto::PrivateKey;
 use lh_wire::Writer;
@@ -7,12 +7,12 @@ use super::sequence::{Place, Sequence};
 use crate::packets::{End, Wire};
 use crate::server::Server;
 
-/// What the server does, and how far it came.
+/// The server's sequence and its progress.
 pub(super) struct Play<'a, 'b, W> {
     pub(super) server: Server<'a, W>,
     sequence: &'b Sequence,
     pub(super) reached: Place,
-    /// Messages of the connection protocol that came while something else was waited for.
+    /// Messages of the connection protocol that arrived while another message was awaited.
     early: Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! The list of differences that a person has looked at: `reviewed.list`.
+//! The list of reviewed differences: `reviewed.list`.
 //!
 //! A line is `PATTERN # REASON`; a pattern is the text of a difference in which `*` stands for anything. A
 //! difference without a line fails the campaign; in a complete campaign, so does a line without a difference.
@@ -6,7 +6,7 @@
 /// The list in the repository.
 const LIST: &str = include_str!("../../reviewed.list");
 
-/// The list, and which of its lines have been of use.
+/// The list, with the lines that matched a difference.
 pub(super) struct Reviewed {
     lines: Vec<(String, bool)>,
 }

@@ -1,4 +1,4 @@
-//! A connection of an honest client with messages inserted, and what became of it.
+//! A connection of an honest client with messages inserted, and its outcome.
 
 use lh_crypto::PrivateKey;
 use lh_testkit::Seeded;
@@ -7,7 +7,7 @@ use lh_wire::Writer;
 use super::message::{Message, Variant};
 use crate::client::{Client, End, Wire};
 
-/// Where a message is inserted: behind this step of the honest client.
+/// Where a message is inserted: after this step of the honest client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The identification line.
@@ -18,11 +18,11 @@ pub enum Place {
     Public,
     /// NEWKEYS; the first encrypted message.
     Newkeys,
-    /// SERVICE_ACCEPT has come.
+    /// SERVICE_ACCEPT has arrived.
     Service,
     /// A first request has been refused.
     Refusal,
-    /// USERAUTH_SUCCESS has come.
+    /// USERAUTH_SUCCESS has arrived.
     Login,
     /// KEXINIT of a second exchange.
     Rekey,
@@ -33,7 +33,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// All of them, in order.
+    /// All steps, in order.
     pub const ALL: [Self; 10] = [
         Self::Identification,
         Self::Kexinit,
@@ -64,14 +64,14 @@ impl Place {
     }
 }
 
-/// A message, how it is wrong, and where it goes.
+/// A message, its defect, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Insertion {
-    /// Behind which step.
+    /// The step after which it is sent.
     pub place: Place,
-    /// What.
+    /// The message.
     pub message: Message,
-    /// How wrong.
+    /// Its defect.
     pub variant: Variant,
 }
 
@@ -80,11 +80,11 @@ pub struct Insertion {
 pub struct Sequence {
     /// The client announces strict key exchange.
     pub strict: bool,
-    /// The client proves who it is. Without, it goes on as if it had.
+    /// The client authenticates. If false, it continues as if it had.
     pub authenticates: bool,
-    /// There is a second key exchange behind the login.
+    /// A second key exchange follows the login.
     pub rekeys: bool,
-    /// In order of their places.
+    /// Insertions, in the order of their places.
     pub insertions: Vec<Insertion>,
 }
 
@@ -94,7 +94,7 @@ impl Sequence {
         Self { strict, authenticates: true, rekeys: false, insertions: Vec::new() }
     }
 
-    /// An honest connection with one message more.
+    /// An honest connection with one message inserted.
     pub fn with(strict: bool, insertion: Insertion) -> Self {
         let rekeys = matches!(insertion.place, Place::Rekey | Place::Rekeyed);
         Self { strict, authenticates: true, rekeys, insertions: vec![insertion] }
@@ -118,7 +118,7 @@ impl Sequence {
             .map(|_| Insertion {
                 place: Place::ALL[random.below(Place::ALL.len())],
                 message: Message::at(random.below(Message::COUNT)),
-                // Mostly right: what is wrong ends most connections at once.
+                // Mostly valid messages: an invalid one ends most connections at once.
                 variant: Variant::ALL[random.below(12).saturating_sub(8)],
             })
             .collect();
@@ -152,19 +152,20 @@ impl Sequence {
     }
 }
 
-/// What became of a connection.
+/// Outcome of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reaction {
     /// The last step of the honest client that the server answered.
     pub reached: Place,
-    /// The command ran and its status came, or why not.
+    /// The command ran and its status arrived, or the reason why not.
     pub end: Result<(), End>,
     /// Numbers of answers that the honest client would not have got.
     pub answers: Vec<u8>,
 }
 
 impl Reaction {
-    /// The class that is compared: how it ended, before or behind which barrier, and what else was answered where it went on.
+    /// The class that is compared: how it ended, before or after which barrier, and the additional replies of
+    /// a connection that continued.
     pub fn class(&self) -> String {
         let barrier = match self.reached {
             Place::Identification | Place::Kexinit | Place::Public => "before-keys",
@@ -173,18 +174,18 @@ impl Reaction {
         };
         match &self.end {
             Ok(()) => format!("completed{:?}", self.answers).replace(' ', ""),
-            // Last words may come under keys that a message out of place has made.
+            // The last packets may be encrypted with keys of an unexpected key exchange.
             Err(End::Disconnected(_) | End::Closed | End::Garbage) => format!("ended-{barrier}"),
             Err(End::Silent) => format!("silent-{barrier}"),
         }
     }
 }
 
-/// Who logs in.
+/// The user account of the campaign.
 pub struct Login<'a> {
-    /// The user.
+    /// User name.
     pub user: &'a str,
-    /// His key.
+    /// The user's key.
     pub key: &'a PrivateKey,
 }
 
@@ -202,7 +203,7 @@ impl<W: Wire> Walk<'_, W> {
         }
     }
 
-    /// Reads until this answer comes.
+    /// Reads until this reply arrives.
     fn expect(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, End> {
         loop {
             let payload = self.client.receive()?;
@@ -210,7 +211,7 @@ impl<W: Wire> Walk<'_, W> {
                 return Ok(payload);
             }
             match payload[0] {
-                // What servers say on their own.
+                // Messages that servers send without a request.
                 2 | 4 | 7 | 53 | 80 | 93 | 98 => {}
                 20 if self.client.session().is_empty() => {}
                 number => {
@@ -296,11 +297,11 @@ impl<W: Wire> Walk<'_, W> {
     }
 }
 
-/// Runs a sequence against whatever is at the other end of the client's wire.
+/// Runs a sequence against the server at the other end of the client's wire.
 pub fn run<W: Wire>(client: &mut Client<W>, sequence: &Sequence, login: &Login<'_>) -> Reaction {
     let mut walk = Walk { client, sequence, reached: Place::Identification, answers: Vec::new() };
     let end = walk.walk(login);
-    // The answer to the command, and the end of the channel in whatever order.
+    // The reply to the command and the end of the channel, in either order.
     walk.answers.retain(|&number| !matches!(number, 94..=97 | 99));
     walk.answers.sort_unstable();
     Reaction { reached: walk.reached, end, answers: walk.answers }

@@ -1,4 +1,4 @@
-//! The same sequences against servers on loopback: lhsshd and OpenSSH's sshd.
+//! Sequences against servers on loopback: lhsshd and OpenSSH's sshd.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use lh_crypto::PrivateKey;
 use super::sequence::{Login, Reaction, Sequence, run};
 use crate::client::{Client, Received, Wire};
 
-/// A server that has said nothing for so long waits for the client.
+/// Silence after which a server is taken to wait for the client.
 const SILENCE: Duration = Duration::from_secs(4);
 
 /// A TCP connection.
@@ -35,7 +35,7 @@ impl Socket {
         Ok(Self(stream))
     }
 
-    /// The stream itself, for clients that neither wait nor read.
+    /// Returns the stream, for clients that neither wait nor read.
     ///
     /// # Errors
     /// Descriptors are used up.
@@ -43,7 +43,7 @@ impl Socket {
         self.0.try_clone()
     }
 
-    /// How long silence lasts before it counts.
+    /// Sets how long a read waits for bytes.
     ///
     /// # Errors
     /// The socket is gone.
@@ -54,7 +54,7 @@ impl Socket {
 
 impl Wire for Socket {
     fn send(&mut self, bytes: &[u8]) {
-        // A server that has closed shows when its last words are read.
+        // The end of the connection shows after the server's last packets have been read.
         let _ = self.0.write_all(bytes);
     }
 

@@ -1,4 +1,4 @@
-//! One copy that something happens to: what is copied where, and what must hold at each moment.
+//! One copy with a fault: source, target, and the invariants at each moment.
 
 use std::cell::Cell;
 use std::fs;
@@ -18,10 +18,10 @@ const FLAGS: [&[&str]; 6] = [&[], &[], &["-p"], &["-j", "2"], &["--verify"], &["
 pub(super) struct Trees(Vec<[Arc<Tree>; 2]>);
 
 impl Trees {
-    /// Makes all of them, and writes the first versions below the lab's directory.
+    /// Generates all trees, and writes the first versions below the lab's directory.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub(super) fn new(site: &Site, scale: usize) -> Result<Self, String> {
         let mut all = Vec::new();
         for shape in Shape::ALL {
@@ -42,16 +42,16 @@ impl Trees {
 pub(super) struct Case<'a> {
     /// The hosts.
     pub(super) site: &'a Site,
-    /// Which way.
+    /// Direction of the copy.
     pub(super) way: Way,
-    /// What kind of tree.
+    /// Shape of the tree.
     pub(super) shape: Shape,
-    /// Whose server.
+    /// The server's make.
     pub(super) peer: Peer,
     flags: Vec<&'static str>,
-    /// What is copied.
+    /// The version that is copied.
     pub(super) tree: Arc<Tree>,
-    /// What was there before.
+    /// The earlier version at the target.
     before: Option<Arc<Tree>>,
     /// The directory that the copy is put into.
     pub(super) place: PathBuf,
@@ -60,7 +60,7 @@ pub(super) struct Case<'a> {
     /// The command names the copy itself, which does not exist, as its target; else the directory that gets
     /// it.
     names_copy: bool,
-    /// A command began while sessions of a killed client before it were still at work.
+    /// A command began while sessions of a killed client were still running.
     overlapped: Cell<bool>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Case<'a> {
         let before = (random.below(3) == 0).then_some(old);
         let names_copy = before.is_none() && random.below(2) == 0;
         let flags = match way {
-            // The first host's program is given no flags of ours.
+            // The program of the first host takes no flags of lhscp.
             Way::Direct => Vec::new(),
             _ => FLAGS[random.below(FLAGS.len())].to_vec(),
         };
@@ -101,31 +101,31 @@ impl<'a> Case<'a> {
         text
     }
 
-    /// Makes the place, with what was there before.
+    /// Makes the target directory with the earlier version.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub(super) fn prepare(&self) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.place.display());
         fs::create_dir_all(&self.place).map_err(failed)?;
         self.furnish()
     }
 
-    /// Puts what was there before into the place.
+    /// Writes the earlier version into the target directory.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub(super) fn furnish(&self) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.place.display());
         self.before.as_ref().map_or(Ok(()), |before| before.write(&self.place.join("tree")).map_err(failed))
     }
 
-    /// The copy itself.
+    /// Path of the copy.
     pub(super) fn copy(&self) -> PathBuf {
         self.place.join("tree")
     }
 
-    /// What was there before.
+    /// Returns the earlier version at the target.
     pub(super) fn old_version(&self) -> Option<&Tree> {
         self.before.as_deref()
     }
@@ -135,7 +135,7 @@ impl<'a> Case<'a> {
         self.names_copy
     }
 
-    /// The command, with more flags.
+    /// Returns the command with additional flags.
     pub(super) fn command(&self, more: &[&str]) -> Command {
         let target = if self.names_copy { self.copy() } else { self.place.clone() };
         self.site.copy(self.way, self.peer, &[&self.flags[..], more].concat(), &self.source, &target)
@@ -152,15 +152,15 @@ impl<'a> Case<'a> {
     /// Looks for files under their final names that are neither of the two versions.
     ///
     /// # Errors
-    /// There is one.
+    /// The first such file.
     pub(super) fn check_interrupted(&self) -> Result<(), String> {
         self.tree.allows(&self.copy(), self.before.as_deref())
     }
 
-    /// Runs the same command again, which must do all that is left.
+    /// Runs the same command again, which must complete the copy.
     ///
     /// # Errors
-    /// It does not.
+    /// The copy is not complete after that.
     pub(super) fn finish(&self) -> Result<(), String> {
         let ended = self.start(&[])?.end()?;
         self.check_complete(&ended).map_err(|text| format!("the same command again: {text}"))
@@ -169,7 +169,7 @@ impl<'a> Case<'a> {
     /// The copy is complete: status 0, identical trees, nothing unfinished, no journal.
     ///
     /// # Errors
-    /// One of these is not so.
+    /// One of these does not hold.
     pub(super) fn check_complete(&self, ended: &Ended) -> Result<(), String> {
         if ended.status != 0 {
             return Err(format!(
@@ -183,7 +183,7 @@ impl<'a> Case<'a> {
         }
         self.tree.equals(&self.copy()).map_err(|text| format!("after status 0: {text}\n{}", ended.said))?;
         self.site.settle()?;
-        // A session whose client was killed may have gone on until now.
+        // A session whose client was killed may have run until now.
         self.tree.equals(&self.copy()).map_err(|text| format!("after all sessions have ended: {text}"))?;
         let left = leftovers(&self.place);
         if !left.is_empty() {
@@ -198,7 +198,7 @@ impl<'a> Case<'a> {
     /// The client has completed the copy, connecting again where it had to, or has given up and is run again.
     ///
     /// # Errors
-    /// Neither is so.
+    /// Neither happened.
     pub(super) fn complete_or_again(&self, ended: &Ended) -> Result<(), String> {
         self.check_interrupted()?;
         match ended.status {
@@ -211,8 +211,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The next command begins while sessions of a killed client may still be at work. Requests that had
-    /// arrived are carried out: an OPEN among them makes a part file, perhaps behind the next command's back.
+    /// The next command begins while sessions of a killed client still run. Requests that had
+    /// arrived are carried out: an OPEN among them makes a part file, perhaps while the next command runs.
     /// It stays, but it must be empty.
     pub(super) fn overlap(&self) {
         self.overlapped.set(true);
@@ -230,10 +230,10 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Removes the place.
+    /// Removes the target directory.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub(super) fn clear(&self) -> Result<(), String> {
         fs::remove_dir_all(&self.place).map_err(|error| format!("{}: {error}", self.place.display()))
     }

@@ -13,10 +13,10 @@ use super::fuse::{Disk, Failure};
 use super::site::{Ended, Peer, Way};
 use super::{Counts, State};
 
-/// Set in the environment where this program runs in a mount namespace of its own.
+/// Environment variable that is set when this program runs in its own mount namespace.
 const IN_NAMESPACE: &str = "LH_FAULTS_NAMESPACE";
 
-/// Whether file systems can be mounted without anybody else seeing them.
+/// Whether file systems can be mounted for this process alone.
 pub(super) fn can_mount() -> Result<(), String> {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         Ok(())
@@ -32,8 +32,8 @@ const HIDE: &str = "for name in .bashrc .bash_profile .bash_login .profile; do
 done
 exec \"$@\"";
 
-/// Runs this program again in a mount namespace of its own, where that can be had; `None` where it cannot, or
-/// this is that one.
+/// Runs this program again in its own mount namespace. Returns `None` where that is impossible, and in the
+/// program that was started so.
 pub fn in_namespace() -> Option<Result<(), String>> {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         return None;
@@ -90,7 +90,7 @@ fn check_failure(case: &Case<'_>, ended: &Ended, errno: Errno, at_source: bool) 
     if ended.status != 1 {
         return Err(format!("status {} where 1 is right:\n{}", ended.status, ended.said));
     }
-    // OpenSSH's server says no more than that something failed; so does SFTP for it.
+    // OpenSSH's server reports only SSH_FX_FAILURE, as SFTP has no code for it.
     let stock_fails = case.peer == Peer::Stock
         && match case.way {
             Way::Up => !at_source,
@@ -109,7 +109,7 @@ fn check_failure(case: &Case<'_>, ended: &Ended, errno: Errno, at_source: bool) 
     Err(format!("no message names a file and says “{reason}”:\n{}", ended.said))
 }
 
-/// As libc says it.
+/// The text of libc for the error.
 fn text_of(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -132,7 +132,7 @@ pub(super) fn no_space(case: &Case<'_>, random: &mut Seeded) -> Result<Counts, S
     };
     resize(space)?;
     let ended = case.start(&[])?.end()?;
-    // Files that replace others need no more space than is free at a time.
+    // Files that replace others need no more than the free space.
     let late = ended.status == 0;
     if late {
         case.check_complete(&ended)?;
@@ -224,7 +224,7 @@ pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) 
         drop(mounted);
         let ended = running.end()?;
         case.site.settle()?;
-        // What has gone to the disk, and what has gone where the disk was.
+        // Files on the removed disk, and files in its mount point.
         case.tree.allows(&disks[0].join("tree"), case.old_version())?;
         case.check_interrupted()?;
         if !matches!(ended.status, 0 | 1) {
@@ -237,7 +237,7 @@ pub(super) fn vanished(case: &Case<'_>, state: &mut State, random: &mut Seeded) 
         if again == 1 {
             case.furnish()?;
         }
-        // What was left, or nothing at all, is made complete; a complete copy gets another one, as with scp.
+        // A partial or missing copy is completed; a complete one gets a second copy inside, as with scp.
         if ended.status == 1 || !case.names_copy() {
             case.finish()?;
         }

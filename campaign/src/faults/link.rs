@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use lh_testkit::Seeded;
 
-/// How often a connection looks at what the link is told to do.
+/// How often a connection checks the state of the link.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Bits that pass, on average, between two flipped ones.
 const BITS_PER_FLIP: f64 = 1e6;
 
-/// Passes connections on to a server.
+/// Forwards connections to a server.
 pub(super) struct Link {
     /// The port on the loopback device that leads to the server.
     pub(super) port: u16,
@@ -37,7 +37,7 @@ impl Link {
     /// A link to the server that listens on `to`, for as long as the program runs.
     ///
     /// # Errors
-    /// No port can be had.
+    /// No port is free.
     pub(super) fn to(to: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
@@ -58,7 +58,7 @@ impl Link {
         Ok(Self { port, state })
     }
 
-    /// Passes nothing on until it is told otherwise.
+    /// Forwards nothing until the state changes.
     pub(super) fn set_down(&self, down: bool) {
         self.state.down.store(down, Ordering::Relaxed);
     }
@@ -153,7 +153,7 @@ impl Pass {
 mod tests {
     use super::*;
 
-    /// A server that returns what comes.
+    /// An echo server.
     fn echo() -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_flips_as_many_bits_as_it_is_told() {
+    fn a_link_flips_the_given_number_of_bits() {
         let link = Link::to(echo()).unwrap();
         link.flip(3, 1);
         let mut stream = TcpStream::connect(("127.0.0.1", link.port)).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         stream.write_all(b"a").unwrap();
         stream.read_exact(&mut byte).unwrap();
         link.set_down(true);
-        // What the link was already waiting for still passes.
+        // Bytes for which the link already waits still pass.
         std::thread::sleep(TICK * 10);
         stream.write_all(b"b").unwrap();
         stream.set_read_timeout(Some(TICK * 10)).unwrap();

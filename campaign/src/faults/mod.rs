@@ -25,22 +25,22 @@ use processes::Victim;
 use site::{Peer, Site, Way};
 use trees::Shape;
 
-/// What is to be done.
+/// Plan of a run.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// So many rounds.
+    /// Number of rounds.
     pub rounds: Option<u64>,
     /// No further round begins after this. With neither, a short run: each fault once, and some kills.
     pub duration: Option<Duration>,
     /// The first round's seed.
     pub seed: u64,
-    /// Only faults whose names hold this.
+    /// Only faults whose names contain this.
     pub only: Option<String>,
     /// The trees of a short run in a long one too.
     pub small: bool,
 }
 
-/// What happens to a copy.
+/// A fault during a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Kill(Victim),
@@ -121,7 +121,7 @@ impl Fault {
     }
 }
 
-/// What a round did.
+/// Result of a round.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     /// Faults that hit a copy.
@@ -130,7 +130,7 @@ pub(crate) struct Counts {
     pub(crate) late: u64,
 }
 
-/// What rounds share.
+/// State that rounds share.
 pub(crate) struct State {
     /// How long copies take, by way, shape and peer.
     times: BTreeMap<(Way, Shape, Peer), Duration>,
@@ -138,7 +138,7 @@ pub(crate) struct State {
     patience: Duration,
 }
 
-/// A copy takes about so long before any was measured.
+/// Assumed time of a copy before one was measured.
 const FIRST_GUESS: Duration = Duration::from_millis(400);
 
 impl State {
@@ -148,7 +148,7 @@ impl State {
         whole.mul_f64(random.below(1000) as f64 / 1000.0)
     }
 
-    /// A whole copy took so long.
+    /// Records the time of a complete copy.
     fn took(&mut self, case: &Case<'_>, time: Duration) {
         self.times.insert((case.way, case.shape, case.peer), time);
     }
@@ -159,7 +159,7 @@ impl State {
         *time = time.mul_f64(1.02);
     }
 
-    /// How long something is stopped or down: seconds, and now and then as long as may be.
+    /// Duration of a stop: seconds, and now and then the longest possible.
     fn pause(&self, random: &mut Seeded) -> Duration {
         let seconds = Duration::from_millis(500 + random.below(3000) as u64);
         let longest = random.below(4) == 0;
@@ -219,7 +219,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A number that has nothing in common with those of near seeds (the end of splitmix64).
+/// Returns a number that is independent of those of neighbouring seeds (the finaliser of splitmix64).
 const fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

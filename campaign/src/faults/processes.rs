@@ -8,7 +8,7 @@ use super::case::Case;
 use super::site::{Running, Way, signal};
 use super::{Counts, State};
 
-/// Who it happens to.
+/// The process that is affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
     /// The client with all that it has started.
@@ -67,9 +67,9 @@ pub(super) fn kill(
         counts.hits += u64::from(!killed.is_empty());
         let right_status = match (victim, case.way) {
             (Victim::Client, _) => true,
-            // What the remote program's exit status becomes.
+            // The local form of the remote program's exit status.
             (_, Way::Direct) => matches!(ended.status, 1 | 255),
-            // Only a connection that has been made is made again.
+            // The client reconnects only after a first connection.
             _ => ended.status == 255 && (!retries || !ended.said.contains("connecting again")),
         };
         if !right_status {
@@ -86,7 +86,7 @@ pub(super) fn kill(
         } else {
             case.overlap();
         }
-        // Killed when there was nothing left to do but to exit.
+        // Killed just before it would have exited.
         if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {
             complete = true;
             break;

@@ -12,8 +12,8 @@ fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
     case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())
 }
 
-/// Nothing passes for a while. TCP loses nothing, and the copy goes on; only a login may take too long for
-/// the server.
+/// No packet passes for a while. TCP loses nothing, and the copy continues; only a login may take too long
+/// for the server.
 pub(super) fn down(case: &Case<'_>, state: &mut State, random: &mut Seeded) -> Result<Counts, String> {
     case.prepare()?;
     let link = link(case)?;

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::link::Link;
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// From here to a server.
@@ -27,7 +27,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// All of them.
+    /// All of these.
     pub(super) const ALL: [Self; 4] = [Self::Up, Self::Down, Self::Relay, Self::Direct];
 
     /// As in the reports.
@@ -41,7 +41,7 @@ impl Way {
     }
 }
 
-/// Whose server has the far end, or both ends of a relay but the first.
+/// The make of the server at the far end; of a relay, at both ends except the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Peer {
     /// `lhsshd`.
@@ -60,7 +60,7 @@ impl Peer {
     }
 }
 
-/// Nothing takes longer, however busy the machine is.
+/// Time limit of a command on a busy machine.
 const STUCK: Duration = Duration::from_secs(240);
 
 /// How long sessions may take to notice that their clients are gone.
@@ -87,7 +87,7 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// A client that runs.
+/// A running client.
 pub(super) struct Running {
     child: Child,
     start: Instant,
@@ -98,7 +98,7 @@ impl Site {
     /// Starts the servers.
     ///
     /// # Errors
-    /// A port or a file cannot be had.
+    /// No port is free, or a file cannot be written.
     pub(super) fn new() -> Result<Self, String> {
         let lab = Lab::new();
         let failed = |error: std::io::Error| error.to_string();
@@ -241,7 +241,7 @@ impl Site {
     /// Waits until no connection is served any more.
     ///
     /// # Errors
-    /// Some still are.
+    /// Some connections are still served.
     pub(super) fn settle(&self) -> Result<(), String> {
         let end = Instant::now() + ENDING;
         while !self.serving().is_empty() {
@@ -261,7 +261,7 @@ impl Site {
     }
 }
 
-/// Zombies have nothing left to do.
+/// Returns whether a process is a zombie, which has ended.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -300,7 +300,7 @@ impl Running {
     /// Waits for the client's end.
     ///
     /// # Errors
-    /// It does not end; it is killed then.
+    /// It does not end in time; it is killed.
     pub(super) fn end(mut self) -> Result<Ended, String> {
         use std::os::unix::process::ExitStatusExt as _;
         let hangs = !self.ends_within(STUCK);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lh_testkit::Seeded;
 
-/// What a tree consists of.
+/// Shape of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shape {
     /// Two large files.
@@ -39,7 +39,7 @@ pub(super) struct Tree {
     files: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// Names that programs have stumbled over.
+/// Names that have caused errors in programs.
 const ODD: [&str; 8] = [
     "with space",
     "-leading-dash",
@@ -109,7 +109,7 @@ impl Tree {
         self.files.values().map(|content| content.len() as u64).sum()
     }
 
-    /// The directories, each behind the one that holds it.
+    /// The directories, each after its parent.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(PathBuf::as_path)
     }
@@ -122,7 +122,7 @@ impl Tree {
     /// Writes the tree as `root`.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub(super) fn write(&self, root: &Path) -> io::Result<()> {
         fs::create_dir_all(root)?;
         for directory in self.directories() {
@@ -137,7 +137,7 @@ impl Tree {
     /// Names the first difference between this tree and what is under `root`, unfinished files included.
     ///
     /// # Errors
-    /// There is one.
+    /// The first difference.
     pub(super) fn equals(&self, root: &Path) -> Result<(), String> {
         let found = listing(root)?;
         for path in self.directories.iter().chain(self.files.keys()) {
@@ -152,14 +152,14 @@ impl Tree {
     /// all of its content, or that of the version that was there before.
     ///
     /// # Errors
-    /// Something is there that must not be.
+    /// A file or directory that must not exist.
     pub(super) fn allows(&self, root: &Path, before: Option<&Self>) -> Result<(), String> {
         let mut found = listing(root)?;
         found.retain(|path, _| path.extension().is_none_or(|end| end != "lhpart"));
         self.look(root, &found, Some(before))
     }
 
-    /// Each thing that was found must be in this tree, or in the version before.
+    /// Checks that each file found is in this tree or in the earlier version.
     fn look(
         &self,
         root: &Path,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_trees_are_told_from_right_ones() {
+    fn wrong_trees_are_found() {
         let (new, old) = (Tree::new(Shape::Mixed, 1, 0), Tree::new(Shape::Mixed, 1, 1));
         let dir = directory();
         let root = dir.path().join("tree");

@@ -1,4 +1,4 @@
-//! Clients that mean harm, each for as long as it is let.
+//! Hostile clients, each of which runs until it is stopped.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,24 +14,24 @@ use crate::explore::sockets::Socket;
 /// How often a client that waits looks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Bytes that one client sends at most in a second, in all kinds that send without waiting: what is measured is the server, and the
-/// clients share its machine.
+/// Limit of the bytes that one client sends per second, in all kinds that send without waiting. The clients
+/// share the machine with the server that is measured.
 const PACE: usize = 512 << 10;
 
-/// What a client does.
+/// Behaviour of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hostility {
-    /// Connects and says nothing.
+    /// Connects and sends nothing.
     HalfOpen,
-    /// A byte now and then.
+    /// Sends one byte now and then.
     Slow,
-    /// Requests to log in as fast as it can, and reads the answers.
+    /// Sends USERAUTH_REQUESTs without pause, and reads the replies.
     Flood,
-    /// Requests that are answered, and reads nothing.
+    /// Sends requests that the server answers, and reads nothing.
     NeverReads,
-    /// Name lists as long as a packet can be, again and again.
+    /// Sends KEXINITs with name lists of the longest packet.
     HugeKexinit,
-    /// Packets whose MAC is wrong, on a connection each.
+    /// Sends packets with a wrong MAC, one in each connection.
     BadMac,
 }
 
@@ -44,7 +44,7 @@ impl Hostility {
         Self::ALL[number % Self::ALL.len()]
     }
 
-    /// Does it until told to stop. A connection that the server ends is made again.
+    /// Runs until stopped. Reconnects when the server closes the connection.
     pub(super) fn harass(self, port: u16, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self {
@@ -67,7 +67,7 @@ fn connect(port: u16) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// False once the server has closed.
+/// Returns false once the server has closed the connection.
 fn is_open(mut stream: &TcpStream) -> bool {
     match stream.read(&mut [0; 4096]) {
         Ok(0) => false,
@@ -124,7 +124,7 @@ fn flood(port: u16, stop: &AtomicBool, reads: bool) {
             match socket.write(rest) {
                 Ok(0) => return,
                 Ok(n) => rest = &rest[n..],
-                // A server that reads no more while its answers wait: that is what it should do.
+                // The server reads no more while its replies wait, as it should.
                 Err(error)
                     if matches!(
                         error.kind(),

@@ -1,4 +1,4 @@
-//! What a server and all its processes hold.
+//! Resources of a server and all its processes.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Now.
+    /// Measures the processes now.
     pub(super) fn of(pid: u32) -> Self {
         let mut all = Self {
             descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count),
@@ -43,7 +43,7 @@ impl Footprint {
         all
     }
 
-    /// The larger of each figure.
+    /// The maximum of each number.
     pub(super) fn max(&self, other: &Self) -> Self {
         Self {
             processes: self.processes.max(other.processes),

@@ -1,5 +1,5 @@
-//! What many clients cost a server on loopback: idle sessions, logins in the same moment, and honest logins beside hostile
-//! connections; and whether everything is back to where it was afterwards.
+//! What many clients cost a server on loopback: idle sessions, logins in the same moment, and honest logins
+//! beside hostile connections; and whether everything is back to where it was afterwards.
 
 mod hostile;
 mod memory;
@@ -18,14 +18,14 @@ use crate::explore::sockets::Socket;
 use hostile::Hostility;
 use memory::{CpuTime, Footprint};
 
-/// How much of everything.
+/// Sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Sessions that are authenticated and idle at the same time.
+    /// Authenticated idle sessions at the same time.
     pub idle: usize,
-    /// Logins that begin in the same moment.
+    /// Logins that begin at the same time.
     pub burst: usize,
-    /// Hostile connections at a time.
+    /// Hostile connections at the same time.
     pub hostile: usize,
     /// Honest logins that are measured, without and with them.
     pub honest: usize,
@@ -38,13 +38,13 @@ impl Plan {
     pub const LONG: Self = Self { idle: 1000, burst: 1000, hostile: 200, honest: 200 };
 }
 
-/// Nothing here takes longer on a machine that is busy with tests; whoever waits longer waits for ever.
+/// Time limit of a step, long enough for a machine that is busy with other tests.
 const STUCK: Duration = Duration::from_secs(120);
 
-/// What a pre-authentication process may have in memory, whatever its client does.
+/// Memory limit of a pre-authentication process with any client, in KiB.
 const MOST_PER_PROCESS: u64 = 48 << 10;
 
-/// What the listener may keep after everything is over, KiB: caches of its allocator.
+/// Memory in KiB that the listener may keep after all connections are closed: caches of its allocator.
 const KEPT: u64 = 4 << 10;
 
 /// This is about cost, not about admission: every connection may begin. A shell that believes itself to be inside
@@ -148,7 +148,7 @@ fn wait_for(client: &mut Client<Socket>, number: u8) -> Result<Vec<u8>, End> {
 pub fn campaign(plan: &Plan) -> Result<(), String> {
     memory::raise_descriptor_limit().map_err(|error| format!("descriptors: {error}"))?;
     let scene = Scene::new()?;
-    // Whatever is set up once at the first connection.
+    // The first connection initialises caches.
     scene.log_in()?;
     let before = scene.settled()?;
     println!("load: the listener alone: {before}");

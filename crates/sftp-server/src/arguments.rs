@@ -43,7 +43,7 @@ impl Arguments {
     /// The text to print and the exit status; with `-Q` and `-h` it is the requested information.
     pub fn parse(words: impl IntoIterator<Item = OsString>, user: &User) -> Result<Self, Stopped> {
         let mut parsed = SFTP_SERVER.parse(words)?;
-        // As a login shell it is called with `-c COMMAND`, and serves whatever the command is.
+        // A login shell is called with `-c COMMAND`. The command is ignored.
         if parsed.has('c') {
             parsed.operands.clear();
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_as_a_login_shell_whatever_the_command() {
+    fn a_login_shell_ignores_its_command() {
         assert!(parsed(&["-c", "/usr/lib/openssh/sftp-server"]).is_ok());
         assert!(parsed(&["-c"]).is_ok());
         assert!(parsed(&["/usr/lib/openssh/sftp-server"]).is_err());

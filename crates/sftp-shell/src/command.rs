@@ -166,7 +166,8 @@ impl ListFlags {
         if names { Detail::Names } else { Detail::Attrs }
     }
 
-    /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to be asked.
+    /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to
+    /// be asked.
     pub fn in_order_of_arrival(&self) -> bool {
         let line_each = self.single || self.long;
         self.order == Order::None && !self.reverse && line_each && !self.numeric && !self.human
@@ -200,7 +201,7 @@ pub enum Command {
     Lumask(u32),
     /// `lls`, with what follows it as it was typed.
     Lls(OsString),
-    /// `!`, likewise.
+    /// `!`, with the command as it was typed.
     Escape(OsString),
     Ls {
         flags: ListFlags,
@@ -280,7 +281,8 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Calls `take` for each flag letter; it says whether it knows it. Flags end at the first word that is none.
+    /// Calls `take` for each flag letter; `take` returns whether it knows the letter. Flags end at the first
+    /// other word.
     fn flags(&mut self, mut take: impl FnMut(u8) -> bool) -> Result<(), String> {
         while let Some([b'-', letters @ ..]) = self.words.as_slice().first().map(Vec::as_slice) {
             if letters.is_empty() {
@@ -486,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_understood_in_any_case() {
+    fn commands_are_parsed_in_any_case() {
         assert_eq!(command("BYE"), Ok(Some(Command::Quit)));
         let flags = CopyFlags { resume: true, sync: true, preserve: true, recursive: true };
         let (source, target) = (b"a*".to_vec(), Some(b"b*".to_vec()));
@@ -504,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_sftp_s_words() {
+    fn errors_have_openssh_s_words() {
         for (line, text) in [
             ("bogus", "Invalid command."),
             ("get", "You must specify at least one path after a get command."),

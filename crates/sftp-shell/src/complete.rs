@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_breaks_it(line in "[-@!a-z'\" \\\\#/]{0,20}") {
+        fn no_line_panics(line in "[-@!a-z'\" \\\\#/]{0,20}") {
             let _ = typing(&line);
             let _ = typing(&format!("get {line}"));
         }

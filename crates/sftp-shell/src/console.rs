@@ -1,7 +1,7 @@
-//! Where lines come from: a terminal with line editing, a batch file, or whatever standard input is.
+//! The source of lines: a terminal with line editing, a batch file, or standard input.
 //!
-//! Reading blocks, so it has a thread of its own. The commands' thread asks for a line and goes on serving the connection
-//! until a byte in a socket says that there is something: a line, or a word to be completed, which it answers.
+//! Reading blocks, so it has a thread of its own. The commands' thread asks for a line and serves the
+//! connection until a byte in a socket announces an event: a line, or a word to be completed.
 
 use std::io::{BufRead, Write};
 use std::os::unix::net::UnixStream;
@@ -20,30 +20,30 @@ pub const PROMPT: &str = "sftp> ";
 /// Lines that the up key brings back.
 const HISTORY: usize = 100;
 
-/// What the reader says.
+/// An event from the reader.
 #[derive(Debug)]
 pub enum Said {
     /// A line, without its end.
     Line(Vec<u8>),
-    /// There is nothing more.
+    /// There are no more lines.
     End,
-    /// What may the word before the cursor become? [`Console::answer`] is awaited.
+    /// Asks for completions of the word before the cursor, by [`Console::answer`].
     Complete {
         /// The line as far as the cursor.
         line: String,
     },
 }
 
-/// What a word may become.
+/// Completions of a word.
 #[derive(Debug, Default)]
 pub struct Completions {
     /// Where the word starts in the line, in bytes.
     pub start: usize,
-    /// How each possibility is shown, and what it puts in the word's place.
+    /// Each completion: the text that is shown, and the text that replaces the word.
     pub found: Vec<(String, String)>,
 }
 
-/// What the reader is told.
+/// A message to the reader.
 enum Told {
     Next,
     Completions(Completions),
@@ -53,21 +53,21 @@ enum Told {
 pub struct Console {
     tell: Sender<Told>,
     said: Receiver<Said>,
-    /// The terminal as it was, to be left as it was.
+    /// Settings of the terminal, restored at the end.
     terminal: Option<Termios>,
 }
 
-/// How the reader speaks to the commands.
-struct Mouth {
+/// The reader's end: sends events, receives messages.
+struct ReaderEnd {
     say: Sender<Said>,
     told: Receiver<Told>,
     wake: UnixStream,
 }
 
-impl Mouth {
-    /// False when nobody listens any more.
+impl ReaderEnd {
+    /// Sends an event. Returns false when the commands' thread has ended.
     fn say(&self, said: Said) -> bool {
-        // A socket too full for a byte wakes anybody.
+        // A socket that is full wakes the commands' thread too.
         self.say.send(said).is_ok() && (&self.wake).write(&[0]).is_ok()
     }
 }
@@ -89,13 +89,13 @@ impl Console {
         // Scripts that drive the prompt look for its plain text.
         builder.enable_synchronized_output(false);
         let config = builder.build();
-        Self::start(wake, terminal, move |mouth| {
+        Self::start(wake, terminal, move |reader| {
             let history = MemHistory::with_config(&config);
             let Ok(mut editor) = Editor::<Asker, MemHistory>::with_history(config, history) else {
-                mouth.say(Said::End);
+                reader.say(Said::End);
                 return;
             };
-            editor.set_helper(Some(Asker(mouth)));
+            editor.set_helper(Some(Asker(reader)));
             edit(&mut editor);
         })
     }
@@ -105,29 +105,29 @@ impl Console {
     /// # Errors
     /// No thread can be made.
     pub fn lines(wake: UnixStream, input: Box<dyn BufRead + Send>) -> std::io::Result<Self> {
-        Self::start(wake, None, move |mouth| read_lines(&mouth, input))
+        Self::start(wake, None, move |reader| read_lines(&reader, input))
     }
 
     fn start(
         wake: UnixStream,
         terminal: Option<Termios>,
-        work: impl FnOnce(Mouth) + Send + 'static,
+        work: impl FnOnce(ReaderEnd) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (say, said) = channel();
         let (tell, told) = channel();
         std::thread::Builder::new()
             .name("console".to_owned())
-            .spawn(move || work(Mouth { say, told, wake }))?;
+            .spawn(move || work(ReaderEnd { say, told, wake }))?;
         Ok(Self { tell, said, terminal })
     }
 
     /// Asks for the next line; it comes as [`Said`].
     pub fn ask(&self) {
-        // A reader that has gone has said so.
+        // A reader that has ended has sent `Said::End`.
         let _ = self.tell.send(Told::Next);
     }
 
-    /// What has been said, if anything.
+    /// Returns the next event, if there is one.
     pub fn take(&self) -> Option<Said> {
         match self.said.try_recv() {
             Ok(said) => Some(said),
@@ -151,8 +151,8 @@ impl Drop for Console {
     }
 }
 
-fn read_lines(mouth: &Mouth, mut input: Box<dyn BufRead + Send>) {
-    while let Ok(Told::Next) = mouth.told.recv() {
+fn read_lines(reader: &ReaderEnd, mut input: Box<dyn BufRead + Send>) {
+    while let Ok(Told::Next) = reader.told.recv() {
         let mut line = Vec::new();
         let said = match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => Said::End,
@@ -164,7 +164,7 @@ fn read_lines(mouth: &Mouth, mut input: Box<dyn BufRead + Send>) {
             }
         };
         let ended = matches!(said, Said::End);
-        if !mouth.say(said) || ended {
+        if !reader.say(said) || ended {
             return;
         }
     }
@@ -172,8 +172,8 @@ fn read_lines(mouth: &Mouth, mut input: Box<dyn BufRead + Send>) {
 
 fn edit(editor: &mut Editor<Asker, MemHistory>) {
     loop {
-        let Some(Asker(mouth)) = editor.helper() else { return };
-        if !matches!(mouth.told.recv(), Ok(Told::Next)) {
+        let Some(Asker(reader)) = editor.helper() else { return };
+        if !matches!(reader.told.recv(), Ok(Told::Next)) {
             return;
         }
         let said = loop {
@@ -184,16 +184,16 @@ fn edit(editor: &mut Editor<Asker, MemHistory>) {
                 Err(_) => break Said::End,
             }
         };
-        let Some(Asker(mouth)) = editor.helper() else { return };
+        let Some(Asker(reader)) = editor.helper() else { return };
         let ended = matches!(said, Said::End);
-        if !mouth.say(said) || ended {
+        if !reader.say(said) || ended {
             return;
         }
     }
 }
 
-/// Asks the commands' thread what a word may become.
-struct Asker(Mouth);
+/// Asks the commands' thread for completions.
+struct Asker(ReaderEnd);
 
 impl Completer for Asker {
     type Candidate = Pair;

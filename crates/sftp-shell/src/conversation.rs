@@ -1,7 +1,7 @@
-//! What is said on an SFTP session, and what is being waited for.
+//! The messages of an SFTP session, and the event that a command waits for.
 //!
-//! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a [`Carrier`], which
-//! moves its bytes until it has [`settled`](Conversation::settled).
+//! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a
+//! [`Carrier`], which moves its bytes until it has [`settled`](Conversation::settled).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashSet, VecDeque};
@@ -18,13 +18,13 @@ use lh_sftp::{Incoming, Reply, Request, Session};
 use lh_sys::signals::Signals;
 use lh_transfer::{Job, Side, Summary};
 
-/// Moves the bytes of a conversation.
+/// Transports the bytes of a conversation.
 pub trait Carrier {
     /// Works until the conversation has settled, or is lost (see [`Conversation::lose`]).
     fn run(&mut self, conversation: &Rc<RefCell<Conversation>>);
 }
 
-/// What ends a wait besides the server: the reader of lines has something, or somebody pressed ^C.
+/// Events besides the server's replies that end a wait: a line from the console, or ^C.
 #[derive(Debug)]
 pub struct Watch {
     console: UnixStream,
@@ -46,22 +46,22 @@ impl Watch {
         }
     }
 
-    /// What the console wakes us with.
+    /// Returns the descriptor by which the console wakes the carrier.
     pub fn console(&self) -> BorrowedFd<'_> {
         self.console.as_fd()
     }
 
-    /// Where signals come in.
+    /// Returns the descriptor that becomes readable on a signal.
     pub fn signals(&self) -> Option<BorrowedFd<'_>> {
         self.signals.get().map(AsFd::as_fd)
     }
 
-    /// Takes what woke us.
+    /// Discards wake-up bytes.
     fn drain_console(&self) {
         while let Ok(1..) = (&self.console).read(&mut [0; 64]) {}
     }
 
-    /// True when a signal came since the last call.
+    /// Returns true when a signal arrived since the last call.
     pub fn take_signals(&self) -> bool {
         let mut came = false;
         while let Some(Ok(Some(_))) = self.signals.get().map(Signals::take) {
@@ -71,52 +71,52 @@ impl Watch {
     }
 }
 
-/// Replies that wait to be looked at: many more than there are ever requests in flight.
+/// Limit of replies that wait to be read: many more than requests in flight.
 const MOST_REPLIES: usize = 1024;
 
-/// What is going on.
+/// State of a conversation.
 enum Stage {
-    /// The server has not said its version.
+    /// The server's VERSION is awaited.
     Hello(Session),
     Calm(Session),
     Copying(Job, Side),
-    /// The connection is gone; the reason is for people.
+    /// The connection is lost, for this reason, which is shown to the user.
     Lost(String),
 }
 
-/// What a carrier is to work for.
+/// The event that a command waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Hello,
-    /// To this request.
+    /// The reply to this request.
     Reply(u32),
     Copy,
     Console,
 }
 
-/// See the module documentation.
+/// The state of an SFTP session for the commands and the carrier.
 pub struct Conversation {
     stage: Stage,
     wait: Wait,
     woken: bool,
     interrupted: bool,
-    /// Since when something is to be sent that [`Conversation::advance`] has not seen.
+    /// Time of the first queued output that [`Conversation::advance`] has not sent yet.
     fresh: Option<Instant>,
     /// Requests that are not sent yet, from `sent` on.
     queue: Vec<u8>,
     sent: usize,
-    /// Of the request that is half sent.
+    /// Bytes left of a request that is partly sent.
     request_left: usize,
-    /// Requests whose answers have not come: in any order they may.
+    /// Requests without a reply yet; replies may arrive in any order.
     asked: HashSet<u32>,
     replies: VecDeque<Reply>,
-    /// Where the session starts has been asked already.
+    /// The request for the start directory that was sent with INIT.
     home: Option<u32>,
     watch: Rc<Watch>,
 }
 
 impl Conversation {
-    /// A conversation that begins with the greeting.
+    /// Returns a conversation that begins with INIT.
     pub fn new(watch: Rc<Watch>) -> Self {
         let mut session = Session::new();
         let mut queue = Vec::new();
@@ -137,26 +137,27 @@ impl Conversation {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is known.
+    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is
+    /// known.
     pub fn set_server(&mut self, identification: Option<&str>) {
         if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
             session.set_server(identification);
         }
     }
 
-    /// Remembers the order that the server has been seen to read.
+    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
     pub(crate) const fn set_link_order(&mut self, order: LinkOrder) {
         if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
             session.set_link_order(order);
         }
     }
 
-    /// What a carrier waits for besides the server.
+    /// Returns the events that a carrier waits for besides the server.
     pub fn watch(&self) -> Rc<Watch> {
         Rc::clone(&self.watch)
     }
 
-    /// True when what was waited for has come, or never will.
+    /// Returns true when the awaited event has occurred, or cannot occur any more.
     pub fn settled(&self) -> bool {
         match (&self.stage, self.wait) {
             (Stage::Lost(_), _) => true,
@@ -169,12 +170,12 @@ impl Conversation {
         }
     }
 
-    /// True when the console's socket is to be watched.
+    /// Returns true when the carrier must watch the console's socket.
     pub fn wants_console(&self) -> bool {
         self.wait == Wait::Console
     }
 
-    /// Bytes came from the server.
+    /// Takes bytes from the server.
     pub fn received(&mut self, data: Bytes, now: Instant) {
         match &mut self.stage {
             Stage::Copying(job, side) => job.received(*side, data, now),
@@ -224,7 +225,7 @@ impl Conversation {
         };
     }
 
-    /// Sends what is to be sent, as far as there is room. Call also when something was received.
+    /// Sends what waits, as far as `out` takes it. Call it also after something was received.
     pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
         self.fresh = None;
         if let Stage::Copying(job, side) = &self.stage {
@@ -233,7 +234,7 @@ impl Conversation {
         }
         let many = match &self.stage {
             Stage::Calm(session) => session.takes_many_in_a_packet(),
-            // What stands behind the first words is for a server that takes it.
+            // Requests that follow INIT are queued only for servers that accept them there.
             _ => true,
         };
         while self.sent < self.queue.len() {
@@ -255,8 +256,8 @@ impl Conversation {
         self.sent = 0;
     }
 
-    /// The copy that the session is lent to, and at which end it is: a carrier that has it may give it further ways, and is then
-    /// the one who moves its bytes (see [`begun`](Self::begun)).
+    /// Returns the copy that uses the session, and the session's side in it. A carrier may open additional
+    /// channels for the copy; it then transports the copy's bytes itself (see [`begun`](Self::begun)).
     pub fn copy(&self) -> Option<(Job, Side)> {
         match &self.stage {
             Stage::Copying(job, side) => Some((job.clone(), *side)),
@@ -264,13 +265,13 @@ impl Conversation {
         }
     }
 
-    /// A carrier has taken on the copy, in place of the first [`advance`](Self::advance).
+    /// Records that a carrier drives the copy; it replaces the first [`advance`](Self::advance).
     pub const fn begun(&mut self) {
         self.fresh = None;
     }
 
-    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command has
-    /// something to say.
+    /// Returns when [`advance`](Self::advance) must be called without input: a time in the past when a
+    /// command has queued output.
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.fresh.is_some() {
             return self.fresh;
@@ -281,7 +282,7 @@ impl Conversation {
         }
     }
 
-    /// The connection is gone, for a reason that is for people (such as `Connection closed`).
+    /// Records that the connection is lost; `reason` is shown to the user (such as `Connection closed`).
     pub fn lose(&mut self, reason: &str) {
         if let Stage::Copying(job, side) = &self.stage {
             job.lost(*side, reason);
@@ -291,7 +292,7 @@ impl Conversation {
         }
     }
 
-    /// Why the connection is gone, if it is.
+    /// Returns why the connection was lost, if it was.
     pub fn loss(&self) -> Option<&str> {
         match &self.stage {
             Stage::Lost(reason) => Some(reason),
@@ -299,13 +300,13 @@ impl Conversation {
         }
     }
 
-    /// The console has something.
+    /// Records that the console has an event.
     pub fn wake(&mut self) {
         self.watch.drain_console();
         self.woken = true;
     }
 
-    /// A signal may have come: a copy is called off.
+    /// Reads signals; ^C cancels a copy.
     pub fn look_for_signals(&mut self) {
         if self.watch.take_signals() {
             self.interrupted = true;
@@ -316,7 +317,7 @@ impl Conversation {
         }
     }
 
-    /// True when somebody pressed ^C since the last [`forget_interrupt`](Self::forget_interrupt).
+    /// Returns true when ^C was pressed since the last [`forget_interrupt`](Self::forget_interrupt).
     pub const fn interrupted(&self) -> bool {
         self.interrupted
     }
@@ -348,7 +349,8 @@ impl Conversation {
         }
     }
 
-    /// Asks where the session starts, of a server that takes what stands behind the first words. Before these are sent.
+    /// Asks for the start directory together with INIT, for a server that accepts it. Call it before INIT is
+    /// sent.
     pub fn ask_home(&mut self) {
         if let Stage::Hello(session) = &mut self.stage {
             let id = session.request(&Request::Realpath { path: b"." }, &mut self.queue);
@@ -357,12 +359,12 @@ impl Conversation {
         }
     }
 
-    /// The request that asked for that, once.
+    /// Returns the request of [`ask_home`](Self::ask_home), once.
     pub(crate) const fn take_home(&mut self) -> Option<u32> {
         self.home.take()
     }
 
-    /// The reply to request `id`, if it has come.
+    /// Returns the reply to request `id`, if it has arrived.
     pub(crate) fn take_reply(&mut self, id: u32) -> Option<Reply> {
         let at = self.replies.iter().position(|reply| reply.id == id)?;
         self.replies.remove(at)
@@ -400,7 +402,7 @@ impl Conversation {
                 Some(summary)
             }
             None => {
-                // The engine noticed before us that the server makes no sense.
+                // The copy has found an error in the server's replies.
                 self.stage = Stage::Lost("Connection closed".to_owned());
                 None
             }

@@ -1,7 +1,7 @@
 //! Patterns, on the server's side and on ours.
 //!
-//! SFTP has no patterns: directories are listed and matched here, after the server where it can match. Attributes come with
-//! the listing, so that what matched need not be asked for again.
+//! SFTP has no patterns: directories are listed and matched here, after the server where it can match.
+//! Attributes come with the listing, so that what matched need not be asked for again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,11 +28,12 @@ fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
 }
 
-/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names. `detail`: what has to be known of what
-/// matches.
+/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names.
+/// `detail`: what has to be known of what matches.
 ///
 /// # Errors
-/// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that matches.
+/// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that
+/// matches.
 pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec<Match>> {
     let mut found = Vec::new();
     let (start, parts) = parts(pattern);
@@ -71,8 +72,8 @@ pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec
     Ok(found)
 }
 
-/// Gives what matches one part of a pattern in the directory `path`, in the server's order, as it arrives; `each` returns how many
-/// bytes it keeps.
+/// Gives what matches one part of a pattern in the directory `path`, in the server's order, as it arrives;
+/// `each` returns how many bytes it keeps.
 ///
 /// # Errors
 /// The connection is gone, or the listing has no bounds.

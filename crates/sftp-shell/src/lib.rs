@@ -1,15 +1,15 @@
-//! `sftp` as a library: the command language, the commands, and the conversation with the server behind them.
+//! `sftp` as a library: the command language, the commands, and the conversation with the server.
 //!
 //! Two decisions shaped it.
 //!
-//! **One thread owns the connection.** Lines are read on a thread of their own ([`Console`]), so that the connection is
-//! served while somebody thinks at the prompt: keepalives are answered, keys are changed, and a server that goes away
-//! is noticed. Commands run on the connection's thread, one after the other.
+//! **One thread owns the connection.** Lines are read on a thread of their own ([`Console`]), so that the
+//! connection is served while the prompt waits: keepalives are answered, keys are exchanged, and a lost
+//! connection is noticed. Commands run on the connection's thread, one after the other.
 //!
-//! **A conversation without I/O.** [`Conversation`] knows SFTP, the [`Carrier`] knows how bytes travel: over a channel of
-//! an SSH connection, or over pipes to a program (`-D`, `-S`). Between copies the session is used for single requests;
-//! for a copy it is lent to the engine of `lh_transfer` and comes back afterwards, so that everything of one
-//! `sftp` goes over one channel.
+//! **A conversation without I/O.** [`Conversation`] knows SFTP, the [`Carrier`] knows how bytes travel: over
+//! a channel of an SSH connection, or over pipes to a program (`-D`, `-S`). Between copies the session is
+//! used for single requests; for a copy it is lent to the engine of `lh_transfer` and comes back afterwards,
+//! so that everything of one `sftp` goes over one channel.
 //!
 //! | module | what |
 //! |---|---|
@@ -49,14 +49,15 @@ pub const FAILURE: u8 = 1;
 /// Exit status when there is no connection, or it was lost.
 pub const NO_CONNECTION: u8 = 255;
 
-/// Says something on standard error. A terminal in raw mode (the line editor is at work) needs both line ends.
+/// Prints a line on standard error. A terminal in raw mode (the line editor is at work) needs both line ends.
 pub fn say(text: &str) {
     use std::io::Write as _;
-    // Nobody is left to be told when even this fails.
+    // A failure to print a message cannot be reported.
     let _ = std::io::stderr().write_all(format!("{text}\r\n").as_bytes());
 }
 
-/// Says why there is no connection any more; before that, unless `quiet`, what OpenSSH's `sftp` says when its `ssh` ends.
+/// Prints why the connection was lost. Unless `quiet`, the message of OpenSSH's `sftp` at the end of its
+/// `ssh` comes first.
 pub fn say_lost(reason: &str, quiet: bool) {
     use std::io::Write as _;
     if !quiet && reason == "Connection closed" {
@@ -65,7 +66,7 @@ pub fn say_lost(reason: &str, quiet: bool) {
     say(reason);
 }
 
-/// Prints a line on standard output. A reader that has gone away is no reason to stop working.
+/// Prints a line on standard output. A closed pipe is ignored.
 pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();

@@ -11,7 +11,7 @@ use crate::command::{ListFlags, Order};
 pub struct Item {
     /// As it is to be shown; not yet made harmless.
     pub name: Vec<u8>,
-    /// What the server would print for `ls -l`, if it has said.
+    /// The server's line for `ls -l`, if it sent one.
     pub long_name: Option<Vec<u8>>,
     /// What is known of it.
     pub attrs: Attrs,
@@ -182,7 +182,7 @@ mod tests {
         let mut owners = Owners::default();
         owners.users.insert(0, "root".to_owned());
         let line = long_line(&item("a\x1b[2J"), &flags, &owners, 100);
-        // What the clock said depends on where this runs.
+        // The local time depends on the time zone.
         assert!(line.starts_with("-rw-r--r--    ? root     12345           6 "), "{line}");
         assert!(line.ends_with(" a\\033[2J"), "{line}");
         let flags = ListFlags { long: true, numeric: true, human: true, ..ListFlags::default() };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_scaled_as_people_read_them() {
+    fn sizes_are_scaled() {
         for (bytes, text) in [
             (0, "0B"),
             (1023, "1023B"),

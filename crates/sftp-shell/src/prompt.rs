@@ -7,7 +7,7 @@ use crate::paths::absolute;
 use crate::shell::{Failed, Shell};
 use crate::{FAILURE, NO_CONNECTION, print, say, say_lost};
 
-/// What a line led to.
+/// What follows a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     GoOn,
@@ -19,8 +19,8 @@ enum After {
 }
 
 impl Shell {
-    /// What the destination's path asks for: a directory to start in, or a file to be fetched, to `target` if given.
-    /// Returns the exit status when that is all there was to do.
+    /// Opens the destination's path: changes to a directory, or fetches a file, to `target` if given. Returns
+    /// the exit status when the session ends with that.
     pub fn open(&mut self, path: &[u8], target: Option<&[u8]>) -> Option<u8> {
         let path = absolute(path, &self.directory);
         let is_dir = match self.remote.is_dir(&path) {
@@ -45,7 +45,7 @@ impl Shell {
         })
     }
 
-    /// Carries out what the console says until it ends; returns the exit status.
+    /// Carries out the lines of the console until its end; returns the exit status.
     pub fn run(&mut self, console: &Console) -> u8 {
         loop {
             console.ask();

@@ -1,4 +1,4 @@
-//! The server, as the commands see it: questions with answers.
+//! The server as the commands see it: requests with replies.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,21 +16,21 @@ use crate::detail::Detail;
 use crate::say;
 use crate::show::Show;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The server said no.
+    /// The server reported an error.
     Status(Status),
-    /// The server goes on without end or measure; why, for people.
+    /// The server's replies exceed a limit; the message for the user.
     Refused(String),
-    /// The connection is gone. Nothing more can be done.
+    /// The connection is lost.
     Lost,
 }
 
-/// Bytes of listings that one command keeps at most: some millions of names.
+/// Limit of the bytes of listings that one command keeps: some millions of names.
 const MOST_KEPT: usize = 1 << 30;
 
-/// Answers without entries that are taken in a row. A server of ours looks at 128 Ki names before it gives one.
+/// Limit of consecutive replies without entries. A Longhaul server matches 128 Ki names before it sends one.
 const MOST_EMPTY: usize = 10_000;
 
 impl Fault {
@@ -47,13 +47,13 @@ impl Fault {
         }
     }
 
-    /// True when what was asked for is not there.
+    /// Returns true when the file does not exist.
     pub const fn is_missing(&self) -> bool {
         matches!(self, Self::Status(Status { code: StatusCode::NO_SUCH_FILE, .. }))
     }
 }
 
-/// The answer to a question.
+/// The result of a request.
 pub type Answer<T> = Result<T, Fault>;
 
 /// A server at the other end of a [`Carrier`].
@@ -62,15 +62,15 @@ pub struct Remote {
     carrier: Box<dyn Carrier>,
     /// Bytes of listings that this command has kept.
     kept: usize,
-    /// How many it may keep.
+    /// Limit of `kept`.
     most_kept: usize,
 }
 
 impl Remote {
-    /// Greets the server.
+    /// Sends INIT and waits for VERSION.
     ///
     /// # Errors
-    /// Why there is no session, for people.
+    /// The message for the user: why there is no session.
     pub fn greet(conversation: Rc<RefCell<Conversation>>, carrier: Box<dyn Carrier>) -> Result<Self, String> {
         let mut remote = Self { conversation, carrier, kept: 0, most_kept: MOST_KEPT };
         remote.run();
@@ -87,7 +87,7 @@ impl Remote {
         self.carrier.run(&self.conversation);
     }
 
-    /// Why the connection is gone, if it is.
+    /// Returns why the connection was lost, if it was.
     pub fn loss(&self) -> Option<String> {
         self.conversation.borrow().loss().map(str::to_owned)
     }
@@ -98,7 +98,7 @@ impl Remote {
         self.run();
     }
 
-    /// True when somebody pressed ^C during this command.
+    /// Returns true when ^C was pressed during this command.
     pub fn interrupted(&self) -> bool {
         let mut conversation = self.conversation.borrow_mut();
         conversation.look_for_signals();
@@ -125,7 +125,7 @@ impl Remote {
         self.ask_session(|session| session.supports(name)).unwrap_or_default()
     }
 
-    /// What the server said its limits are.
+    /// The limits that the server reported.
     pub fn limits(&self) -> Limits {
         self.ask_session(|session| *session.limits()).unwrap_or_default()
     }
@@ -161,7 +161,7 @@ impl Remote {
         }
     }
 
-    /// Asks for something that is answered with an outcome.
+    /// Sends a request whose reply is STATUS.
     pub fn perform(&mut self, request: &Request<'_>) -> Answer<()> {
         match self.ask(request)? {
             ReplyBody::Status(_) => Ok(()),
@@ -193,7 +193,7 @@ impl Remote {
         self.path_in(id)
     }
 
-    /// Where the session starts.
+    /// Returns the start directory of the session.
     pub fn home(&mut self) -> Answer<Vec<u8>> {
         let asked = self.conversation.borrow_mut().take_home();
         match asked {
@@ -234,13 +234,14 @@ impl Remote {
         self.open(&Request::Open { path, flags, attrs })
     }
 
-    /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
-    /// arrive. Ends early when somebody presses ^C. Where the server can, it leaves out what does not match `pattern` (empty:
-    /// everything matches); the rest comes too where it cannot. More than the names may be missing unless it is wanted.
-    /// `each` returns how many bytes it keeps of the entry.
+    /// Reads a directory with several READDIRs in flight, and passes each entry to `each` as it arrives, in
+    /// the server's order. Ends early on ^C. A server that can match patterns leaves out entries that do not
+    /// match `pattern` (empty: all match); other servers send all entries. Details beyond `detail` may be
+    /// missing. `each` returns how many bytes it keeps of the entry.
     ///
     /// # Errors
-    /// Also when the command would keep more than 1 GiB of names, or nothing comes and no end either.
+    /// The request fails, the command would keep more than 1 GiB of names, or the server sends too many
+    /// replies without entries.
     pub fn list(
         &mut self,
         path: &[u8],
@@ -264,7 +265,7 @@ impl Remote {
         if outcome.is_ok() {
             outcome = self.list_on(&handle, matched_there, each);
         }
-        // What a CLOSE says of a directory is of no interest.
+        // The status of a directory's CLOSE does not matter.
         match outcome {
             Err(Fault::Lost) => {}
             _ if self.perform(&Request::Close { handle: &handle }) == Err(Fault::Lost) => {
@@ -275,7 +276,7 @@ impl Remote {
         outcome
     }
 
-    /// Hands entries on, as long as what is kept of them is not too much.
+    /// Passes entries to `each` until the limit of kept bytes is reached.
     fn keep(&mut self, names: Vec<Name>, each: &mut dyn FnMut(Name) -> usize) -> Answer<()> {
         for name in names {
             self.kept = self.kept.saturating_add(each(name));
@@ -290,7 +291,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Asks a server of ours for the beginning of a listing.
+    /// Asks a Longhaul server for the first part of a listing.
     fn list_there(&mut self, path: &[u8], pattern: &[u8], detail: Detail) -> Answer<Listing> {
         let flags = match detail {
             Detail::Names => LIST_NAMES,
@@ -303,7 +304,7 @@ impl Remote {
                 read(&fields).map_err(|_| Fault::bad_message())
             }
             Ok(_) => Err(Fault::bad_message()),
-            // One that is older.
+            // An older Longhaul server.
             Err(Fault::Status(Status { code: StatusCode::OP_UNSUPPORTED, .. }))
                 if detail == Detail::Names =>
             {
@@ -313,7 +314,8 @@ impl Remote {
         }
     }
 
-    /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has matched yet.
+    /// Continues a listing to its end. `matched_there`: a reply without entries means that nothing has
+    /// matched yet.
     fn list_on(
         &mut self,
         handle: &Handle,
@@ -331,7 +333,7 @@ impl Remote {
             }
             let Some(id) = in_flight.pop_front() else { break };
             match self.receive(id)? {
-                // What is still in flight when it is over is of no use.
+                // Replies that are still in flight at the end are dropped.
                 ReplyBody::Names(_) if outcome.is_err() => {}
                 ReplyBody::Names(names) if names.is_empty() => {
                     ended |= !matched_there;
@@ -363,8 +365,8 @@ impl Remote {
         outcome
     }
 
-    /// Makes a symbolic link. Where it is not known in which order the server reads the two names, what it has made is
-    /// looked at, and put right.
+    /// Makes a symbolic link. If the server's order of the two names is unknown, the new link is read back
+    /// and corrected.
     pub fn make_link(&mut self, target: &[u8], link: &[u8]) -> Answer<()> {
         let known = self.ask_session(Session::link_order).ok_or(Fault::Lost)?;
         let (order, other) = (known.order(), known.order().reversed());
@@ -376,7 +378,7 @@ impl Remote {
             Ok(()) => match self.read_link(link) {
                 Ok(_) => order,
                 Err(Fault::Lost) => return Err(Fault::Lost),
-                // It made a link of the name that was to be the target.
+                // The server made a link with the name of the target.
                 Err(_) if self.read_link(target).is_ok_and(|made| made == link) => {
                     self.perform(&Request::Remove { path: target })?;
                     self.perform(&other.request(target, link))?;
@@ -398,13 +400,14 @@ impl Remote {
         Ok(())
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     fn read_link(&mut self, path: &[u8]) -> Answer<Vec<u8>> {
         let id = self.send(&Request::Readlink { path })?;
         self.path_in(id)
     }
 
-    /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be asked.
+    /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be
+    /// asked.
     pub fn names_of(&mut self, uids: &[u32], gids: &[u32]) -> Answer<Option<(Vec<String>, Vec<String>)>> {
         if !self.supports(extension::USERS_GROUPS_BY_ID) {
             return Ok(None);
@@ -424,7 +427,7 @@ impl Remote {
         Ok(names(uids.len()).zip(names(gids.len())))
     }
 
-    /// Copies `pairs` of source and target, all at a time. Those of one call must have different targets.
+    /// Copies `pairs` of source and target at the same time. Their targets must differ.
     ///
     /// # Errors
     /// The connection is gone.
@@ -458,7 +461,7 @@ mod tests {
 
     use crate::conversation::Watch;
 
-    /// A server that answers every READDIR alike and never comes to an end.
+    /// A server whose listings never end.
     struct Endless {
         /// The entries of an answer.
         entries: u32,
@@ -502,7 +505,7 @@ mod tests {
                         reply.put_string(b"1");
                     }
                 }
-                // An OPENDIR, or the list-dir of ours: an empty beginning.
+                // OPENDIR, or list-dir with an empty first part.
                 11 | 200 => {
                     reply.put_u8(if kind == 11 { 102 } else { 201 });
                     reply.extend_from_slice(id);

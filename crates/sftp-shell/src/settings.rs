@@ -1,4 +1,4 @@
-//! What the command line says about all commands of a session.
+//! Settings of all commands of a session, from the command line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use lh_transfer::{Direction, Options, journal};
 
-/// What the command line of the program says about all commands.
+/// Settings of all commands, from the command line of the program.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// `-b`: the first failure ends it.
@@ -15,7 +15,7 @@ pub struct Settings {
     pub quiet: bool,
     /// The progress meter is shown.
     pub progress: bool,
-    /// Lines are shown with the prompt in front: nobody has typed them here.
+    /// Lines are printed after the prompt: they do not come from this terminal.
     pub echo: bool,
     /// `-a`: copies are resumed.
     pub resume: bool,
@@ -23,13 +23,13 @@ pub struct Settings {
     pub sync: bool,
     /// `-p`: times and modes are kept.
     pub preserve: bool,
-    /// `-v`: what a copy decides is told.
+    /// `-v`: decisions of copies are printed.
     pub verbose: bool,
     /// `-r`: directories are copied.
     pub recursive: bool,
-    /// Where the journals of copies are, so that one that was cut off can be gone on with.
+    /// Where the journals of copies are, for resuming interrupted ones.
     pub journals: Option<Journals>,
-    /// How copies are done otherwise (`-B`, `-l`, `-R`, `-X`).
+    /// Other options of copies (`-B`, `-l`, `-R`, `-X`).
     pub copy: Options,
 }
 
@@ -38,7 +38,7 @@ pub struct Settings {
 pub struct Journals {
     /// The directory they are in.
     pub directory: PathBuf,
-    /// What tells this server from others.
+    /// Identity of the server in journals.
     pub server: Vec<u8>,
 }
 

@@ -3,7 +3,7 @@
 use crate::remote::{Fault, Remote};
 use crate::settings::Settings;
 
-/// Why a command did not do what was asked. What there was to say has been said.
+/// Why a command failed. Its message has been printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// A batch ends here.
@@ -24,7 +24,7 @@ impl From<Fault> for Failed {
     }
 }
 
-/// See the module documentation.
+/// The state of one session.
 pub struct Shell {
     pub(crate) remote: Remote,
     pub(crate) settings: Settings,
@@ -38,7 +38,7 @@ impl Shell {
     /// A session in the directory the server starts in.
     ///
     /// # Errors
-    /// The message: the server does not say where that is.
+    /// The message: the server does not report the directory.
     pub fn new(mut remote: Remote, settings: Settings) -> Result<Self, String> {
         match remote.home() {
             Ok(home) => Ok(Self { remote, settings, directory: home.clone(), home }),

@@ -1,6 +1,7 @@
 //! What the user sees of a copy: names, progress and messages.
 //!
-//! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with `lhscp`.
+//! A copy of one file has a line of progress. A copy of several files has one line for all of them, as with
+//! `lhscp`.
 
 use std::time::Instant;
 
@@ -87,7 +88,8 @@ impl Report for Show {
             | Event::Told { .. }
             | Event::Copied(_)
             | Event::Missed { .. } => {}
-            // On a terminal the line of the job says how far the copy is; a line per directory would scroll it away.
+            // On a terminal the line of the job says how far the copy is; a line per directory would scroll
+            // it away.
             Event::Entered { .. } if self.display.enabled() && !self.verbose => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
@@ -126,7 +128,7 @@ impl Report for Show {
         if self.is_job() {
             self.display.finish_job(summary.files, summary.bytes + summary.kept, self.started, now);
         }
-        // A copy that was called off leaves its line in the middle.
+        // A copy that was cancelled leaves its line incomplete.
         self.display.break_line();
     }
 

@@ -1,9 +1,9 @@
 //! The words of a line, with `sftp`'s quoting.
 //!
-//! Words come out as patterns: a character of a pattern that was quoted carries a backslash, so that `"a*"` is the file
-//! with a star in its name and `a*` is a pattern. [`unescape`] makes a plain name of a word.
+//! Words come out as patterns: a character of a pattern that was quoted carries a backslash, so that `"a*"`
+//! is the file with a star in its name and `a*` is a pattern. [`unescape`] makes a plain name of a word.
 
-/// What is wrong with a line.
+/// A quote is not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unterminated;
 
@@ -13,7 +13,7 @@ impl std::fmt::Display for Unterminated {
     }
 }
 
-/// A word, and how far a line has come, for completion.
+/// A word and its position, for completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The word as a pattern.
@@ -67,7 +67,7 @@ pub fn split_open(line: &[u8]) -> Vec<Word> {
             (b'"' | b'\'', None) => quote = Some(byte),
             (byte, Some(open)) if byte == open => quote = None,
             (b'\\', _) => {
-                // At the end of the line there is nothing to guard.
+                // A backslash at the end of the line is dropped.
                 let Some(guarded) = next else { continue };
                 at += 1;
                 escape(&mut word.pattern, guarded, quote);
@@ -80,11 +80,11 @@ pub fn split_open(line: &[u8]) -> Vec<Word> {
     words
 }
 
-/// What a backslash in front of `guarded` means.
+/// Appends `guarded`, which follows a backslash.
 fn escape(pattern: &mut Vec<u8>, guarded: u8, quote: Option<u8>) {
     match quote {
         Some(quote) if guarded == quote => pattern.push(guarded),
-        // In quotes characters of patterns are no such anyway: the backslash stands for itself.
+        // In quotes, characters of patterns are literal: the backslash stands for itself.
         Some(_) if is_magic(guarded) => pattern.extend([b'\\', b'\\', b'\\', guarded]),
         Some(_) => pattern.extend([b'\\', guarded]),
         None if is_magic(guarded) || guarded == b'\\' => pattern.extend([b'\\', guarded]),
@@ -92,7 +92,7 @@ fn escape(pattern: &mut Vec<u8>, guarded: u8, quote: Option<u8>) {
     }
 }
 
-/// The name a word stands for when it is no pattern.
+/// Returns the name that a word without pattern characters stands for.
 pub fn unescape(pattern: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.iter();
@@ -102,7 +102,7 @@ pub fn unescape(pattern: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A name as a pattern that matches nothing else.
+/// Returns the pattern that matches only `name`.
 pub fn escaped(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     for &byte in name {
@@ -114,7 +114,7 @@ pub fn escaped(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A name as somebody would type it inside of `quote`, or outside of quotes.
+/// Returns `name` with the escapes that it needs inside `quote`, or outside quotes.
 pub fn typed(name: &str, quote: Option<u8>) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
@@ -187,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn no_line_breaks_the_parser(line in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = split(&line);
         }
 

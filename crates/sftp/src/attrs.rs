@@ -32,8 +32,8 @@ pub mod mode {
 
 /// File attributes (draft section 5). An absent field is not sent, or is not to be changed.
 ///
-/// Of extended pairs those of [`extended_attrs`] are known, which are sent only to who has asked for them; others are checked and
-/// dropped when reading: version 3 defines none and OpenSSH ignores them.
+/// The extended pairs of [`extended_attrs`] are known. They are sent only to clients that have asked for
+/// them. Other pairs are checked and dropped when reading: version 3 defines none, and OpenSSH ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attrs {
     /// Size in bytes.
@@ -42,13 +42,14 @@ pub struct Attrs {
     pub ids: Option<(u32, u32)>,
     /// `st_mode`: type bits (see [`mode`]) and permission bits.
     pub permissions: Option<u32>,
-    /// Access and modification time, seconds since 1970.
+    /// Access and modification time, in seconds since 1970.
     pub times: Option<(u32, u32)>,
-    /// The same without limits, as an extended pair.
+    /// Times with 64-bit seconds and nanoseconds, as an extended pair.
     pub full_times: Option<FileTimes>,
-    /// What tells this file from every other one, and how many names it has, as an extended pair.
+    /// Identity of the file and its number of hard links, as an extended pair.
     pub inode: Option<Inode>,
-    /// Bytes that the file takes on its disk, as an extended pair: fewer than [`Attrs::size`] where it has holes.
+    /// Bytes that the file takes on its disk, as an extended pair: fewer than [`Attrs::size`] if it has
+    /// holes.
     pub storage: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ impl Attrs {
         Self { permissions: Some(permissions), ..Self::NONE }
     }
 
-    /// True when the type bits are known and say `kind` (one of [`mode`]'s constants).
+    /// Returns true when the type bits are known and are `kind` (one of [`mode`]'s constants).
     pub fn is(&self, kind: u32) -> bool {
         self.permissions.is_some_and(|bits| bits & mode::TYPE == kind)
     }
@@ -106,7 +107,8 @@ impl Attrs {
             attrs.times = Some((reader.u32()?, reader.u32()?));
         }
         if flags & FLAG_EXTENDED != 0 {
-            // Each pair takes at least 8 bytes, so the loop ends with the message whatever the count says.
+            // Each pair takes at least 8 bytes, so the loop ends with the message even if the count is
+            // larger.
             for _ in 0..reader.u32()? {
                 let name = reader.string()?;
                 let value = reader.string()?;
@@ -163,7 +165,7 @@ impl Attrs {
             + u32::from(self.storage.is_some())
     }
 
-    /// One that is not what its name says is as good as none.
+    /// A pair with another layout than its name promises is ignored.
     fn read_pair(&mut self, name: &[u8], value: &[u8]) {
         let mut reader = Reader::new(value);
         match core::str::from_utf8(name) {
@@ -174,7 +176,8 @@ impl Attrs {
         }
     }
 
-    /// What a client is told that has asked for `wanted` (bits of [`extended_attrs`]): a pair goes only where it says something.
+    /// Returns the attributes for a client that has asked for `wanted` (bits of [`extended_attrs`]). A pair
+    /// with the usual value is left out.
     #[must_use]
     pub fn told(&self, wanted: u32) -> Self {
         let links = self.inode.is_some_and(|inode| inode.links != 1) && !self.is_dir();
@@ -246,7 +249,7 @@ impl StatVfs {
 }
 
 u64_record! {
-    /// The answer to `limits@openssh.com`. A field of 0 says nothing.
+    /// The reply to `limits@openssh.com`. A field of 0 is unknown.
     Limits {
         /// The largest message in bytes.
         max_packet,

@@ -1,8 +1,8 @@
 //! Longhaul's own extensions: many small files in one message, and directories listed in one round trip.
 //!
-//! What OpenSSH's requests need four messages and two round trips for (OPEN, WRITE, FSETSTAT, CLOSE), these do with a few dozen
-//! bytes per file. `docs/protocol.md` has the layouts. Everything here is bounded by the size of a message; counts are never
-//! trusted to allocate by.
+//! What OpenSSH's requests need four messages and two round trips for (OPEN, WRITE, FSETSTAT, CLOSE), these
+//! do with a few dozen bytes per file. `docs/protocol.md` has the layouts. Everything here is bounded by the
+//! size of a message; counts are never trusted to allocate by.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
@@ -12,20 +12,21 @@ use crate::{Attrs, Name, StatusCode};
 /// Files in one `put-files@longhaul` or `get-files@longhaul` at most.
 pub const MAX_FILES: usize = 1024;
 
-/// What one file takes of the size of a `get-files@longhaul` reply besides its data, at most.
+/// Bytes that one file takes of a `get-files@longhaul` reply besides its data, at most.
 pub const GET_OVERHEAD: usize = 64;
 
-/// The same where `full-attrs@longhaul` has asked for more.
+/// Like [`GET_OVERHEAD`], where `full-attrs@longhaul` has asked for extended pairs.
 pub const GET_OVERHEAD_FULL: usize = 192;
 
 /// The bytes one `get-files@longhaul` may ask for, [`GET_OVERHEAD`] for each file included.
 pub const GET_BUDGET: usize = MAX_DATA;
 
-/// `put-files@longhaul`: set the permissions exactly. Otherwise they count, under the umask, when a file is made.
+/// `put-files@longhaul`: set the permissions exactly. Otherwise they count, under the umask, when a file is
+/// made.
 pub const PUT_PERMISSIONS: u32 = 1;
 
-/// `put-files@longhaul`: each file appears under its name when it is complete (written under another one beside it, and
-/// renamed), where that changes neither kind nor owner of what is there.
+/// `put-files@longhaul`: each file appears under its name when it is complete (written under another one
+/// beside it, and renamed), where that changes neither kind nor owner of what is there.
 pub const PUT_PLACED: u32 = 2;
 
 /// `put-files@longhaul`: what was written is read back and compared.
@@ -62,10 +63,11 @@ impl<'a> PutFile<'a> {
         out.put_string(self.data);
     }
 
-    /// Appends one whose data `read` puts where they belong: it gets `most` bytes of room and returns how many it used.
+    /// Appends a file whose data `read` writes into the message: it gets a slice of `most` bytes and returns
+    /// how many it used.
     ///
     /// # Errors
-    /// What `read` says; then nothing is appended.
+    /// The error of `read`; then nothing is appended.
     pub fn write_from<E>(
         path: &[u8],
         attrs: &Attrs,
@@ -116,7 +118,7 @@ pub enum PutStep {
     Attributes,
     /// No failure: it is complete but for its owner and group, see [`crate::batched_extended_attrs`].
     Owner,
-    /// The same for extended attributes.
+    /// No failure: it is complete but for its extended attributes.
     Xattrs,
 }
 
@@ -137,7 +139,7 @@ pub struct PutFailure {
     pub step: PutStep,
     /// Why.
     pub code: StatusCode,
-    /// The same in words; at most 48 bytes.
+    /// The reason as text, at most 48 bytes.
     pub text: String,
 }
 
@@ -156,7 +158,7 @@ impl PutFailure {
     /// Reads the reply's fields.
     ///
     /// # Errors
-    /// They are not what the extension says.
+    /// The fields do not have the extension's layout.
     pub fn read_all(fields: &[u8]) -> Result<Vec<Self>> {
         let mut reader = Reader::new(fields);
         // A file may lack its owner, its attributes, and fail in the end.
@@ -210,7 +212,7 @@ impl<'a> GetFile<'a> {
 pub struct GotFile<'a> {
     /// As FSTAT gives them.
     pub attrs: Attrs,
-    /// The file ends behind `data`.
+    /// The file ends after `data`.
     pub whole: bool,
     /// Its bytes.
     pub data: &'a [u8],
@@ -238,7 +240,7 @@ pub fn write_got(got: &Got<'_>, out: &mut Vec<u8>) {
 /// Reads the reply's fields: one result for each of the files asked for.
 ///
 /// # Errors
-/// They are not what the extension says.
+/// The fields do not have the extension's layout.
 pub fn read_got(fields: &[u8]) -> Result<Vec<Got<'_>>> {
     let mut reader = Reader::new(fields);
     let count = bounded(reader.u32()?)?;
@@ -262,7 +264,7 @@ pub(crate) fn read_one<'a>(reader: &mut Reader<'a>) -> Result<Got<'a>> {
 /// The beginning of a listing: the answer to `list-dir@longhaul`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// To be gone on with by READDIR, and closed; empty when this is all.
+    /// Handle for READDIR of the rest, and CLOSE; empty when the listing is complete.
     pub handle: Vec<u8>,
     /// The entries so far.
     pub names: Vec<Name>,
@@ -272,16 +274,16 @@ impl Listing {
     /// Reads the reply's fields.
     ///
     /// # Errors
-    /// They are not what the extension says.
+    /// The fields do not have the extension's layout.
     pub fn read(fields: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(fields);
         Ok(Self { handle: read_handle(&mut reader)?, names: crate::reply::read_names(&mut reader)? })
     }
 
-    /// The same with [`LIST_NAMES`].
+    /// Reads a listing with [`LIST_NAMES`].
     ///
     /// # Errors
-    /// They are not what the extension says.
+    /// The fields do not have the extension's layout.
     pub fn read_short(fields: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(fields);
         let handle = read_handle(&mut reader)?;
@@ -327,7 +329,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn messages_survive_the_wire(
             paths in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..5),
             text in "\\PC{0,80}",
             code in 1..9_u32,
@@ -381,7 +383,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = PutFailure::read_all(&bytes);
             let _ = read_got(&bytes);
             let _ = Listing::read(&bytes);

@@ -1,8 +1,8 @@
-//! What `put-files@longhaul` and `get-files@longhaul` carry of a file besides data, mode and times: owner and group, extended
-//! attributes, access control lists.
+//! Owner, group, extended attributes and access control lists of the files in `put-files@longhaul` and
+//! `get-files@longhaul`.
 //!
-//! Servers that know these bits say so by two names in VERSION (`put-kept@longhaul`, `get-kept@longhaul`); to others they
-//! are not sent.
+//! Servers that know these flags announce two names in VERSION (`put-kept@longhaul`, `get-kept@longhaul`).
+//! Other servers do not get the flags.
 
 use lh_wire::{Reader, Result, Writer};
 
@@ -12,16 +12,17 @@ use crate::extended_attrs::{self, Xattrs};
 /// `put-files@longhaul`: the owner and the group in ATTRS are set (`u32::MAX` leaves what there is).
 pub const PUT_OWNER: u32 = 16;
 
-/// `put-files@longhaul`: behind the data of each file stand its extended attributes, of this kind all.
+/// `put-files@longhaul`: the data of each file is followed by all its extended attributes.
 pub const PUT_XATTRS: u32 = extended_attrs::XATTRS << 5;
 
-/// The same for access control lists.
+/// `put-files@longhaul`: like [`PUT_XATTRS`], for access control lists.
 pub const PUT_ACLS: u32 = extended_attrs::ACLS << 5;
 
-/// `get-files@longhaul`: extended attributes are told behind the data of each file. [`extended_attrs::XATTRS`] and [`extended_attrs::ACLS`] as they are.
+/// `get-files@longhaul`: the data of each file is followed by its extended attributes of these kinds.
 pub const GET_KINDS: u32 = extended_attrs::XATTRS | extended_attrs::ACLS;
 
-/// What the extended attributes of a file may take in one of these messages. A file that has more goes by requests of its own.
+/// Bytes that the extended attributes of a file may take in one of these messages. A file with more is copied
+/// by requests of its own.
 pub const MOST: usize = 1024;
 
 /// The flags of `put-files@longhaul` for these kinds (bits of [`extended_attrs`]).
@@ -29,12 +30,13 @@ pub const fn put_flags(kinds: u32) -> u32 {
     (kinds & GET_KINDS) << 5
 }
 
-/// The kinds (bits of [`extended_attrs`]) that flags of `put-files@longhaul` speak of.
+/// Returns the kinds (bits of [`extended_attrs`]) in flags of `put-files@longhaul`.
 pub const fn put_kinds(flags: u32) -> u32 {
     flags >> 5 & GET_KINDS
 }
 
-/// Appends what stands behind the data of a file: all of its attributes. False, and nothing is appended, when they take too much.
+/// Appends all extended attributes of a file. Returns false, and appends nothing, when they take more than
+/// [`MOST`] bytes.
 pub fn write(xattrs: &Xattrs, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     out.nested(|out| extended_attrs::write_xattrs(xattrs, out));
@@ -48,7 +50,7 @@ pub fn write(xattrs: &Xattrs, out: &mut Vec<u8>) -> bool {
 /// Reads what [`write()`] has appended.
 ///
 /// # Errors
-/// It is longer than [`MOST`], or no attributes.
+/// It is longer than [`MOST`], or has another layout.
 pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
     let fields = reader.string()?;
     if fields.len() > MOST {
@@ -57,7 +59,8 @@ pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
     extended_attrs::read_xattrs(fields)
 }
 
-/// Appends what `get-files@longhaul` tells behind the data: `None`, or too many, says that they have to be asked for.
+/// Appends the attributes of one file of a `get-files@longhaul` reply. `None`, and more than [`MOST`] bytes,
+/// make the client ask for them with `get-xattrs@longhaul`.
 pub fn write_got(xattrs: Option<&Xattrs>, out: &mut Vec<u8>) {
     let start = out.len();
     out.put_bool(true);
@@ -67,11 +70,11 @@ pub fn write_got(xattrs: Option<&Xattrs>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the answer to `get-files@longhaul` with one of [`GET_KINDS`]: of each file what [`crate::batch::read_got`] gives, and its
-/// attributes where they were told.
+/// Reads the reply to `get-files@longhaul` with one of [`GET_KINDS`]: each file as
+/// [`crate::batch::read_got`] returns it, and its attributes if the reply has them.
 ///
 /// # Errors
-/// It is not what the extension says.
+/// The fields do not have the extension's layout.
 pub fn read_got(fields: &[u8]) -> Result<Vec<(Got<'_>, Option<Xattrs>)>> {
     let mut reader = Reader::new(fields);
     let count = bounded(reader.u32()?)?;
@@ -95,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn attributes_survive_the_wire(
             xattrs in proptest::collection::vec(any::<(Vec<u8>, Vec<u8>)>(), 0..9),
             cut in 1..20_usize,
         ) {
@@ -117,7 +120,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_got(&bytes);
             let _ = read(&mut Reader::new(&bytes));
         }

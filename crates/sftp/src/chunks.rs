@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Pieces smaller than this are copied together: a slice keeps the whole receive buffer it came from alive, so a
-/// peer that sends a byte per packet could otherwise hold megabytes with a kilobyte.
+/// Pieces smaller than this are copied together: a slice keeps the whole receive buffer it came from alive,
+/// so a peer that sends a byte per packet could otherwise hold megabytes with a kilobyte.
 const SMALL: usize = 1024;
 
 /// A first-in, first-out stream of bytes. Taking from it copies nothing, but for small pieces (see `SMALL`).
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(
+        fn bytes_keep_their_order(
             pieces in proptest::collection::vec((0_usize..3000, any::<u8>()), 0..20),
             takes in proptest::collection::vec((0_usize..4000, 0_u8..3), 0..40),
         ) {

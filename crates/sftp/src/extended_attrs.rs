@@ -1,5 +1,5 @@
-//! What version 3 cannot say of a file, between ends that know it: times with nanoseconds, names of one file, holes, and
-//! extended attributes. `docs/protocol.md` has the layouts.
+//! Attributes that version 3 has no fields for, between ends that know them: times with nanoseconds,
+//! identities of files, holes, and extended attributes. `docs/protocol.md` has the layouts.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
@@ -10,16 +10,16 @@ pub const INODE: &str = "inode@longhaul";
 /// Name of the pair with the bytes that a file takes on its disk.
 pub const STORAGE: &str = "storage@longhaul";
 
-/// `full-attrs@longhaul`: ATTRS of the server shall have [`TIMES`].
+/// `full-attrs@longhaul`: ask for [`TIMES`] in the server's ATTRS.
 pub const WANT_TIMES: u32 = 1;
-/// The same for [`INODE`], of files with several names.
+/// `full-attrs@longhaul`: ask for [`INODE`], for files with several hard links.
 pub const WANT_INODE: u32 = 2;
-/// The same for [`STORAGE`], of files with holes.
+/// `full-attrs@longhaul`: ask for [`STORAGE`], for files with holes.
 pub const WANT_STORAGE: u32 = 4;
 
 /// `get-xattrs@longhaul`: attributes that users and, for the superuser, the system have set.
 pub const XATTRS: u32 = 1;
-/// The same for access control lists (`system.posix_acl_access`, `system.posix_acl_default`).
+/// `get-xattrs@longhaul`: access control lists (`system.posix_acl_access`, `system.posix_acl_default`).
 pub const ACLS: u32 = 2;
 
 /// Bytes that all extended attributes of a file may take in a message.
@@ -31,9 +31,9 @@ pub const MAX_RANGES: usize = 4096;
 /// Access and modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileTimes {
-    /// Seconds since 1970, and nanoseconds.
+    /// Access time: seconds since 1970, and nanoseconds.
     pub access: (i64, u32),
-    /// The same.
+    /// Modification time: seconds since 1970, and nanoseconds.
     pub modification: (i64, u32),
 }
 
@@ -59,7 +59,7 @@ impl FileTimes {
     }
 }
 
-/// What tells a file from every other one of its host.
+/// Identity of a file on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Inode {
     /// The file system.
@@ -136,8 +136,8 @@ impl Ranges {
 /// Extended attributes: names and values.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Whether an attribute with this name is one of `wanted` (bits [`XATTRS`] and [`ACLS`]). What the kernel or a security
-/// module sets by itself (`system.`, `security.selinux` …) belongs to neither.
+/// Whether an attribute with this name is one of `wanted` (bits [`XATTRS`] and [`ACLS`]). What the kernel or
+/// a security module sets by itself (`system.`, `security.selinux` …) belongs to neither.
 pub fn is_wanted(name: &[u8], wanted: u32) -> bool {
     let acl = matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default");
     let own = name.starts_with(b"user.") || name.starts_with(b"trusted.") || name == b"security.capability";
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn pairs_survive_the_wire(
             seconds in any::<(i64, i64)>(),
             nanoseconds in (0..1_000_000_000_u32, 0..1_000_000_000_u32),
             steps in proptest::collection::vec((1..1_000_u64, 1..1_000_u64), 1..20),
@@ -207,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Ranges::read(&bytes);
             let _ = read_xattrs(&bytes);
             let _ = FileTimes::read(&mut Reader::new(&bytes));
@@ -222,13 +222,13 @@ mod tests {
             Ranges::read(&out).unwrap_err();
         }
         let mut out = Vec::new();
-        // It would be asked for the same for ever.
+        // The request would be repeated for ever.
         Ranges { ranges: vec![(0, 9)], next: Some(3) }.write(&mut out);
         Ranges::read(&out).unwrap_err();
     }
 
     #[test]
-    fn pairs_are_told_to_who_asked_and_where_they_say_something() {
+    fn pairs_are_sent_on_request_unless_usual() {
         let times = FileTimes { access: (1, 2), modification: (3, 4) };
         let inode = |links| Some(Inode { device: 1, number: 2, links });
         let plain = Attrs { size: Some(100), permissions: Some(mode::REGULAR | 0o644), ..Attrs::NONE };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_sets_by_itself_stays_where_it_is() {
+    fn system_attributes_are_kept() {
         assert!(is_wanted(b"user.mime", XATTRS) && !is_wanted(b"user.mime", ACLS));
         assert!(
             is_wanted(b"system.posix_acl_access", ACLS) && !is_wanted(b"system.posix_acl_access", XATTRS)

@@ -7,8 +7,8 @@ use crate::batch::PutStep;
 use crate::fs::{File, FileSystem};
 use crate::whole::{Failure, Filled, Made, Whole};
 
-/// Data, owner, extended attributes, mode and times, in this order: each may take away what comes behind it. In a file that is
-/// not `fresh` something may be already.
+/// Writes data, owner, extended attributes, mode and times, in this order: each step may change what the
+/// later ones set. A file that is not `fresh` may have content already.
 pub fn fill(file: &mut dyn File, whole: &Whole<'_>, fresh: bool) -> Filled {
     let mut filled = Filled { written: 0, lacks: Vec::new(), outcome: Ok(()) };
     let written = write_all(file, whole.data, fresh, &mut filled.written)
@@ -31,7 +31,7 @@ pub fn fill(file: &mut dyn File, whole: &Whole<'_>, fresh: bool) -> Filled {
     filled
 }
 
-/// Makes a file that has no name before it is complete, where nothing is yet.
+/// Makes a file that gets its name when it is complete, where the name is free.
 pub fn make(fs: &mut (impl FileSystem + ?Sized), whole: &Whole<'_>) -> Made {
     let end = whole.path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let directory = whole.path.get(..end).unwrap_or_default();
@@ -52,12 +52,13 @@ pub fn make(fs: &mut (impl FileSystem + ?Sized), whole: &Whole<'_>) -> Made {
     Made::Filled(filled)
 }
 
-/// Makes each of `files` by [`make`], in their order: what [`FileSystem::make_whole`] does where nothing is faster.
+/// Makes each of `files` by [`make`], in their order: what [`FileSystem::make_whole`] does where nothing is
+/// faster.
 pub fn make_all(fs: &mut (impl FileSystem + ?Sized), files: &[Whole<'_>]) -> Vec<Made> {
     files.iter().map(|file| make(fs, file)).collect()
 }
 
-/// Owner and group, or the group alone. True when the file belongs to whom it shall.
+/// Sets owner and group, or the group alone. Returns true when the file has the wanted owner.
 fn give_owner(file: &mut dyn File, ids: (u32, u32), lacks: &mut Vec<Failure>) -> bool {
     let mut give = |ids| file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE });
     let Err(error) = give(ids) else { return ids.0 != u32::MAX };
@@ -84,7 +85,7 @@ fn compare(file: &mut dyn File, data: &[u8]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "what was written is not what was sent"))
 }
 
-/// Writes `data` over what is there and cuts the file behind it, or behind what could be written.
+/// Overwrites the file with `data` and cuts it after the last byte written.
 fn write_all(file: &mut dyn File, data: &[u8], fresh: bool, done: &mut usize) -> io::Result<()> {
     let mut outcome = Ok(());
     while let Some(rest) = data.get(*done..).filter(|rest| !rest.is_empty()) {

@@ -1,7 +1,7 @@
-//! What the server engine needs of a file system.
+//! The interface of the server engine to a file system.
 //!
-//! The engine knows the protocol, the traits here know files. Errors are `std::io::Error`s: those with an errno
-//! are turned into status codes by [`status_of`], the rest by their kind. Paths are the client's bytes,
+//! The engine knows the protocol, the traits here know files. Errors are `std::io::Error`s: those with an
+//! errno are turned into status codes by [`status_of`], the rest by their kind. Paths are the client's bytes,
 //! absolute or relative to the session's start directory.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,24 +16,25 @@ pub trait FileSystem: Send {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
     /// Makes a file without a name in `directory` (empty: where relative paths start), for reading and
-    /// writing. Nobody sees it before [`FileSystem::give_name`], and nothing is left of it when it is dropped
+    /// writing. It is invisible before [`FileSystem::give_name`], and ceases to exist when it is dropped
     /// before that.
     fn open_unnamed(&mut self, _directory: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as well.
+    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as
+    /// well.
     fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Makes whole files where nothing is yet, as [`crate::fill::make_all`] does; one result for each. Of two with the same
-    /// name neither is reported as made if the earlier one would remain.
+    /// Makes whole files where nothing is yet, as [`crate::fill::make_all`] does; one result for each. Of two
+    /// with the same name neither is reported as made if the earlier one would remain.
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made>;
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
     /// Attributes of what `path` names; a final symlink is followed when `follow`.
     fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs>;
-    /// Changes what is present in `attrs`. All are tried, in the order size, permissions, times, ids; the last
-    /// error is returned.
+    /// Changes what is present in `attrs`. All are tried, in the order size, permissions, times, ids; the
+    /// last error is returned.
     fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()>;
     /// unlink(2).
     fn remove_file(&mut self, path: &[u8]) -> io::Result<()>;
@@ -62,7 +63,7 @@ pub trait FileSystem: Send {
     fn set_xattrs(&mut self, _path: &[u8], _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// How many files and directories may be open at once; 0 when nobody knows.
+    /// Limit of open files and directories; 0 when it is unknown.
     fn max_open(&self) -> u64 {
         0
     }
@@ -94,7 +95,7 @@ pub trait File: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// fstatvfs(2).
     fn statvfs(&mut self) -> io::Result<StatVfs>;
-    /// What tells this file from every other one on the host: device and inode.
+    /// Identity of the file on this host: device and inode.
     fn identity(&mut self) -> io::Result<(u64, u64)>;
     /// The descriptor, where there is one that the kernel can copy from and to.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -128,8 +129,8 @@ pub fn copy_through_memory(
 pub trait Directory: Send {
     /// The next entry, `.` and `..` included; `None` after the last.
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>>;
-    /// The next entry whose name `wanted` takes, having looked at up to `names` names; so many are subtracted. `None` after
-    /// the last, and when `names` is used up. What is not wanted need not be looked at any closer.
+    /// The next entry whose name `wanted` accepts. Reads up to `names` names and subtracts the number of
+    /// names read. `None` after the last, and when `names` is used up. Other entries need no stat(2).
     fn next_wanted(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -144,7 +145,7 @@ pub trait Directory: Send {
         }
         Ok(None)
     }
-    /// The same for who wants to know names only: nothing need be looked at any closer.
+    /// Like [`Directory::next_wanted`], for the name only: no entry needs a stat(2).
     fn next_name(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -169,7 +170,7 @@ pub struct DirEntry {
     pub name: Vec<u8>,
     /// Attributes as lstat(2) gives them.
     pub attrs: Attrs,
-    /// How many names the file has.
+    /// Number of hard links.
     pub links: u64,
 }
 
@@ -192,7 +193,8 @@ pub fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-/// The words that go with [`status_of`]: the draft's where they say it all, else what the system calls the error.
+/// The message for [`status_of`]: the draft's text where it is specific, else the system's text for the
+/// error.
 pub fn text_of(error: &io::Error) -> String {
     match status_of(error) {
         code @ (StatusCode::NO_SUCH_FILE | StatusCode::PERMISSION_DENIED | StatusCode::EOF) => {

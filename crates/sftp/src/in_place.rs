@@ -1,16 +1,16 @@
-//! Laying a message out in the send buffer itself: a header of known size in front, file bytes behind it read
+//! Builds a message in the send buffer itself: a header of known size, followed by file bytes that are read
 //! straight from the kernel.
 //!
-//! Both ends need it (the server for DATA, the client for WRITE), and both with the same twist: the header says
-//! how many bytes follow, which is known only after the read.
+//! Both ends need it (the server for DATA, the client for WRITE), and both with the same twist: the header
+//! says how many bytes follow, which is known only after the read.
 
 use std::io::IoSliceMut;
 
-/// Leaves the first `header_len` bytes of `slices` free, lets `read` put data behind them, then writes
+/// Leaves the first `header_len` bytes of `slices` free, lets `read` write data after them, then writes
 /// the header that `header` makes for the number of bytes read; it must be `header_len` long.
 ///
 /// Returns how many bytes of `slices` are in use, from the start; 0, with nothing to be sent, when `read`
-/// returned 0 or the slices have no room for more than the header. Meant to be called inside the `fill` of
+/// returned 0 or the slices hold no more than the header. Meant to be called inside the `fill` of
 /// an [`crate::server::Output::send_in_place`].
 pub fn lay_out<H: AsRef<[u8]>>(
     slices: &mut [IoSliceMut<'_>],

@@ -1,5 +1,5 @@
-//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions, both sides, without I/O of its own
-//! on the connection.
+//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions, both sides, without I/O of its
+//! own on the connection.
 //!
 //! The decision that shapes the crate: file bytes are never gathered in a buffer of ours. The client
 //! [`Session`] hands out DATA as slices of the received packets; the [`server::Server`] reads files straight

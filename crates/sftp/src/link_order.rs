@@ -1,9 +1,10 @@
 //! Which of SYMLINK's two strings names the link.
 //!
-//! The draft (filexfer-02, section 6.10) puts the link first. OpenSSH's server has always read the target first, and
-//! says so in its `PROTOCOL`, section 4.1. Programs follow one, the other, or change with the identification of the
-//! peer: several send the draft's order to every server that is not called OpenSSH, and so to Longhaul's.
-//! [`PEERS`] has what each does towards Longhaul; the tests of the interop crate try those that can be had.
+//! The draft (filexfer-02, section 6.10) puts the link first. OpenSSH's server has always read the target
+//! first, and says so in its `PROTOCOL`, section 4.1. Programs follow one, the other, or change with the
+//! identification of the peer: several send the draft's order to every server that is not called OpenSSH, and
+//! so to Longhaul's. [`PEERS`] has what each does towards Longhaul; the tests of the interop crate try those
+//! that can be had.
 
 use crate::Request;
 
@@ -60,12 +61,12 @@ impl LinkOrder {
 pub enum Known {
     /// It always uses this order.
     Always(LinkOrder),
-    /// Versions or callers differ: this order, unless the files that exist say something else.
+    /// Versions or callers differ: this order, unless the existing files show another.
     Mostly(LinkOrder),
 }
 
 impl Known {
-    /// For a peer without a row: OpenSSH's order, unless the files that exist say something else.
+    /// For a peer without a row: OpenSSH's order, unless the existing files show another.
     pub const UNKNOWN: Self = Self::Mostly(LinkOrder::TargetFirst);
 
     /// The order to start from.
@@ -75,9 +76,10 @@ impl Known {
         }
     }
 
-    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server. A client that is not named at all talks to
-    /// `lhsftp-server` through another program's `sshd`, mostly OpenSSH's, and keeps to that one's order: guessing by the files there
-    /// are would make a link where `ln -s missing existing` has to fail.
+    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server. A client that is not
+    /// named at all talks to `lhsftp-server` through another program's `sshd`, mostly OpenSSH's, and keeps to
+    /// that one's order: guessing by the files there are would make a link where `ln -s missing existing` has
+    /// to fail.
     pub fn of_client(identification: Option<&str>) -> Self {
         if identification.is_none() {
             return Self::Always(LinkOrder::TargetFirst);
@@ -91,7 +93,8 @@ impl Known {
     }
 }
 
-/// An implementation of SFTP, and what it does with SYMLINK when the peer's identification begins with `Longhaul_`.
+/// An implementation of SFTP, and what it does with SYMLINK when the peer's identification begins with
+/// `Longhaul_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// What the software version of its identification begins with.
@@ -111,22 +114,24 @@ const DRAFT: Option<Known> = Some(Known::Always(LinkOrder::LinkFirst));
 const MOSTLY_OPENSSH: Option<Known> = Some(Known::Mostly(LinkOrder::TargetFirst));
 const MOSTLY_DRAFT: Option<Known> = Some(Known::Mostly(LinkOrder::LinkFirst));
 
-/// The table. A client that sends one order to every server (Twisted's, Ruby's net-sftp, sshj) is meant to be used
-/// with OpenSSH's server and its callers swap the arguments for that, or do not: the files that exist tell.
+/// The table. A client that sends one order to every server (Twisted's, Ruby's net-sftp, sshj) is meant to be
+/// used with OpenSSH's server and its callers swap the arguments for that, or do not: the existing files show
+/// it.
 pub const PEERS: &[Peer] = &[
     peer("OpenSSH_", OPENSSH, OPENSSH),
     peer("Longhaul_", OPENSSH, OPENSSH),
-    // Node's ssh2 1.x: OpenSSH's order where the peer's identification begins with OpenSSH or dropbear, as client and
-    // as server (`ssh2js1.17.0srv`).
+    // Node's ssh2 1.x: OpenSSH's order where the peer's identification begins with OpenSSH or dropbear, as
+    // client and as server (`ssh2js1.17.0srv`).
     peer("ssh2js", DRAFT, DRAFT),
     // asyncssh: OpenSSH's order where the peer's identification contains OpenSSH or paramiko, in both roles.
     peer("AsyncSSH_", DRAFT, DRAFT),
-    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the program.
+    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the
+    // program.
     peer("libssh_", DRAFT, MOSTLY_OPENSSH),
     // Older versions: `libssh-0.6.3`.
     peer("libssh-", DRAFT, MOSTLY_OPENSSH),
-    // phpseclib: whether the identification begins with SSH-2.0-OpenSSH. Early releases of the 1.0 and 2.0 series,
-    // whose identification is the same as the late ones', always sent OpenSSH's order.
+    // phpseclib: whether the identification begins with SSH-2.0-OpenSSH. Early releases of the 1.0 and 2.0
+    // series, whose identification is the same as the late ones', always sent OpenSSH's order.
     peer("phpseclib_", MOSTLY_DRAFT, None),
     // WinSCP: OpenSSH's order where the server is OpenSSH, or where the user has set it so for the session.
     peer("WinSCP_", MOSTLY_DRAFT, None),
@@ -157,7 +162,8 @@ fn row(identification: Option<&str>) -> Option<&'static Peer> {
     PEERS.iter().find(|peer| names(software, peer.software))
 }
 
-/// Whether the software version is of that name, and not of one that only begins alike (`Go` and `GoAnywhere`).
+/// Whether the software version is of that name, and not of one that only begins alike (`Go` and
+/// `GoAnywhere`).
 fn names(software: &str, name: &str) -> bool {
     let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphabetic());
     software
@@ -177,7 +183,8 @@ mod tests {
         Known::of_server(Some(&format!("SSH-2.0-{software}")))
     }
 
-    /// Identifications as they were seen on the wire or stand in the sources, and what they mean in each role.
+    /// Identifications as they were seen on the wire or stand in the sources, and what they mean in each
+    /// role.
     #[test]
     fn identification_decides_the_order() {
         use Known::{Always, Mostly};

@@ -1,19 +1,21 @@
 //! The numbers and names of SFTP version 3 (draft-ietf-secsh-filexfer-02) and of OpenSSH's extensions.
 //!
-//! Numbers are newtypes with named constants, so that values nobody has heard of survive being read.
+//! Numbers are newtypes with named constants, so that unknown values can be read and passed on.
 
 use std::fmt;
 
-/// The protocol version both sides of this crate speak.
+/// The protocol version of both sides of this crate.
 pub const VERSION: u32 = 3;
 
-/// The largest message, without its own length field, that OpenSSH accepts and that `limits@openssh.com` announces.
+/// The largest message, without its own length field, that OpenSSH accepts and that `limits@openssh.com`
+/// announces.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
-/// The largest message this crate accepts: a peer that counts 256 KiB of data and forgets the header gets through.
+/// The largest message this crate accepts: a peer that counts 256 KiB of data and forgets the header gets
+/// through.
 pub const MAX_MESSAGE_ACCEPTED: usize = MAX_MESSAGE + 1024;
 
-/// The most file bytes in one READ or WRITE that OpenSSH serves (256 KiB less room for the rest of the message).
+/// The most file bytes in one READ or WRITE that OpenSSH serves (256 KiB less the rest of the message).
 pub const MAX_DATA: usize = MAX_MESSAGE - 1024;
 
 /// The file bytes in one READ or WRITE that every server is known to serve, for peers without
@@ -134,7 +136,7 @@ impl OpenFlags {
     pub const READ: Self = Self(0x01);
     /// Open for writing.
     pub const WRITE: Self = Self(0x02);
-    /// Writes go to the end of the file, whatever their offset says.
+    /// Writes append to the file; their offset is ignored.
     pub const APPEND: Self = Self(0x04);
     /// Create the file when it does not exist.
     pub const CREAT: Self = Self(0x08);
@@ -222,10 +224,10 @@ pub mod extension {
     pub const CHECK_FILE_NAME: &str = "check-file-name";
     /// Name of XXH3 of 128 bits (seed 0, most significant byte first) in the algorithms of `check-file`; ours.
     pub const CHECK_XXH3: &str = "xxh3-128@longhaul";
-    /// No request: in which order the server reads SYMLINK's strings ([`crate::link_order`]). From the Green End SFTP
-    /// server, whose values it has.
+    /// No request: in which order the server reads SYMLINK's strings ([`crate::link_order`]). From the Green
+    /// End SFTP server, whose values it has.
     pub const SYMLINK_ORDER: &str = "symlink-order@rjk.greenend.org.uk";
-    /// A sum over what goes through a handle; ours, see [`crate::RunningSum`].
+    /// A sum over the bytes read or written through a handle; ours, see [`crate::RunningSum`].
     pub const RUNNING_SUM: &str = "running-sum@longhaul";
     /// Whole files, written ([`crate::batch`]).
     pub const PUT_FILES: &str = "put-files@longhaul";
@@ -244,6 +246,6 @@ pub mod extension {
     /// [`PUT_FILES`] takes owners and extended attributes ([`crate::batched_extended_attrs`]); no request of
     /// its own.
     pub const PUT_KEPT: &str = "put-kept@longhaul";
-    /// [`GET_FILES`] tells extended attributes.
+    /// [`GET_FILES`] returns extended attributes.
     pub const GET_KEPT: &str = "get-kept@longhaul";
 }

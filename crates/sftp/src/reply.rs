@@ -38,7 +38,8 @@ impl std::ops::Deref for Handle {
     }
 }
 
-/// The file bytes of a DATA reply, in the pieces in which they came: slices of the received packets, in order.
+/// The file bytes of a DATA reply, in the pieces in which they came: slices of the received packets, in
+/// order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Data {
     chunks: Vec<Bytes>,
@@ -92,7 +93,7 @@ pub struct Name {
 /// What a server answers to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyBody {
-    /// The outcome, when there is nothing else to say or something went wrong.
+    /// The outcome of a request without another reply, or an error.
     Status(Status),
     /// The answer to OPEN and OPENDIR.
     Handle(Handle),
@@ -124,7 +125,7 @@ impl Reply {
         let body = match kind {
             PacketType::STATUS => {
                 let code = StatusCode(reader.u32()?);
-                // Servers older than version 3, and some that say 3, send no text.
+                // Servers older than version 3, and some that announce 3, send no text.
                 let text = reader.string().unwrap_or_default();
                 ReplyBody::Status(Status { code, message: String::from_utf8_lossy(text).into_owned() })
             }
@@ -145,7 +146,8 @@ impl Reply {
             PacketType::ATTRS => ReplyBody::Attrs(Attrs::read(&mut reader)?),
             PacketType::EXTENDED_REPLY => {
                 let fields = reader.rest();
-                // What is small and may be kept should not keep a receive buffer alive; files are used at once.
+                // What is small and may be kept should not keep a receive buffer alive; files are used at
+                // once.
                 ReplyBody::Extended(match fields.len() {
                     0..=1024 => Bytes::copy_from_slice(fields),
                     _ => message.slice_ref(fields),
@@ -241,7 +243,7 @@ impl ReplyWriter<'_> {
         });
     }
 
-    /// The same without anything but names, a zero byte behind each.
+    /// A listing of names only, each followed by a zero byte.
     pub fn short_listing(&mut self, id: u32, handle: &[u8], names: &[u8]) {
         self.extended(id, |out| {
             out.put_string(handle);

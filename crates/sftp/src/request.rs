@@ -45,8 +45,8 @@ pub enum Request<'a> {
     Rename { old: &'a [u8], new: &'a [u8] },
     /// Reads a symlink (6.10).
     Readlink { path: &'a [u8] },
-    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, as OpenSSH has it;
-    /// peers that have the draft's order are in [`crate::link_order`].
+    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, as OpenSSH
+    /// has it; peers that have the draft's order are in [`crate::link_order`].
     Symlink { target: &'a [u8], link: &'a [u8] },
     /// `posix-rename@openssh.com`: renames, replacing `new`.
     PosixRename { old: &'a [u8], new: &'a [u8] },
@@ -72,10 +72,10 @@ pub enum Request<'a> {
     UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
     /// `check-file`: as `check-file-handle`.
     CheckFile { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
-    /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block` bytes (0: one
-    /// for all), by the first of `algorithms` (names separated by commas) that the server has.
+    /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block`
+    /// bytes (0: one for all), by the first of `algorithms` (names separated by commas) that the server has.
     CheckFileHandle { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
-    /// `check-file-name`: the same for a path.
+    /// `check-file-name`: like `check-file-handle`, for a path.
     CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
     RunningSum { handle: &'a [u8], step: SumStep },
@@ -83,7 +83,8 @@ pub enum Request<'a> {
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
     GetFiles { flags: u32, count: u32, files: &'a [u8] },
-    /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when it is empty.
+    /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when
+    /// it is empty.
     ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
     /// `full-attrs@longhaul`: which pairs ([`crate::extended_attrs`]) ATTRS shall have from now on.
     FullAttrs { wanted: u32 },

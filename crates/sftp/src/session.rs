@@ -1,9 +1,9 @@
-//! The client's side of one SFTP connection: a codec with a memory, no I/O and no policy.
+//! The client's side of one SFTP connection: a codec with state, without I/O and policy.
 //!
-//! Whoever owns the channel writes what [`Session::start`] and [`Session::request`] append, feeds what arrives
-//! to [`Session::input`], and takes what it means from [`Session::poll`]. How many requests are in flight, which
-//! belong to which file and what is retried is decided by the caller (the transfer engine), who gets ids to
-//! find its way back.
+//! The owner of the channel writes what [`Session::start`] and [`Session::request`] append, feeds what
+//! arrives to [`Session::input`], and takes messages from [`Session::poll`]. The caller (the transfer engine)
+//! decides how many requests are in flight, which file they belong to, and what is retried. It identifies
+//! replies by the ids of their requests.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VE
 use crate::reply::Data;
 use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
 
-/// What a session has understood.
+/// A message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
     /// The server's VERSION. From here on requests may be sent and [`Session::supports`] answers.
@@ -30,7 +30,7 @@ pub enum Incoming {
     Reply(Reply),
 }
 
-/// Why a session cannot go on. The channel should be closed.
+/// The server breaks the protocol. The channel should be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// What arrived first is text, not SFTP: a shell start-up file on the server prints something.
@@ -51,13 +51,13 @@ pub enum SessionError {
         /// The length.
         length: u32,
     },
-    /// Something else than VERSION came first.
+    /// The first message is not VERSION.
     #[error("Invalid packet back from SSH2_FXP_INIT (type {got:?})")]
     NoVersion {
-        /// What came.
+        /// Its type.
         got: PacketType,
     },
-    /// The server speaks a version below 3.
+    /// The server has a version below 3.
     #[error("Remote version {version} of SFTP is not supported, 3 is needed")]
     OldVersion {
         /// Its version.
@@ -68,7 +68,7 @@ pub enum SessionError {
     Malformed(#[from] WireError),
 }
 
-/// See the module documentation.
+/// The client's side of one SFTP connection.
 #[derive(Debug)]
 pub struct Session {
     input: Chunks,
@@ -78,7 +78,7 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
-    /// What is known of the server's SYMLINK.
+    /// Order in which the server reads the strings of SYMLINK, as far as known.
     links: Known,
     failed: Option<SessionError>,
 }
@@ -90,7 +90,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A session that has not said anything yet.
+    /// Returns a session that has sent nothing yet.
     pub fn new() -> Self {
         Self {
             input: Chunks::default(),
@@ -105,20 +105,20 @@ impl Session {
         }
     }
 
-    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as far as that
-    /// is known. What the server itself says in VERSION counts more.
+    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as
+    /// far as that is known. What the server itself announces in VERSION has precedence.
     pub fn set_server(&mut self, identification: Option<&str>) {
         if self.order_offered().is_none() {
             self.links = Known::of_server(identification);
         }
     }
 
-    /// What is known of the order in which the server reads SYMLINK's strings.
+    /// Returns the order in which the server reads the strings of SYMLINK, as far as known.
     pub const fn link_order(&self) -> Known {
         self.links
     }
 
-    /// Remembers the order that the server has been seen to read.
+    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
     pub const fn set_link_order(&mut self, order: LinkOrder) {
         self.links = Known::Always(order);
     }
@@ -133,7 +133,7 @@ impl Session {
         LinkOrder::from_name(value)
     }
 
-    /// Appends INIT: the first thing to send.
+    /// Appends INIT, the first message.
     pub fn start(&mut self, out: &mut Vec<u8>) {
         out.nested(|out| {
             out.put_u8(PacketType::INIT.0);
@@ -141,7 +141,7 @@ impl Session {
         });
     }
 
-    /// The version in use; `None` before the server's VERSION has come.
+    /// The version in use; `None` before the server's VERSION has arrived.
     pub const fn version(&self) -> Option<u32> {
         self.version
     }
@@ -167,7 +167,7 @@ impl Session {
         id
     }
 
-    /// Appends `limits@openssh.com` if the server offers it and says whether. The answer comes as
+    /// Appends `limits@openssh.com` if the server offers it; returns whether it did. The answer comes as
     /// [`Incoming::Limits`] and is remembered.
     pub fn request_limits(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.supports(extension::LIMITS) {
@@ -178,13 +178,14 @@ impl Session {
         true
     }
 
-    /// What the server said its limits are; all 0 when it has not said.
+    /// The limits of the server; all 0 when it has not announced any.
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Several requests may share a packet of the channel: the server is known to read them from a stream. Servers exist (the example of
-    /// libssh) that look at one message in each packet and wait for the next one.
+    /// Several requests may share a packet of the channel: the server is known to read them from a stream.
+    /// Servers exist (the example of libssh) that look at one message in each packet and wait for the next
+    /// one.
     pub fn takes_many_in_a_packet(&self) -> bool {
         self.limits.max_packet > 0 || self.supports(extension::PUT_FILES)
     }
@@ -195,18 +196,19 @@ impl Session {
         announced.saturating_add(4).min(bytes.len())
     }
 
-    /// The server was seen to give a handle to one file that another one had: see [`Session::note_handles_given_twice`].
+    /// The server was seen to give a handle to one file that another one had: see
+    /// [`Session::note_handles_given_twice`].
     pub const fn gives_handles_twice(&self) -> bool {
         self.gives_handles_twice
     }
 
-    /// Remembers that only one file or directory may be open at a time, for all who use this session.
+    /// Remembers that only one file or directory may be open at once, for all users of this session.
     pub const fn note_handles_given_twice(&mut self) {
         self.gives_handles_twice = true;
     }
 
     /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and
-    /// [`SAFE_DATA`] when the server has not said.
+    /// [`SAFE_DATA`] when the server has not announced it.
     pub fn read_len(&self) -> u32 {
         self.data_len(self.limits.max_read)
     }
@@ -219,7 +221,7 @@ impl Session {
     fn data_len(&self, limit: u64) -> u32 {
         let by_packet = match self.limits.max_packet {
             0 => u64::MAX,
-            // Room for the rest of the message, as OpenSSH leaves it.
+            // The rest of the message, as large as OpenSSH takes it.
             packet => packet.saturating_sub(1024).max(1024),
         };
         let len = match (limit, self.limits.max_packet) {
@@ -255,7 +257,7 @@ impl Session {
         self.input.len()
     }
 
-    /// The next thing the server said, or `None` until more [`Session::input`]. After an error the same error
+    /// The next message of the server, or `None` until more [`Session::input`]. After an error the same error
     /// comes back for ever.
     pub fn poll(&mut self) -> Result<Option<Incoming>, SessionError> {
         if let Some(error) = &self.failed {

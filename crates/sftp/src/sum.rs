@@ -1,18 +1,22 @@
-//! `running-sum@longhaul`: proof that what was read at one end is what the file at the other end holds, while the bytes
-//! are hot.
+//! `running-sum@longhaul`: checks that the file at one end holds the bytes read at the other end, while these
+//! are still in caches.
 //!
-//! A digest of the whole file cannot be made by both ends as they go: pieces may come in any order, over several channels
-//! and handles. So each piece (one WRITE, or the answer to one READ) gets a digest of its own, XXH3 of 128 bits with the
-//! piece's offset as the seed, and the sum of a file is the sum of these numbers, beside the count of bytes. Sums of several
-//! handles add up. Both ends see the same pieces, so nothing needs agreeing on.
+//! The ends cannot compute a digest of the whole file as they go: pieces may arrive in any order, over
+//! several channels and handles. So each piece (one WRITE, or the answer to one READ) gets a digest of its
+//! own, XXH3 of 128 bits with the piece's offset as the seed, and the sum of a file is the sum of these
+//! numbers, beside the count of bytes. Sums of several handles add up. Both ends see the same pieces, so they
+//! need not agree on any.
 //!
-//! Whoever writes sums up either all that it reads back, right after writing: what is summed is what readers of the file will
-//! see ([`ReadBack::Whole`]); or what it has handed to the kernel, once both ends of the piece have been read back and are the same
-//! ([`ReadBack::Spots`]). Reading all of it back is a third of the work of writing a file in memory. This finds faults of memory,
-//! file systems and programs, not attackers: those are kept out by the connection. `check-file` has cryptographic digests.
+//! The writer sums up one of two things. With [`ReadBack::Whole`] it is all that it reads back right after
+//! writing, which is what readers of the file will see. With [`ReadBack::Spots`] it is what it has passed to
+//! the kernel, once the first and last page of the piece have been read back and compared. Reading back
+//! everything costs a third of writing a file in memory. The sum finds faults of memory, file systems and
+//! programs. It does not find attackers, against whom the connection protects. `check-file` has cryptographic
+//! digests.
 //!
-//! On the wire: EXTENDED with the name, `string handle`, `byte step` ([`SumStep`]). The end's answer is EXTENDED_REPLY with
-//! `uint64 bytes`, `byte[16] sum`, big-endian; a beginning's is STATUS.
+//! On the wire: EXTENDED with the name, `string handle`, `byte step` ([`SumStep`]). The reply to
+//! [`SumStep::Finish`] is EXTENDED_REPLY with `uint64 bytes`, `byte[16] sum`, big-endian; that to
+//! [`SumStep::Begin`] is STATUS.
 
 use lh_wire::{Reader, Writer};
 use twox_hash::XxHash3_128;
@@ -27,7 +31,7 @@ pub struct RunningSum {
 }
 
 impl RunningSum {
-    /// Adds a piece that lies in memory as it is.
+    /// Adds a piece that is in memory.
     pub fn add(&mut self, offset: u64, data: &[u8]) {
         let mut piece = PieceSum::new(offset);
         piece.update(data);
@@ -79,17 +83,17 @@ pub enum ReadBack {
     Spots,
 }
 
-/// What a client wants of a handle's sum.
+/// A step of a handle's sum, as the client asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SumStep {
-    /// It begins at nothing.
+    /// Begin a new sum.
     Begin(ReadBack),
-    /// It is told, and ends.
+    /// Report the sum and end it.
     Finish,
 }
 
 impl SumStep {
-    /// As it stands on the wire.
+    /// The number on the wire.
     pub const fn number(self) -> u8 {
         match self {
             Self::Begin(ReadBack::Whole) => 0,
@@ -98,10 +102,10 @@ impl SumStep {
         }
     }
 
-    /// What a number stands for.
+    /// Returns the step with a number.
     ///
     /// # Errors
-    /// Nobody knows it.
+    /// The number is unknown.
     pub const fn from_number(number: u8) -> lh_wire::Result<Self> {
         match number {
             0 => Ok(Self::Begin(ReadBack::Whole)),
@@ -112,13 +116,13 @@ impl SumStep {
     }
 }
 
-/// What is looked at of each end of a piece, bytes: a page.
+/// Bytes that are compared at each end of a piece: a page.
 const SPOT: usize = 4096;
 
-/// What is read back at a time: it stays in the nearest cache, and no memory has to be had from the system for it.
+/// Bytes that are read back at once: they stay in the first-level cache, and the buffer needs no allocation.
 const READ_BACK: usize = 32 * 1024;
 
-/// One piece in the making.
+/// The digest of one piece, while it is computed.
 #[derive(Clone)]
 pub struct PieceSum {
     state: XxHash3_128,
@@ -137,11 +141,12 @@ impl PieceSum {
         self.state.write(data);
     }
 
-    /// The piece of `len` bytes at the front of `slices` that was just written at `offset`. What `read` gives back (see
-    /// [`read_back`](Self::read_back)) is what counts, or with [`ReadBack::Spots`] what was written, where `read` does not say otherwise.
+    /// Returns the digest of the `len` bytes at the front of `slices` that were just written at `offset`. It
+    /// is that of the bytes read back (see [`read_back`](Self::read_back)). With [`ReadBack::Spots`] it is
+    /// that of the bytes written, if both ends of the piece read back the same.
     ///
     /// # Errors
-    /// What `read` says.
+    /// The error of `read`.
     pub fn of_written<S: std::ops::Deref<Target = [u8]>, E>(
         how: ReadBack,
         offset: u64,
@@ -161,11 +166,11 @@ impl PieceSum {
         Self::read_back(offset, len, read)
     }
 
-    /// The piece of `len` bytes that was just written at `offset`, as `read` gives it back: from an offset on, as much as there is
-    /// room for. Shorter where the file ends before.
+    /// Returns the digest of the `len` bytes that were just written at `offset`, as `read` reads them back.
+    /// `read` fills a buffer from an offset on. The piece is shorter where the file ends earlier.
     ///
     /// # Errors
-    /// What `read` says.
+    /// The error of `read`.
     pub fn read_back<E>(
         offset: u64,
         len: usize,
@@ -209,7 +214,7 @@ impl PieceSum {
     }
 }
 
-/// `read` gives back what stands in `slices` behind `at` bytes: as much as is looked at.
+/// Returns the bytes of `slices` from `at` on, as many as are compared.
 fn is_there<S: std::ops::Deref<Target = [u8]>, E>(
     offset: u64,
     slices: &[S],
@@ -253,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_pieces_and_how_each_came_do_not_matter() {
+    fn sums_ignore_order_and_slicing_of_pieces() {
         let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
         let (first, second) = data.split_at(40_000);
         let mut one = RunningSum::default();
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_was_written_shows_at_the_ends_of_a_piece_and_with_all_read_back_everywhere() {
+    fn read_back_finds_changed_bytes() {
         let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
         let slices = [&data[10..13], &data[13..70_010]];
         let of = |how, there: &[u8]| {
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_numbers_and_others_are_refused() {
+    fn unknown_steps_are_refused() {
         for number in 0..=2 {
             assert_eq!(SumStep::from_number(number).map(SumStep::number), Ok(number));
         }
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_and_a_piece_out_of_place_show() {
+    fn changed_and_moved_bytes_change_the_sum() {
         let mut right = RunningSum::default();
         right.add(0, b"longhaul");
         right.add(8, b"longhaul");

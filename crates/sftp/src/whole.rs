@@ -1,4 +1,4 @@
-//! Small files that are written in one go, with all that is to be kept of them.
+//! Small files that are written at once, with all attributes that are kept.
 
 use std::io;
 
@@ -19,17 +19,17 @@ pub struct Whole<'a> {
     pub compared: bool,
     /// Owner and group that it is given; `u32::MAX` leaves what there is.
     pub ids: Option<(u32, u32)>,
-    /// Kinds (bits of [`crate::extended_attrs`]), and what of these it is to have.
+    /// Kinds (bits of [`crate::extended_attrs`]) and the attributes of these kinds that it gets.
     pub xattrs: Option<(u32, &'a Xattrs)>,
-    /// Permissions and times that are set in the end. With [`Whole::ids`] bits that lend rights are left out where the owner
-    /// could not be given.
+    /// Permissions and times that are set last. With [`Whole::ids`], set-user-ID and set-group-ID bits are
+    /// left out where the owner could not be set.
     pub attrs: Attrs,
 }
 
-/// A failure, and where it was.
+/// A failed step and its error.
 pub type Failure = (PutStep, io::Error);
 
-/// What became of it.
+/// Outcome of writing a file.
 #[derive(Debug)]
 pub struct Filled {
     /// Bytes that were written.
@@ -40,20 +40,20 @@ pub struct Filled {
     pub outcome: Result<(), Failure>,
 }
 
-/// What became of a file that was to appear whole under a name that nothing has.
+/// Outcome of making a file that appears complete under a free name.
 #[derive(Debug)]
 pub enum Made {
-    /// It has been dealt with; without a failure it is there.
+    /// It was written; without a failure it has its name.
     Filled(Filled),
-    /// Something is there already: nothing has changed.
+    /// The name exists already: nothing has changed.
     Exists,
-    /// There are no files without a name here: nothing has changed.
+    /// The file system has no files without names: nothing has changed.
     Unsupported,
     /// It could not be opened: nothing has changed.
     Refused,
 }
 
-/// What extended attributes of `xattrs` a file is to have, where any are spoken of.
+/// Kinds of extended attributes that `flags` name, with the attributes; `None` where they name none.
 pub(crate) fn kinds_of(flags: u32, xattrs: &Xattrs) -> Option<(u32, &Xattrs)> {
     Some(batched_extended_attrs::put_kinds(flags)).filter(|&kinds| kinds != 0).map(|kinds| (kinds, xattrs))
 }

@@ -61,7 +61,7 @@ fn has_xattrs(dir: &Path) -> bool {
 
 /// Covers: wire put-files@longhaul
 #[test]
-fn files_appear_whole_over_nothing_over_others_and_over_links() {
+fn files_replace_files_and_links_atomically() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("d")).unwrap();
@@ -71,7 +71,7 @@ fn files_appear_whole_over_nothing_over_others_and_over_links() {
     fs::hard_link(at("twice"), at("other")).unwrap();
     fs::write(at("led-to"), b"before").unwrap();
     symlink("led-to", at("link")).unwrap();
-    // Left by somebody who was interrupted.
+    // Left by an interrupted session.
     fs::write(at(".old.lhpart"), b"half").unwrap();
     let mut peer = peer(dir.path(), &[]);
     let attrs = Attrs::with_permissions(0o666);
@@ -103,7 +103,7 @@ fn files_appear_whole_over_nothing_over_others_and_over_links() {
 
 /// Covers: wire put-kept@longhaul; wire get-kept@longhaul
 #[test]
-fn attributes_go_with_the_files_and_others_go_away() {
+fn attributes_are_replaced_with_the_files() {
     let dir = tempfile::tempdir().unwrap();
     if !has_xattrs(dir.path()) {
         return;
@@ -121,7 +121,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
         assert_eq!((found("a"), found("b")), (of(b"odd"), Xattrs::new()));
         let meta = fs::metadata(dir.path().join("a")).unwrap();
         assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o640, 22));
-        // What a file has and shall not have goes.
+        // Attributes that are not wanted are removed.
         assert_eq!(failures(put(&mut peer, flags, &[("a", attrs, b"text", Xattrs::new())])), []);
         assert_eq!(found("a"), Xattrs::new());
         assert_eq!(failures(put(&mut peer, flags, &all)), []);
@@ -147,7 +147,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
 
 /// Covers: wire put-kept@longhaul
 #[test]
-fn owners_are_given_or_it_is_said_that_they_were_not() {
+fn owners_are_set_or_the_failure_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut peer = peer(dir.path(), &[]);
     let root = rustix::process::geteuid().is_root();
@@ -171,7 +171,7 @@ fn owners_are_given_or_it_is_said_that_they_were_not() {
 
 /// Covers: sftp-server -P; sftp-server -R
 #[test]
-fn what_is_not_offered_is_not_done() {
+fn refused_flags_do_nothing() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("f"), b"text").unwrap();
     let mut get = Vec::new();

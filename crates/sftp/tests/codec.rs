@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_no_danger(kind: u8, bytes in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_not_panic(kind: u8, bytes in vec(any::<u8>(), 0..200)) {
         let mut message = vec![kind];
         message.extend(&bytes);
         let _ = Request::decode(&message);
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn random_replies_after_the_greeting_are_no_danger(
+    fn random_replies_do_not_panic(
         pieces in vec((prop::sample::select(vec![0_u8, 1, 101, 102, 103, 104, 105, 200, 201]), vec(any::<u8>(), 0..60)), 1..10),
         wrong_length in 0_u32..40,
         at in 0_usize..20,
@@ -164,14 +164,14 @@ proptest! {
 }
 
 #[test]
-fn symlink_goes_target_first() {
+fn symlink_sends_the_target_first() {
     let mut bytes = Vec::new();
     Request::Symlink { target: b"T", link: b"L" }.encode(9, &mut bytes);
     assert_eq!(bytes, b"\0\0\0\x0f\x14\0\0\0\x09\0\0\0\x01T\0\0\0\x01L");
 }
 
 #[test]
-fn unknown_requests_are_told_apart_from_broken_ones() {
+fn unknown_requests_differ_from_malformed_ones() {
     use lh_sftp::{BadRequest, BadRequestKind};
     assert_eq!(
         Request::decode(&[99, 0, 0, 0, 7]),
@@ -211,7 +211,7 @@ fn with_limits(limits: Limits) -> Session {
 }
 
 #[test]
-fn data_lengths_follow_the_limits_and_nothing_else() {
+fn data_lengths_follow_the_limits() {
     // Without limits@openssh.com: what every server can do.
     assert!(!greeted(&[]).request_limits(&mut Vec::new()));
     assert_eq!(greeted(&[]).read_len(), 32768);
@@ -281,7 +281,7 @@ fn impossible_lengths_end_the_session_at_once() {
 }
 
 #[test]
-fn old_servers_and_strangers_are_refused() {
+fn old_versions_and_other_protocols_are_refused() {
     let mut session = Session::new();
     session.input(Bytes::from_static(b"\0\0\0\x05\x02\0\0\0\x02"));
     assert_eq!(session.poll(), Err(SessionError::OldVersion { version: 2 }));
@@ -291,7 +291,7 @@ fn old_servers_and_strangers_are_refused() {
 }
 
 #[test]
-fn data_comes_as_slices_of_what_was_received() {
+fn data_is_slices_of_received_packets() {
     let mut session = greeted(&[]);
     let data: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
     let mut stream = Vec::new();

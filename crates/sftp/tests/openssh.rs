@@ -1,5 +1,5 @@
-//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests as
-//! ours does.
+//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests
+//! as ours does.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -90,8 +90,8 @@ fn debians_sftp_works_with_our_server() {
 }
 
 #[test]
-fn debians_sftp_meets_a_read_only_server() {
-    if peers("debians_sftp_meets_a_read_only_server", ["sftp"]).is_none() {
+fn debians_sftp_gets_errors_of_a_read_only_server() {
+    if peers("debians_sftp_gets_errors_of_a_read_only_server", ["sftp"]).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ fn our_server_answers_as_openssh_does() {
     };
     let theirs = tell(Path::new(SFTP_SERVER));
     let ours = tell(&our_server());
-    // Ours has theirs, in their order, and its own behind them.
+    // Ours offers theirs in their order, followed by its own.
     let (as_theirs, own) = ours.0.split_at(theirs.0.len());
     assert_eq!(as_theirs, theirs.0, "extensions");
     let ours_to_add = |name: &str| {
@@ -320,7 +320,7 @@ fn our_server_answers_as_openssh_does() {
 }
 
 #[test]
-fn nonsense_makes_the_program_end_as_sftp_server_does() {
+fn malformed_input_ends_as_in_sftp_server() {
     let mut child = Command::new(our_server())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -41,7 +41,7 @@ fn code(reply: ReplyBody) -> StatusCode {
 
 /// Covers: wire put-files@longhaul; wire get-files@longhaul
 #[test]
-fn files_are_written_and_read_by_the_message() {
+fn messages_write_and_read_many_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("longer"), [1; 100]).unwrap();
     fs::create_dir(dir.path().join("d")).unwrap();
@@ -102,7 +102,7 @@ fn a_full_disk_is_named_with_its_file() {
 }
 
 #[test]
-fn what_is_too_much_or_unknown_is_refused_whole() {
+fn oversized_and_unknown_batches_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut peer = Peer::new(dir.path());
     assert_eq!(code(put(&mut peer, 1 << 31, &[("f", Attrs::NONE, b"x")])), StatusCode::OP_UNSUPPORTED);
@@ -125,7 +125,7 @@ fn what_is_too_much_or_unknown_is_refused_whole() {
 
 /// Covers: sftp-server -P; sftp-server -R
 #[test]
-fn who_may_not_open_or_write_may_not_by_the_hundred_either() {
+fn batches_obey_refused_requests() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("f"), b"text").unwrap();
     let ours = [extension::PUT_FILES, extension::GET_FILES, extension::LIST_DIR];
@@ -164,7 +164,7 @@ fn who_may_not_open_or_write_may_not_by_the_hundred_either() {
 
 /// Covers: wire list-dir@longhaul
 #[test]
-fn directories_are_listed_in_a_round_trip_and_patterns_match_there() {
+fn directories_are_listed_in_one_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     for n in 0..3_000 {
         fs::write(dir.path().join(format!("file-{n:04}")), b"").unwrap();

@@ -106,7 +106,7 @@ fn any_chunking_of_the_requests_gives_the_same_replies() {
 }
 
 #[test]
-fn writes_go_through_in_large_messages() {
+fn large_writes_are_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let data = pattern(262_144);
     let mut peer = Peer::new(dir.path());
@@ -129,7 +129,7 @@ fn appending_ignores_offsets() {
 }
 
 #[test]
-fn short_writes_go_on_and_short_reads_are_passed_on() {
+fn short_writes_continue_and_short_reads_return() {
     let dir = tempfile::tempdir().unwrap();
     let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 7, full_at: u64::MAX };
     let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
@@ -141,7 +141,7 @@ fn short_writes_go_on_and_short_reads_are_passed_on() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_accounted() {
+fn a_full_disk_is_reported_and_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let fs = Troubled { inner: LocalFs::new(dir.path()), at_most: 1 << 20, full_at: 5000 };
     let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
@@ -156,7 +156,7 @@ fn a_full_disk_is_named_and_accounted() {
 }
 
 #[test]
-fn a_real_full_device_is_named() {
+fn a_full_device_is_reported() {
     let mut peer = Peer::new(std::path::Path::new("/dev"));
     let handle = peer.open(b"full", OpenFlags::WRITE);
     let status = peer.status(&Request::Write { handle: &handle, offset: 0, data: b"x" });
@@ -242,7 +242,7 @@ fn raw(dir: &std::path::Path) -> Server {
 }
 
 #[test]
-fn nonsense_ends_the_session() {
+fn malformed_messages_end_the_session() {
     let dir = tempfile::tempdir().unwrap();
     for (bytes, error) in [
         (&b"\xff\xff\xff\xff"[..], ServerError::TooLong { length: u32::MAX }),
@@ -294,7 +294,7 @@ proptest::proptest! {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
     #[test]
-    fn a_file_behaves_as_an_array_whatever_the_pieces(
+    fn random_reads_and_writes_match_an_array(
         operations in proptest::collection::vec((proptest::bool::ANY, 0_usize..60_000, 0_usize..90_000), 1..12),
         piece in 1_usize..70_000,
         room in 1_usize..200_000,

@@ -101,7 +101,7 @@ fn errors_have_their_codes_and_words() {
 }
 
 #[test]
-fn names_are_made_moved_and_removed() {
+fn files_are_made_renamed_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let mut peer = Peer::new(dir.path());
@@ -221,7 +221,7 @@ fn ten_thousand_entries_are_listed_once_each() {
 }
 
 #[test]
-fn handles_are_counted_and_never_mistaken() {
+fn closed_handles_stay_invalid() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), b"old").unwrap();
     std::fs::write(dir.path().join("g"), b"new").unwrap();
@@ -380,7 +380,7 @@ fn data_is_copied_between_handles() {
     peer.ok(&copy(8_999_990, 100, 9_000_000));
     assert_eq!(std::fs::metadata(dir.path().join("to")).unwrap().len(), 9_000_010);
     peer.ok(&copy(9_000_000, 0, 0));
-    // Requests behind a copy wait for it.
+    // Requests after a copy wait for it.
     let mut stream = Vec::new();
     copy(0, 0, 0).encode(900, &mut stream);
     Request::Fstat { handle: &to }.encode(901, &mut stream);
@@ -422,7 +422,7 @@ fn a_fifo_does_not_stop_the_session() {
 }
 
 #[test]
-fn the_log_tells_each_file_and_each_change() {
+fn the_log_has_each_file_and_change() {
     let dir = tempfile::tempdir().unwrap();
     let options = ServerOptions { user: "ann".into(), address: "10.0.0.1".into(), ..Default::default() };
     let mut peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);

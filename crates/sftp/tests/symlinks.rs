@@ -71,7 +71,7 @@ fn client_identification_decides_the_order() {
 }
 
 #[test]
-fn existing_files_tell_the_order_of_unknown_clients() {
+fn existing_files_decide_for_unknown_clients() {
     for client in [UNKNOWN, PHPSECLIB] {
         for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
             let dir = tempfile::tempdir().unwrap();
@@ -98,8 +98,8 @@ fn existing_files_tell_the_order_of_unknown_clients() {
 }
 
 #[test]
-fn a_known_client_is_taken_at_its_word() {
-    // `ln -s missing existing` fails, whatever might be made of it the other way round.
+fn known_clients_keep_their_order() {
+    // `ln -s missing existing` fails, although it could succeed the other way round.
     for (client, order) in
         [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst), (None, LinkOrder::TargetFirst)]
     {
@@ -110,7 +110,7 @@ fn a_known_client_is_taken_at_its_word() {
         assert_eq!(symlink(&mut peer, first, second), StatusCode::FAILURE);
         assert!(fs::symlink_metadata(dir.path().join("missing")).is_err());
     }
-    // Both exist: no link can be made, whoever asks.
+    // Both exist: no link can be made in either order.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a"), b"a").unwrap();
     fs::write(dir.path().join("b"), b"b").unwrap();
@@ -155,7 +155,7 @@ fn server_identification_decides_the_order() {
 }
 
 #[test]
-fn what_the_server_offers_counts_more() {
+fn the_offered_order_has_precedence() {
     let node = Some("SSH-2.0-ssh2js1.17.0srv");
     let offer = |order: LinkOrder| [(extension::SYMLINK_ORDER, order.name())];
     for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {

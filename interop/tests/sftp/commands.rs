@@ -240,7 +240,7 @@ fn sftp_flags_select_preserved_attributes() {
 
 /// Covers: sftp -a
 #[test]
-fn an_interrupted_copy_is_resumed_and_nothing_else() {
+fn only_an_interrupted_copy_is_resumed() {
     let lab = Lab::new();
     make_blob(&lab.path("whole"), 3_000_001);
     let whole = fs::read(lab.path("whole")).unwrap();

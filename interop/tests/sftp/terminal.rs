@@ -12,7 +12,7 @@ fn at_a_terminal(lab: &Lab, args: &[String]) -> Terminal {
 }
 
 #[test]
-fn a_person_types_completes_and_recalls() {
+fn lines_are_edited_completed_and_recalled() {
     let lab = Lab::new();
     prepare(&lab);
     let server = our("lhsftp-server").to_string_lossy().into_owned();
@@ -175,7 +175,7 @@ fn an_interrupt_ends_the_copy_and_not_the_session() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_noticed_at_the_prompt() {
+fn a_lost_connection_is_noticed_at_the_prompt() {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "ClientAliveInterval 1\nClientAliveCountMax 2");
     let mut args = ssh_flags(&lab, server.port);

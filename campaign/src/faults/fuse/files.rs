@@ -69,16 +69,16 @@ impl Default for Files {
     }
 }
 
-/// A result, or what the kernel is told.
+/// A result, or the error for the kernel.
 type Result<T> = std::result::Result<T, Errno>;
 
-/// A body that is too short is a mistake of the kernel's, or of ours.
+/// A body that is too short is an error of the kernel or of this parser.
 fn whole<T>(field: Option<T>) -> Result<T> {
     field.ok_or(Errno::INVAL)
 }
 
 impl Files {
-    /// Does what is asked.
+    /// Carries out a request.
     pub(super) fn answer(&mut self, request: &Request<'_>) -> Answer {
         if matches!(request.operation, Operation::Forget | Operation::Interrupt) {
             return Answer::None;
@@ -211,7 +211,7 @@ impl Files {
             _ => {}
         }
         self.entries(directory)?.remove(name);
-        // What is still open can still be read: the node stays.
+        // Open files can still be read: the node stays.
         let node = self.node(number)?;
         node.links = node.links.saturating_sub(1);
         Ok(Body::default())

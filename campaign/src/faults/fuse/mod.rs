@@ -1,4 +1,4 @@
-//! A file system in memory that fails when it is told to: FUSE's protocol, spoken with the kernel directly.
+//! A file system in memory with configurable faults: FUSE's protocol with the kernel, without a library.
 //!
 //! It has what copies need, answers one request after the other, and keeps everything until it is dropped.
 //! The kernel hands the errors to the programs as those of any other file system, in the calls where a disk
@@ -24,7 +24,7 @@ use wire::{Answer, Request};
 /// The longest write that the kernel may send.
 const LONGEST_WRITE: u32 = 128 << 10;
 
-/// What fails.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Writing, once this many bytes more have been written.
@@ -65,7 +65,7 @@ impl Disk {
         self.with(|files| files.put(name, tree));
     }
 
-    /// From now on something fails.
+    /// Sets the failure from now on.
     pub(super) fn fail(&self, failure: Failure) {
         self.with(|files| files.fail(Some(failure)));
     }
@@ -75,7 +75,7 @@ impl Disk {
         self.with(|files| files.fail(None));
     }
 
-    /// How many requests have failed because they were to.
+    /// Number of requests that the failure has hit.
     pub(super) fn failed(&self) -> u64 {
         self.with(|files| files.failed)
     }
@@ -97,7 +97,7 @@ fn serve(mut device: File, files: &Mutex<Files>) {
     loop {
         let count = match device.read(&mut buffer) {
             Ok(count) => count,
-            // The request was withdrawn, or a signal came.
+            // The request was interrupted, or a signal arrived.
             Err(error)
                 if matches!(
                     Errno::from_io_error(&error),
@@ -115,7 +115,7 @@ fn serve(mut device: File, files: &Mutex<Files>) {
             Answer::Failed(errno) => wire::reply(request.unique, errno.raw_os_error(), &[]),
             Answer::Done(body) => wire::reply(request.unique, 0, &body),
         };
-        // A request that was withdrawn meanwhile needs no answer.
+        // An interrupted request needs no reply.
         let _ = device.write(&bytes);
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::super::trees::Shape;
     use super::*;
 
-    /// Runs with what is mounted, where this process may mount; the mount is detached before anybody else
+    /// Runs with what is mounted, where this process may mount; the mount is detached before other processes
     /// sees more of it than its name.
     fn mounted(test: &str, run: impl FnOnce(&Path, &Disk)) {
         let dir = tempfile::tempdir().unwrap();
@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn the_file_system_fails_as_told() {
-        mounted("the_file_system_fails_as_told", |at, disk| {
+    fn the_file_system_fails_as_configured() {
+        mounted("the_file_system_fails_as_configured", |at, disk| {
             let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap();
             disk.fail(Failure::Writing(Errno::DQUOT, 1000));
             fs::write(at.join("fits"), [1; 1000]).unwrap();

@@ -79,7 +79,7 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Takes a request apart; `None` where it is shorter than a header.
+    /// Parses a request; `None` where it is shorter than a header.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let body = bytes.get(REQUEST_HEADER..)?;
         let mut fields = Fields(bytes.get(4..)?);
@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is left of a body.
+/// The rest of a request's body.
 pub(super) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
         Some(name)
     }
 
-    /// Leaves out bytes.
+    /// Skips bytes.
     pub(super) fn skip(&mut self, count: usize) -> Option<()> {
         self.0 = self.0.get(count..)?;
         Some(())
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// Nothing: the kernel does not wait.
@@ -140,7 +140,7 @@ pub(super) enum Answer {
     Done(Vec<u8>),
 }
 
-/// Numbers of a body, one behind the other.
+/// The numbers of a body, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Body(pub(super) Vec<u8>);
 

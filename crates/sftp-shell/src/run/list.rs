@@ -61,7 +61,8 @@ impl Shell {
                 let mut items = Vec::new();
                 for found in &found {
                     let mut attrs = found.attrs;
-                    // One that was named is shown as what it leads to; those that matched as they were listed.
+                    // One that was named is shown as what it leads to; those that matched as they were
+                    // listed.
                     if flags.long && attrs.is_symlink() && !lh_transfer::has_magic(pattern) {
                         attrs = match self.remote.attrs(&found.path, true) {
                             Err(Fault::Lost) => return Err(Failed::Lost),
@@ -75,8 +76,8 @@ impl Shell {
         }
     }
 
-    /// Shows what matches in `parent` as it arrives. What is found is given back, and not shown, while it is one thing or
-    /// none: a directory alone is listed itself.
+    /// Shows what matches in `parent` as it arrives. What is found is given back, and not shown, while it is
+    /// one thing or none: a directory alone is listed itself.
     fn list_matches(
         &mut self,
         parent: &[u8],
@@ -117,7 +118,8 @@ impl Shell {
     /// Lists what is in `path`; each name is shown with `prefix` in front.
     fn list_directory(&mut self, flags: ListFlags, path: &[u8], prefix: &[u8]) -> Outcome {
         let mut items = Vec::new();
-        // Where the server has names for owners, the lines are ours, with the name as for `ls -1`: as with sftp.
+        // Where the server has names for owners, the lines are ours, with the name as for `ls -1`: as with
+        // sftp.
         let own = !flags.in_order_of_arrival() && self.remote.supports(extension::USERS_GROUPS_BY_ID);
         let detail = if flags.long { Detail::Lines } else { flags.detail() };
         let listed = self.remote.list(path, b"", detail, &mut |entry| {

@@ -11,7 +11,7 @@ use lh_sys::spawn::Program;
 use crate::shell::{Failed, Outcome};
 use crate::{print, say};
 
-/// What the system calls an error, without its number.
+/// The system's text for an error, without its number.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -64,7 +64,7 @@ pub(super) fn list(arguments: &OsStr) -> Outcome {
     run_shell(&command)
 }
 
-/// `!`: the user's shell, or one command in it. How it ends is told and does not count as a failure.
+/// `!`: the user's shell, or one command in it. Its exit status is printed and is no failure.
 pub(super) fn run_shell(command: &OsStr) -> Outcome {
     let shell =
         std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());

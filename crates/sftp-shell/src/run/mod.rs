@@ -1,6 +1,6 @@
-//! What the commands do.
+//! The commands.
 //!
-//! Each says what went wrong itself, in OpenSSH's words; what comes back only tells whether a batch goes on.
+//! Each prints its own errors, in OpenSSH's words. The result only decides whether a batch continues.
 
 mod files;
 mod list;
@@ -15,9 +15,9 @@ use crate::remote::Fault;
 use crate::shell::{Failed, Outcome, Shell};
 use crate::{print, say};
 
-/// Says what went wrong.
+/// Prints what went wrong.
 pub(crate) fn failed(text: &str, fault: Fault) -> Failed {
-    // A lost connection is told once, by whoever ends the session.
+    // A lost connection is reported once, at the end of the session.
     if fault != Fault::Lost {
         say(&format!("{text}: {}", fault.text()));
     }

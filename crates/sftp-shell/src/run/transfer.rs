@@ -19,7 +19,7 @@ use crate::{glob, say};
 /// A source and the name of its copy.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The name of a copy in a directory. What leads elsewhere is copied into the directory itself.
+/// The name of a copy in a directory. `..` and `/` are copied into the directory itself.
 fn name_of(path: &[u8]) -> &[u8] {
     match base_name(path) {
         b".." | b"/" => b".",
@@ -27,7 +27,7 @@ fn name_of(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Directories are shown with a slash behind them.
+/// Returns `path` with a slash at its end if it is a directory.
 fn marked(mut path: Vec<u8>, is_dir: bool) -> Vec<u8> {
     if is_dir && !path.ends_with(b"/") {
         path.push(b'/');
@@ -113,7 +113,7 @@ impl Shell {
         outcome
     }
 
-    /// Copies all at a time, but those that would write to the same file one after the other.
+    /// Copies all pairs at the same time, except pairs with the same target, which follow one another.
     fn copy(&mut self, direction: Direction, flags: CopyFlags, mut pairs: Vec<Pair>) -> Outcome {
         let settings = &self.settings;
         let resume = flags.resume || settings.resume;

@@ -13,10 +13,10 @@ use crate::extended_attrs::{self, MAX_RANGES, MAX_XATTRS, Ranges, Xattrs};
 /// The kernel's limits for one value, and for all names of a file.
 const LONGEST: usize = 64 * 1024;
 
-/// Where an open file has data, from `offset` on. A file system without holes says: everywhere.
+/// Returns where an open file has data, from `offset` on: everywhere on a file system without holes.
 ///
 /// # Errors
-/// What lseek(2) says.
+/// The error of lseek(2).
 pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
     let mut found = Ranges::default();
     let mut at = offset;
@@ -27,7 +27,7 @@ pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
         };
         let to = fs::seek(&file, SeekFrom::Hole(from))?;
         if to <= from {
-            // Somebody has cut the file in between.
+            // The file was cut between the two calls.
             return Ok(found);
         }
         found.ranges.push((from, to));
@@ -108,7 +108,7 @@ impl Of<'_> {
         let mut size = 0;
         for name in self.names(wanted)? {
             let value = match self.get(&name) {
-                // Gone meanwhile, or not for us.
+                // Removed since, or not readable.
                 Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
                 value => value?,
             };
@@ -143,31 +143,32 @@ impl Of<'_> {
 /// The extended attributes of `path` (links followed) that are `wanted` (bits of [`extended_attrs`]).
 ///
 /// # Errors
-/// What the kernel says; or they are too many for a message.
+/// The kernel's error; or the attributes do not fit into a message.
 pub fn xattrs(path: &Path, wanted: u32) -> io::Result<Xattrs> {
     Of::Target(path).all(wanted)
 }
 
-/// As [`xattrs`], of an open file.
+/// Like [`xattrs`], for an open file.
 ///
 /// # Errors
-/// The same.
+/// Those of [`xattrs`].
 pub fn xattrs_of_open(file: impl AsFd, wanted: u32) -> io::Result<Xattrs> {
     Of::Open(file.as_fd()).all(wanted)
 }
 
-/// Gives `path`, a link itself, these extended attributes of the kinds `wanted`, and no others of them. All are tried.
+/// Replaces the extended attributes of the kinds `wanted` of `path` (of a link itself) by `xattrs`. After an
+/// error the remaining ones are still set.
 ///
 /// # Errors
-/// The first that the kernel says.
+/// The kernel's first error.
 pub fn set_xattrs(path: &Path, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
     Of::Path(path).become_these(wanted, xattrs)
 }
 
-/// As [`set_xattrs`], of an open file.
+/// Like [`set_xattrs`], for an open file.
 ///
 /// # Errors
-/// The same.
+/// Those of [`set_xattrs`].
 pub fn set_xattrs_of_open(file: impl AsFd, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
     Of::Open(file.as_fd()).become_these(wanted, xattrs)
 }
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn extended_attributes_become_those_that_are_given() {
+    fn extended_attributes_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, b"").unwrap();

@@ -130,7 +130,7 @@ impl Directory for LocalDir {
         names: &mut usize,
     ) -> io::Result<Option<DirEntry>> {
         while let Some(entry) = self.find(wanted, names)? {
-            // An entry that is gone meanwhile, or may not be looked at, is left out, as sftp-server does.
+            // An entry that was removed since, or must not be read, is left out, as in sftp-server.
             let Ok(stat) = fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -168,7 +168,7 @@ impl Directory for LocalDir {
     }
 }
 
-/// Version 3 has 32 bits for a time: what lies outside becomes the nearest that fits.
+/// Version 3 has 32 bits for a time: other times become the nearest one that fits.
 fn seconds(time: i64) -> u32 {
     u32::try_from(time.max(0)).unwrap_or(u32::MAX)
 }
@@ -197,7 +197,7 @@ pub(super) fn attrs_of(stat: &Stat) -> Attrs {
             number: stat.st_ino,
             links: u32::try_from(links_of(stat)).unwrap_or(u32::MAX),
         }),
-        // In units of 512 bytes, whatever the file system's are.
+        // In units of 512 bytes on every file system.
         storage: u64::try_from(stat.st_blocks).ok().map(|blocks| blocks.saturating_mul(512)),
     }
 }

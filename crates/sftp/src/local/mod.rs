@@ -1,8 +1,8 @@
 //! The host's own files.
 //!
-//! Every call is one or two system calls with the rights of the process: no cache and no second opinion about
-//! permissions. Paths are taken from a start directory that is joined to them, so that several sessions in one
-//! process do not share a working directory.
+//! Every call is one or two system calls with the rights of the process: without a cache, and without
+//! permission checks of its own. Paths are taken from a start directory that is joined to them, so that
+//! several sessions in one process do not share a working directory.
 
 mod extended_attrs;
 mod file;
@@ -34,21 +34,21 @@ pub use extended_attrs::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xa
 pub struct LocalFs {
     start: PathBuf,
     umask: Option<Mode>,
-    /// Asked for once: it is wanted for each file that is opened.
+    /// Read once: it is needed for each file that is opened.
     max_open: OnceLock<u64>,
     threads: OnceLock<usize>,
 }
 
 impl LocalFs {
-    /// Relative paths start at `start` (sftp-server's `-d`), which should be absolute. The process's own working
-    /// directory is neither used nor changed.
+    /// Relative paths start at `start` (sftp-server's `-d`), which should be absolute. The process's own
+    /// working directory is neither used nor changed.
     pub fn new(start: impl Into<PathBuf>) -> Self {
         Self { start: start.into(), umask: None, max_open: OnceLock::new(), threads: OnceLock::new() }
     }
 
     /// Makes files and directories under this umask (sftp-server's `-u`) instead of the process's. Other
-    /// threads of the process must not make files meanwhile: the umask belongs to the process, and is changed
-    /// for the moment.
+    /// threads of the process must not make files at the same time: the umask belongs to the process, and is
+    /// changed during the call.
     #[must_use]
     pub const fn with_umask(mut self, umask: u32) -> Self {
         self.umask = Some(Mode::from_bits_truncate(umask & 0o777));
@@ -95,7 +95,8 @@ impl FileSystem for LocalFs {
         }
         let path = self.path(path);
         let permissions = Mode::from_bits_truncate(permissions.unwrap_or(0o666) & 0o7777);
-        // Without NONBLOCK, opening a FIFO would stop the whole session until somebody opens its other end.
+        // Without NONBLOCK, opening a FIFO would stop the whole session until another process opens its other
+        // end.
         let how = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = self.under_umask(|| fs::open(&*path, how, permissions));
         Ok(Box::new(LocalFile::new(opened?)))

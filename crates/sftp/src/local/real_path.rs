@@ -1,5 +1,5 @@
-//! realpath(3) that forgives one thing: the last component need not exist (clients ask for the place where they
-//! are about to make something).
+//! realpath(3) that forgives one thing: the last component need not exist (clients ask for the place where
+//! they are about to make something).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
         let resolved = parent.canonicalize()?.join(name);
         match std::fs::read_link(&resolved) {
-            // A symlink to nowhere: the same question for where it points.
+            // A dangling symlink: its target is resolved in turn.
             Ok(target) => path = resolved.parent().unwrap_or(Path::new("/")).join(target),
             Err(_) => return Ok(resolved),
         }

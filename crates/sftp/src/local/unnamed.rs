@@ -1,7 +1,7 @@
 //! Files that have no name until they are complete.
 //!
-//! Nobody sees a half of them, and nothing is left of one whose writer is killed. In memory file systems it costs a third less
-//! than another name and a rename.
+//! Nobody sees a half of them, and nothing is left of one whose writer is killed. In memory file systems it
+//! costs a third less than another name and a rename.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,19 +11,20 @@ use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 /// A new file in `directory`, for reading and writing, without a name. The umask counts, as for any new file.
-/// Fails with [`io::ErrorKind::Unsupported`] where the file system has no such files; else what open(2) says.
+/// Fails with [`io::ErrorKind::Unsupported`] where the file system has no such files; else with the error of
+/// open(2).
 pub(super) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<OwnedFd> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let how = OFlags::RDWR | OFlags::TMPFILE | OFlags::NOCTTY | OFlags::CLOEXEC;
     match fs::open(directory, how, Mode::from_bits_truncate(permissions & 0o7777)) {
-        // What kernels and file systems say that do not know it.
+        // Errors of kernels and file systems without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => Err(io::ErrorKind::Unsupported.into()),
         done => Ok(done?),
     }
 }
 
-/// Gives a file of [`open_unnamed`] its name, in the same file system. Nothing is replaced, and no link followed. Fails with
-/// [`io::ErrorKind::AlreadyExists`] where there is something; else what linkat(2) says.
+/// Gives a file of [`open_unnamed`] its name, in the same file system. Replaces nothing and follows no link.
+/// Fails with [`io::ErrorKind::AlreadyExists`] where the name exists; else with the error of linkat(2).
 pub(super) fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
     let file: BorrowedFd<'_> = file.as_fd();
     match fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_gets_a_name_is_gone_and_missing_directories_are_told() {
+    fn unnamed_files_vanish_and_missing_directories_fail() {
         let dir = tempfile::tempdir().unwrap();
         drop(open_unnamed(dir.path(), 0o600));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! Many small files at once: the kernel makes several in the time of one, where there are cores.
+//! Makes many small files on several threads: the kernel makes several in the time of one, given the cores.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -8,10 +8,10 @@ use crate::fill::make_all;
 use crate::fs::FileSystem;
 use crate::whole::{Made, Whole};
 
-/// So many files are worth a thread: to start one takes as long as to make three.
+/// Files for which a thread is worth its start, which takes as long as making three files.
 const WORTH_A_THREAD: usize = 16;
 
-/// More wait for one another in the directory.
+/// More threads wait for the lock of the directory.
 const MOST_THREADS: usize = 4;
 
 /// Returns how many threads may make files at the same time on this host.
@@ -19,8 +19,8 @@ pub(super) fn most_threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
 }
 
-/// Makes `files` through clones of `fs`, on up to `most` threads that end before this returns. Files with the same name are
-/// made in the order of `files`.
+/// Makes `files` through clones of `fs`, on up to `most` threads that end before this returns. Files with the
+/// same name are made in the order of `files`.
 pub(super) fn make_whole<F: FileSystem + Clone + Sync>(
     fs: &F,
     most: usize,
@@ -56,7 +56,8 @@ pub(super) fn make_whole<F: FileSystem + Clone + Sync>(
     made
 }
 
-/// A file that was later in the message may have taken the name before an earlier one: then it is made once more, in turn.
+/// Marks files whose name another file of the message has taken: a later file may have been made before an
+/// earlier one, so both are written again, in order.
 fn keep_order(files: &[Whole<'_>], made: &mut [Made]) {
     let there = files.iter().zip(&*made).filter(|(_, made)| matches!(made, Made::Exists));
     let names: HashSet<&[u8]> = there.map(|(file, _)| file.path).collect();
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_made_whole_and_of_two_with_one_name_none_is_taken_for_the_last() {
+    fn threads_make_files_and_report_double_names() {
         let dir = tempfile::tempdir().unwrap();
         let fs = LocalFs::new(dir.path());
         let names: Vec<String> = (0..200).map(|n| format!("file-{:03}", n % 190)).collect();

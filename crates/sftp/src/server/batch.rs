@@ -1,7 +1,8 @@
 //! `get-files@longhaul`: whole small files, many in a message, and what [`super::put`] shares with it.
 //!
-//! Both do what OPEN, WRITE or READ, FSETSTAT and CLOSE would, file by file, with the same rights, log lines and accounts; an
-//! administrator who refuses one of those refuses these too (see the table of requests).
+//! Both do the work of OPEN, WRITE or READ, FSETSTAT and CLOSE for each file, with the same rights, log lines
+//! and usage records. Where the administrator refuses one of those requests, these are refused too (see the
+//! table of requests).
 
 use std::io::{self, IoSliceMut};
 
@@ -40,7 +41,7 @@ impl Server {
         self.served_files(count);
     }
 
-    /// Appends one file to the answer, or why there is none.
+    /// Appends one file to the reply, or the reason for its absence.
     fn write_file(&mut self, file: &GetFile<'_>, room: &mut [u8], kinds: u32, reply: &mut Vec<u8>) {
         let mut xattrs = None;
         let got: Got<'_> = self.get_file(file, room, kinds, &mut xattrs).map_err(|error| {
@@ -54,7 +55,7 @@ impl Server {
         }
     }
 
-    /// `xattrs` become those of the `kinds`, where they can be had.
+    /// Reads one file. Sets `xattrs` to the extended attributes of the `kinds`, where they can be read.
     fn get_file<'b>(
         &mut self,
         file: &GetFile<'_>,
@@ -89,7 +90,7 @@ impl Server {
     }
 }
 
-/// Exactly `count` things and nothing behind them.
+/// Reads exactly `count` items; `None` if a field is missing or bytes follow the last item.
 pub(super) fn read_all<'a, T>(
     fields: &'a [u8],
     count: u32,
@@ -104,7 +105,7 @@ pub(super) fn read_all<'a, T>(
     reader.is_empty().then_some(all)
 }
 
-/// Modification time, as exactly as it is known.
+/// Modification time in seconds and nanoseconds, as exactly as it is known.
 fn modified(attrs: &Attrs) -> Option<(i64, u32)> {
     match attrs.full_times {
         Some(times) => Some(times.modification),
@@ -112,7 +113,8 @@ fn modified(attrs: &Attrs) -> Option<(i64, u32)> {
     }
 }
 
-/// Fills `room` from the file; says whether the file ends there.
+/// Fills `room` from the start of the file. Returns the attributes, whether `room` holds the whole file, and
+/// the number of bytes read.
 fn read_whole(open: &mut OpenFile, room: &mut [u8]) -> io::Result<(Attrs, bool, usize)> {
     let attrs = open.file.attrs()?;
     if !attrs.is_file() {
@@ -132,10 +134,10 @@ fn read_whole(open: &mut OpenFile, room: &mut [u8]) -> io::Result<(Attrs, bool, 
         }
     }
     open.did_read(0, len);
-    // One that is written to meanwhile is not whole: the client reads it in another way.
+    // A file that changed while it was read is not whole: the client copies it on its own.
     let after = open.file.attrs()?;
     let changed = after.size != attrs.size || modified(&after) != modified(&attrs);
-    // A size of 0 may be that of a file in /proc, which says nothing.
+    // Files in /proc have a size of 0 and something to read.
     let whole = !changed && (ended || attrs.size.is_some_and(|size| size > 0 && size <= len as u64));
     Ok((if changed { after } else { attrs }, whole, len))
 }

@@ -1,4 +1,5 @@
-//! `check-file`: digests of files without a shell (draft-ietf-secsh-filexfer-extensions-00, section 3), and our running sums.
+//! `check-file`: digests of files without a shell (draft-ietf-secsh-filexfer-extensions-00, section 3), and
+//! our running sums.
 
 use lh_wire::Writer;
 
@@ -48,7 +49,7 @@ impl Server {
         self.check = Some(CheckJob { id, checked, digesting });
     }
 
-    /// Does one step; when it was the last, answers and forgets the job.
+    /// Does one step. The last one replies and ends the job.
     pub(super) fn continue_check(&mut self) {
         let Some(mut job) = self.check.take() else { return };
         let outcome = match &mut job.checked {

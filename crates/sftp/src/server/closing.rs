@@ -1,4 +1,4 @@
-//! Ending: one file's account, and the whole session's.
+//! The end of files and of the session: usage records and log lines.
 
 use super::handles::Open;
 use super::jobs::{CheckJob, CopyJob};
@@ -14,8 +14,8 @@ pub struct OpenFiles {
 }
 
 impl Server {
-    /// Ends the session: gives an account of each open file and logs the end. Dropping the server does the same. The
-    /// files themselves are closed when the returned value is dropped, which may block like every other call on them.
+    /// Ends the session: records each open file and logs the end. Dropping the server does so too. The files
+    /// are closed when the returned value is dropped, which may block like every other call on a file.
     pub fn close(&mut self) -> OpenFiles {
         if std::mem::replace(&mut self.closed, true) {
             return OpenFiles::default();

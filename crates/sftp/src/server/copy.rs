@@ -1,14 +1,14 @@
 //! `copy-data`: copying between two open files without the bytes crossing the network.
 //!
-//! A copy may take minutes, and the session has other channels to look after, so it is done in steps. Requests
-//! behind it wait, as they do in sftp-server.
+//! A copy may take minutes, and the session has other channels to look after, so it is done in steps.
+//! Requests after it wait, as they do in sftp-server.
 
 use super::jobs::CopyJob;
 use super::state::Server;
 use crate::StatusCode;
 use crate::fs::status_of;
 
-/// Bytes copied before others get their turn: some milliseconds of work.
+/// Bytes copied in one step: some milliseconds of work.
 const STEP: usize = 4 * 1024 * 1024;
 
 impl Server {
@@ -48,7 +48,7 @@ impl Server {
         });
     }
 
-    /// Does one step; when it was the last, answers and forgets the job.
+    /// Does one step. The last one replies and ends the job.
     pub(super) fn continue_copy(&mut self) {
         let Some(job) = &mut self.copy else { return };
         let id = job.id;
@@ -64,7 +64,7 @@ impl Server {
                 break if job.left == Some(0) { Some(Ok(())) } else { None };
             }
             match source.file.copy_to(job.offset, &mut *target.file, job.to_offset, want - done) {
-                // Asked for more than there is: what there was has been copied, and sftp-server calls that success.
+                // The source ends before the range does. sftp-server reports success then.
                 Ok(0) => break Some(Ok(())),
                 Ok(n) => {
                     let n = n.min(want - done);

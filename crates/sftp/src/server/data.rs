@@ -13,9 +13,9 @@ use crate::reply::data_header;
 use crate::{PacketType, ReplyWriter, Request, StatusCode, in_place};
 
 impl Server {
-    /// READ: the file's bytes go from the kernel to the place they are sealed in.
+    /// READ: the kernel writes the file's bytes to the buffer in which they are encrypted.
     pub(super) fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
-        // Replies keep their order, so all that waits goes first; and without any room the read waits too.
+        // Replies keep their order: those that wait are sent first. The read waits while nothing can be sent.
         self.flush(output);
         let budget = if self.pending.is_empty() { output.budget() } else { 0 };
         if budget == 0 {
@@ -66,7 +66,7 @@ impl Server {
                 )
             });
         }
-        // The window has no room for all of it: read it aside and send it as the window opens. A shorter answer
+        // The window does not take all of it: read it aside and send it as the window opens. A shorter answer
         // would be legal, but costs the client a round trip for the rest.
         let outcome = match outcome {
             Some(outcome) => outcome,
@@ -103,7 +103,7 @@ impl Server {
         Served::Yes
     }
 
-    /// WRITE: the slices of the received packets go to the kernel as they are.
+    /// WRITE: the slices of the received packets are passed to the kernel without a copy.
     pub(super) fn serve_write(&mut self, len: usize) {
         // Length, type, id, handle, offset, length of the data.
         let mut front = [0; 4 + 1 + 4 + 4 + MAX_HANDLE + 8 + 4];

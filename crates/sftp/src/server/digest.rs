@@ -1,4 +1,5 @@
-//! Digests of files, computed in steps: reading a large file takes seconds, and the session has other channels to serve.
+//! Digests of files, computed in steps: reading a large file takes seconds, and the session has other
+//! channels to serve.
 
 use std::io::{self, IoSliceMut};
 
@@ -8,7 +9,7 @@ use twox_hash::XxHash3_128;
 use crate::fs::File;
 use crate::protocol::extension::CHECK_XXH3;
 
-/// Bytes digested before others get their turn: some milliseconds of work.
+/// Bytes digested in one step: some milliseconds of work.
 const STEP: usize = 8 * 1024 * 1024;
 
 /// Read in one go: fits the processor's cache.
@@ -21,7 +22,7 @@ pub(super) struct Digesting {
     offset: u64,
     /// Bytes left of the range.
     left: u64,
-    /// Bytes of a block, and those left of the present one.
+    /// Bytes of a block, and bytes left of the current block.
     block: u64,
     block_left: u64,
     digests: Vec<u8>,

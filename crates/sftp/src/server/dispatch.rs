@@ -18,7 +18,7 @@ impl Server {
         match *request {
             Request::Open { path, flags, attrs } => self.serve_open(id, path, flags, &attrs),
             Request::Close { handle } => self.serve_close(id, handle),
-            // These two have ways of their own into the engine.
+            // The engine passes READ and WRITE to `data`.
             Request::Read { .. } | Request::Write { .. } => self.reply_status(id, StatusCode::BAD_MESSAGE),
             Request::Lstat { path } => self.serve_stat(id, "lstat", path, false),
             Request::Stat { path } => self.serve_stat(id, "stat", path, true),
@@ -152,7 +152,7 @@ impl Server {
         }
     }
 
-    /// 0 when nobody knows.
+    /// 0 when the limit is unknown.
     fn max_handles(&self) -> u64 {
         self.options.max_handles.unwrap_or_else(|| self.fs.max_open())
     }

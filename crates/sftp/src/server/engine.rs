@@ -11,7 +11,7 @@ use super::state::{MAX_PENDING, Served, Server, ServerError};
 use crate::protocol::{MAX_MESSAGE_ACCEPTED, VERSION};
 use crate::{BadRequestKind, PacketType, ReplyWriter, Request, StatusCode, extension};
 
-/// So many requests are served before others get their turn.
+/// Requests that one call of [`Server::poll`] serves before other channels get their turn.
 const REQUESTS_PER_POLL: usize = 256;
 
 /// What one [`Server::poll`] achieved.
@@ -24,14 +24,16 @@ pub struct Progress {
     /// There is work that waits for neither input nor output (a long copy, many requests): call again soon,
     /// after looking after others.
     pub more: bool,
-    /// A request took longer than [`super::SLOW`]. The call returned right after it, so that one slow file delays neither the
-    /// replies before it nor the owner any longer than one request does.
+    /// A request took longer than [`super::SLOW`]. The call returned right after it, so that one slow file
+    /// delays neither the replies before it nor the owner any longer than one request does.
     pub slow: bool,
 }
 
 impl Server {
-    /// Serves what has arrived, as far as `output` takes the replies. After an error the same error comes back
-    /// for ever.
+    /// Serves the requests that have arrived, as far as `output` takes the replies.
+    ///
+    /// # Errors
+    /// The client breaks the protocol. Every later call returns the same error.
     pub fn poll(&mut self, output: &mut dyn Output) -> Result<Progress, ServerError> {
         if let Some(error) = self.failed {
             return Err(error);

@@ -1,4 +1,4 @@
-//! What version 3 cannot say of a file: see [`crate::extended_attrs`].
+//! Requests about attributes that version 3 has no fields for ([`crate::extended_attrs`]).
 
 use super::log::Shown;
 use super::{LogLevel, Server};
@@ -17,7 +17,7 @@ impl Server {
         self.reply_status(id, StatusCode::OK);
     }
 
-    /// What a file of a `get-files@longhaul` reply takes besides its data, at most.
+    /// Bytes that a file of a `get-files@longhaul` reply takes besides its data, at most.
     pub(super) const fn get_overhead(&self) -> usize {
         if self.wanted == 0 { GET_OVERHEAD } else { GET_OVERHEAD_FULL }
     }

@@ -1,4 +1,4 @@
-//! What the client has open.
+//! Files and directories that the client has open.
 
 use std::io::IoSliceMut;
 
@@ -8,13 +8,13 @@ use super::log::{FileEvent, FileOutcome};
 use crate::fs::{Directory, File};
 use crate::{OpenFlags, PieceSum, ReadBack, RunningSum, StatusCode};
 
-/// A file and its account.
+/// An open file and its usage record.
 pub(super) struct OpenFile {
     pub(super) file: Box<dyn File>,
     pub(super) event: FileEvent,
-    /// Over what goes through this handle, for a client that has asked for it.
+    /// Sum over the bytes read or written through this handle, if the client has asked for it.
     pub(super) sum: Option<RunningSum>,
-    /// Of what is written.
+    /// How much of what is written is read back.
     pub(super) read_back: ReadBack,
 }
 
@@ -37,8 +37,8 @@ impl OpenFile {
         self.event.outcome = FileOutcome::Failed(code);
     }
 
-    /// Sums up the `len` bytes of `data` that were just written at `offset`, as the client wants it. A handle that cannot be read
-    /// loses its sum: nothing is claimed that was not seen.
+    /// Adds the `len` bytes of `data` that were just written at `offset` to the sum, as the client wants it.
+    /// A file that cannot be read back loses its sum.
     pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {
         let Some(sum) = &mut self.sum else { return };
         let file = &mut self.file;
@@ -53,7 +53,7 @@ impl OpenFile {
 pub(super) struct OpenDir {
     pub(super) dir: Box<dyn Directory>,
     pub(super) path: Vec<u8>,
-    /// Only what matches is told; empty: everything.
+    /// Only names that match are listed; empty: all names.
     pub(super) pattern: Vec<u8>,
     /// With the lines of `ls -l`.
     pub(super) long: bool,
@@ -65,8 +65,8 @@ pub(super) enum Open {
 }
 
 struct Slot {
-    /// Counts the handles this slot has had, so that a handle used after its CLOSE does not reach the file that
-    /// took its place.
+    /// Counts the handles this slot has had, so that a handle used after its CLOSE does not reach the file
+    /// that took its place.
     generation: u32,
     open: Option<Open>,
 }
@@ -85,13 +85,13 @@ impl Handles {
         self.slots.len() - self.free.len()
     }
 
-    /// The number of the next file.
+    /// Returns the number of the next file.
     pub(super) const fn number_file(&mut self) -> u64 {
         self.files += 1;
         self.files
     }
 
-    /// The caller has checked that there may be one more.
+    /// Adds a handle. The caller has checked the limit.
     pub(super) fn insert(&mut self, open: Open) -> [u8; 8] {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, open: None });

@@ -1,4 +1,4 @@
-//! OPENDIR, READDIR and `list-dir@longhaul`: what is in a directory, some of it at a time.
+//! OPENDIR, READDIR and `list-dir@longhaul`: directories, listed in parts.
 
 use std::io;
 
@@ -13,17 +13,17 @@ use crate::{StatusCode, glob};
 /// clients are used to that size, and longer answers save round trips.
 const READDIR_SIZE: usize = 48 * 1024;
 
-/// The same for the first part of a `list-dir@longhaul`, whose clients have asked for more at once.
+/// Size of the first reply to a `list-dir@longhaul`, in bytes: its clients expect longer replies.
 const LISTING_SIZE: usize = 192 * 1024;
 
-/// Names that are matched against a pattern for one answer: some tens of milliseconds of work.
+/// Names that are matched against a pattern for one reply: some tens of milliseconds of work.
 const NAMES_MATCHED: usize = 128 * 1024;
 
-/// Some entries of a directory, as they go into an answer.
+/// Encoded entries of a directory for one reply.
 struct Gathered {
     entries: Vec<u8>,
     count: u32,
-    /// Nothing is left.
+    /// The directory has no more entries.
     ended: bool,
 }
 
@@ -35,7 +35,7 @@ impl Server {
         }
     }
 
-    /// Opens a directory, or answers why not.
+    /// Opens a directory, or replies with the error.
     fn open_dir(&mut self, id: u32, path: &[u8], pattern: &[u8], long: bool) -> Option<OpenDir> {
         self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
         if !self.may_open(id) {
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// What `ls` without `-l` shows is a tenth of what attributes take, and need not be looked at.
+    /// Lists names only. They take a tenth of the bytes of attributes, and need no stat(2).
     fn list_names(&mut self, id: u32, mut open: OpenDir) {
         let OpenDir { dir, pattern, .. } = &mut open;
         let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
@@ -108,7 +108,7 @@ impl Server {
                 }
                 Ok(None) => break names > 0,
                 Err(error) if found.is_empty() => return self.reply_error(id, &error),
-                // It will show again when the client asks for more.
+                // The error occurs again when the client asks for more.
                 Err(_) => break false,
             }
             if found.len() >= LISTING_SIZE {
@@ -153,7 +153,7 @@ fn gather(
                 break;
             }
             Err(error) if got.count == 0 => return Err(error),
-            // It will show again when the client asks for more.
+            // The error occurs again when the client asks for more.
             Err(_) => break,
         }
     }

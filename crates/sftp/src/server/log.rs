@@ -1,4 +1,4 @@
-//! What the engine tells about its work.
+//! Log lines and usage records of the engine.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// How a file's story ended.
+/// How the use of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileOutcome {
     /// The client closed it and no read or write had failed.
@@ -28,10 +28,10 @@ pub enum FileOutcome {
     Abandoned,
 }
 
-/// One file's account, given when it is closed.
+/// The usage record of one file, made when it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
-    /// Counts the files that were opened in this session: the same as in [`LogSink::file_opened`].
+    /// Number of the file within the session, as in [`LogSink::file_opened`].
     pub number: u64,
     /// The path as the client gave it.
     pub path: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct FileEvent {
 }
 
 impl FileEvent {
-    /// Of a file that has just been opened.
+    /// Returns the record of a file that has just been opened.
     pub(super) fn new(number: u64, path: &[u8], flags: OpenFlags) -> Self {
         Self {
             number,
@@ -62,13 +62,13 @@ impl FileEvent {
     }
 }
 
-/// Takes log lines and file accounts. Time stamps are the sink's business.
+/// Takes log lines and usage records. The sink adds time stamps.
 pub trait LogSink: Send {
     /// The least important level wanted; lines beyond it are not even formatted.
     fn level(&self) -> LogLevel;
     /// One line, without a line end. Bytes of paths that are not printable are escaped.
     fn line(&mut self, level: LogLevel, line: fmt::Arguments<'_>);
-    /// A file was opened; its account follows when it is closed.
+    /// A file was opened; its usage record follows when it is closed.
     fn file_opened(&mut self, _number: u64) {}
     /// A file was closed.
     fn file_closed(&mut self, _event: &FileEvent) {}
@@ -80,7 +80,7 @@ pub trait LogSink: Send {
     fn file_refused(&mut self, _path: &[u8], _flags: OpenFlags, _code: StatusCode) {}
 }
 
-/// Says nothing.
+/// Drops all log lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoLog;
 
@@ -91,7 +91,8 @@ impl LogSink for NoLog {
     fn line(&mut self, _level: LogLevel, _line: fmt::Arguments<'_>) {}
 }
 
-/// Prints bytes of a path so that a log line stays one line and a terminal stays sane.
+/// Prints a path with control characters escaped, so that a log line stays one line and cannot control a
+/// terminal.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

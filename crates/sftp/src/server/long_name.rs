@@ -14,7 +14,7 @@ pub(super) struct NameCache {
     groups: HashMap<u32, Option<String>>,
 }
 
-/// More ids than any host's directories show; beyond it the cache starts anew, so that nobody can fill memory.
+/// More ids than the directories of a host show. A full cache is emptied, so that its memory is bounded.
 const MAX_CACHED: usize = 16 * 1024;
 
 impl NameCache {
@@ -115,7 +115,8 @@ pub fn write_time(out: &mut Vec<u8>, time: i64, now: i64, utc_offset: i32) {
     };
 }
 
-/// Year, month (0 is January) and day of the month of a day counted from 1970-01-01, in the Gregorian calendar.
+/// Year, month (0 is January) and day of the month of a day counted from 1970-01-01, in the Gregorian
+/// calendar.
 ///
 /// Counts years from March, so that the leap day is the last day of one, in eras of 400 years.
 pub(super) fn date(day: i64) -> (i64, usize, i64) {

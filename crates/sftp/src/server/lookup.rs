@@ -18,8 +18,8 @@ pub trait Lookup: Send {
     }
 }
 
-/// Reads `/etc/passwd` and `/etc/group` themselves, once: for tests and for hosts without name services. Times
-/// are in UTC.
+/// Reads `/etc/passwd` and `/etc/group` themselves, once: for tests and for hosts without name services.
+/// Times are in UTC.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFiles {
     passwd: Option<Vec<u8>>,

@@ -1,8 +1,8 @@
 //! The server engine: request bytes in, replies out, files through a [`FileSystem`].
 //!
-//! It owns no socket and no thread. The owner of the channel gives it what arrives ([`Server::input`]) and calls
-//! [`Server::poll`] whenever something arrived or room to send appeared; `poll` says how many input bytes
-//! have been used, so that credit for the channel is held back while replies cannot leave.
+//! It owns no socket and no thread. The owner of the channel passes received bytes to [`Server::input`], and
+//! calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have
+//! been used, so that the owner gives no credit to the client while replies cannot be sent.
 
 mod batch;
 mod check;

@@ -1,4 +1,4 @@
-//! What an administrator decides about a server.
+//! Settings of a server by the administrator.
 
 /// Options of a [`super::Server`], with the flags of sftp-server(8) they come from.
 #[derive(Debug, Clone, Default)]
@@ -9,11 +9,11 @@ pub struct ServerOptions {
     pub allow: Option<Vec<String>>,
     /// `-P`: requests with these names are refused. See [`super::request_table`] for the names.
     pub deny: Vec<String>,
-    /// Who is served, for the log: `session opened for local user NAME from [ADDRESS]`.
+    /// Name of the user, for the log line `session opened for local user NAME from [ADDRESS]`.
     pub user: String,
     /// The client's address, for the log.
     pub address: String,
-    /// The most handles open at once; `None`: what the file system says ([`crate::fs::FileSystem::max_open`]).
+    /// Limit of open handles; `None`: that of the file system ([`crate::fs::FileSystem::max_open`]).
     pub max_handles: Option<u64>,
 }
 

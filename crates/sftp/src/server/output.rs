@@ -1,27 +1,29 @@
-//! Where replies go, and those that could not go yet.
+//! The destination of replies, and replies that cannot be sent yet.
 
 use std::io::IoSliceMut;
 
 /// The sending half of a channel, as the engine sees it.
 ///
-/// Who implements it sees to it that [`super::Server::poll`] is called again when there is more room than the
-/// last call of any of these methods found.
+/// Implementers call [`super::Server::poll`] again when more can be sent than the last call of any of these
+/// methods found.
 pub trait Output {
-    /// How many bytes may be sent now: what the peer's window has left, or 0 while the queue towards the socket
-    /// is too long. Not the smaller of the two: a reply that fits the window should go in place even if
-    /// it makes the queue a little longer, while one that does not fit costs a copy.
+    /// How many bytes may be sent now: what the peer's window has left, or 0 while the queue towards the
+    /// socket is too long. Not the smaller of the two: a reply that fits the window should go in place even
+    /// if it makes the queue a little longer, while one that does not fit costs a copy.
     fn budget(&mut self) -> usize;
 
     /// Sends bytes; returns how many were taken, from the start.
     fn send(&mut self, data: &[u8]) -> usize;
 
-    /// Sends up to `want` bytes (at most [`Output::budget`]) that `fill` writes where they are sealed and sent
-    /// from. `fill` gets slices of `want` bytes together, or of less where one call cannot lay out so much, and
-    /// returns how many bytes it used, from the start; at 0 nothing is sent. Returns what `fill`
-    /// returned, or 0 when there was no room after all and `fill` was not called. It is never called twice.
+    /// Sends up to `want` bytes (at most [`Output::budget`]) that `fill` writes where they are sealed and
+    /// sent from. `fill` gets slices of `want` bytes together, or of less where one call cannot lay out so
+    /// much, and returns how many bytes it used, from the start; at 0 nothing is sent. Returns what `fill`
+    /// returned, or 0 when nothing could be sent after all and `fill` was not called. `fill` is called at
+    /// most once.
     fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize;
 
-    /// True when nothing can be sent because the peer's window is used up, where that can be told from other reasons.
+    /// Returns true when nothing can be sent because the peer's window is used up, where the channel knows
+    /// the reason.
     fn peer_is_full(&mut self) -> bool {
         false
     }
@@ -47,12 +49,12 @@ impl Output for Vec<u8> {
     }
 }
 
-/// What waits for a pipe that takes bytes as it likes: an output with a bound. Whoever owns the pipe writes
-/// [`Backlog::rest`] and says how much of it went.
+/// Replies that wait for a pipe: an output with a bound. The owner of the pipe writes [`Backlog::rest`] and
+/// reports the written bytes with [`Backlog::advance`].
 #[derive(Debug)]
 pub struct Backlog {
     bytes: Vec<u8>,
-    /// Bytes of them that are gone.
+    /// Bytes at the front that have been written.
     sent: usize,
     most: usize,
 }
@@ -63,12 +65,12 @@ impl Backlog {
         Self { bytes: Vec::new(), sent: 0, most }
     }
 
-    /// Holds up to `most` bytes from now on. What waits already stays, even where that is more.
+    /// Changes the bound to `most` bytes. Bytes that wait already stay, even beyond the bound.
     pub const fn set_bound(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Takes what waits in `other`, behind what waits here; the bound does not count.
+    /// Appends what waits in `other`, without regard to the bound.
     pub fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
@@ -90,14 +92,14 @@ impl Backlog {
         self.sent == self.bytes.len()
     }
 
-    /// `count` more bytes have gone.
+    /// Records that `count` more bytes have been written.
     pub fn advance(&mut self, count: usize) {
         self.sent = (self.sent + count).min(self.bytes.len());
         if self.is_empty() {
             self.bytes.clear();
             self.sent = 0;
         } else if self.sent > self.most / 2 {
-            // Or the front would grow for as long as there is always something behind it.
+            // A backlog that never empties would keep its sent bytes for ever.
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other channels should
-/// not wait with it. Requests that serve many files or directory entries get 50 µs more for each file, and 5 µs for each
-/// entry.
+/// A request that takes longer than this waits for a disk or a network, or computes: the owner of other
+/// channels should not wait with it. Requests that serve many files or directory entries get 50 µs more for
+/// each file, and 5 µs for each entry.
 pub const SLOW: Duration = Duration::from_millis(1);
 
-/// Time for each file of `get-files@longhaul` or `put-files@longhaul`. A file in the page cache takes 10 to 20 µs, so a
-/// message with the usual 45 files comes close to [`SLOW`] without waiting for anything.
+/// Time for each file of `get-files@longhaul` or `put-files@longhaul`. A file in the page cache takes 10 to
+/// 20 µs, so a message with the usual 45 files comes close to [`SLOW`] without waiting for anything.
 const FILE_TIME: Duration = Duration::from_micros(50);
 
 /// Time for each entry of a listing. An entry whose inode is cached takes 1 to 2 µs, and one answer to

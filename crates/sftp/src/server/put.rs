@@ -1,8 +1,9 @@
 //! `put-files@longhaul`: whole small files, many in a message.
 //!
-//! Three ways to a file, the first that can be: without a name until it is complete, where nothing is there yet; under another name
-//! beside the final one, and renamed; in place. Only the last can be seen half done, and only where asked for or where nothing else
-//! keeps what is there (other names, another owner, a device).
+//! A file is written in the first of three ways that is possible: without a name until it is complete, where
+//! the name is free; under a temporary name in the same directory, and renamed; in place. Only a file that is
+//! written in place can be seen incomplete. That is done on request, and where nothing else keeps what exists
+//! (hard links, another owner, a device).
 
 use std::io;
 
@@ -18,11 +19,11 @@ use crate::fs::{FileSystem, status_of, text_of};
 use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
-/// The end of the names under which files grow, and how much of the final name they keep.
+/// The end of temporary names, and the longest part of the final name that they keep, in bytes.
 const PART_SUFFIX: &[u8] = b".lhpart";
 const LONGEST_PART: usize = 240;
 
-/// A file, and what of it is to be kept besides.
+/// A file with its extended attributes.
 struct Put<'a> {
     file: PutFile<'a>,
     xattrs: Xattrs,
@@ -69,7 +70,8 @@ impl Server {
         request_table().iter().any(|info| info.name == name && self.options.permits(info))
     }
 
-    /// All of them without names until they are complete, or none where that is not the way.
+    /// Makes all files without names until they are complete. Returns nothing where that is not the way to
+    /// write them.
     fn make_unnamed(&mut self, files: &[Put<'_>], flags: u32) -> Vec<Made> {
         if flags & PUT_PLACED == 0
             || self.placing.named
@@ -103,7 +105,7 @@ impl Server {
         {
             return filled;
         }
-        // What is compared has to be read, which a file that is there may not allow.
+        // Comparing reads the file, which the permissions of an existing file may not allow.
         let whole = Whole { compared: false, ..whole };
         match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with) {
             Ok(OpenFile { mut file, event, .. }) => {
@@ -114,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Under another name first. `None` where it has to be written in place.
+    /// Writes a file under a temporary name and renames it. `None` where it has to be written in place.
     fn put_beside(&mut self, put: &Put<'_>, flags: u32) -> Option<Filled> {
         let path = put.file.path;
         let (name, old) = self.place_for(path, flags)?;
@@ -134,7 +136,7 @@ impl Server {
         Some(filled)
     }
 
-    /// What log and accounts say of a file that has been dealt with.
+    /// Writes the log lines and the usage record of a finished file.
     fn filled(&mut self, mut event: FileEvent, whole: &Whole<'_>, filled: Filled) -> Filled {
         event.bytes_written = filled.written as u64;
         event.start = 0;
@@ -149,7 +151,8 @@ impl Server {
         filled
     }
 
-    /// The name under which a file grows, and what it will replace; `None` where it has to be written in place.
+    /// Returns the temporary name of a file, and the attributes of the file that it replaces; `None` where it
+    /// has to be written in place.
     fn place_for(&mut self, path: &[u8], flags: u32) -> Option<(Vec<u8>, Option<Attrs>)> {
         let old = match self.fs.attrs(path, false) {
             Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => Some(attrs),
@@ -165,7 +168,7 @@ impl Server {
         Some(([directory, b".", name, PART_SUFFIX].concat(), old))
     }
 
-    /// Opens it, as the owner of what it replaces; `None` where that cannot be.
+    /// Opens the temporary file with the owner of the file that it replaces; `None` where that is impossible.
     fn open_part(
         &mut self,
         name: &[u8],
@@ -176,7 +179,7 @@ impl Server {
         let open = |fs: &mut dyn FileSystem| fs.open(name, NEW, Some(permissions));
         let mut file = open(&mut *self.fs)
             .or_else(|_| {
-                // Left by somebody who was interrupted.
+                // Left by an interrupted session.
                 self.fs.remove_file(name)?;
                 open(&mut *self.fs)
             })
@@ -188,25 +191,26 @@ impl Server {
             let _ = self.fs.remove_file(name);
             return None;
         }
-        // In logs and accounts it has its final name.
+        // Log lines and usage records have the final name.
         let number = self.handles.number_file();
         self.log.file_opened(number);
         Some(OpenFile::new(number, file, path, NEW))
     }
 }
 
-/// How files are opened that are new.
+/// Flags for opening a new file.
 const NEW: OpenFlags =
     OpenFlags(OpenFlags::READ.0 | OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::EXCL.0);
 
 impl Put<'_> {
-    /// The same with what is to be done. Without permissions of its own it has those of what it replaces.
+    /// Returns the file with what `flags` ask for. Without permissions of its own it gets `old_mode`, those
+    /// of the file that it replaces.
     fn whole(&self, flags: u32, old_mode: Option<u32>) -> Whole<'_> {
         let PutFile { path, attrs, data } = self.file;
         let ids = attrs.ids.filter(|_| flags & batched_extended_attrs::PUT_OWNER != 0);
         let wanted = attrs.permissions.map(|bits| bits & 0o7777).filter(|_| flags & PUT_PERMISSIONS != 0);
         let Attrs { times, full_times, .. } = attrs;
-        // Bits that lend rights wait for the owner.
+        // Set-user-ID and set-group-ID bits are set after the owner.
         let mask = if ids.is_none() { 0o7777 } else { 0o777 };
         Whole {
             path,
@@ -224,7 +228,7 @@ const fn not_opened(error: io::Error) -> Filled {
     Filled { written: 0, lacks: Vec::new(), outcome: Err((PutStep::Open, error)) }
 }
 
-/// Everything up to the last slash, and what is behind it.
+/// Splits a path after its last slash.
 fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }

@@ -11,7 +11,8 @@ pub struct RequestInfo {
     pub packet_type: PacketType,
     /// The extension's name and version, for those that are one.
     pub extension: Option<(&'static str, &'static str)>,
-    /// True when it changes the file system, so that a read-only server refuses it. (OPEN looks at its flags.)
+    /// True when it changes the file system, so that a read-only server refuses it. (OPEN looks at its
+    /// flags.)
     pub writes: bool,
     /// Names of requests whose work this one does: where one of them is refused, so is this.
     pub parts: &'static [&'static str],

@@ -23,8 +23,7 @@ use crate::{ReplyWriter, StatusCode};
 /// While more than this many bytes of replies wait for the client, no further request is served.
 pub(super) const MAX_PENDING: usize = 64 * 1024;
 
-/// Why a server cannot go on: the client does not speak SFTP. Close the channel with exit status 11, as
-/// sftp-server does.
+/// The client breaks the protocol. Close the channel with exit status 11, as sftp-server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// A message longer than [`crate::protocol::MAX_MESSAGE_ACCEPTED`].
@@ -47,26 +46,26 @@ pub enum ServerError {
     },
 }
 
-/// Why serving stopped.
+/// Outcome of serving one request.
 pub(super) enum Served {
-    /// It did not.
+    /// The request was served.
     Yes,
-    /// No whole message is left.
+    /// No complete message is left.
     NeedInput,
-    /// The reply has no room.
+    /// The reply cannot be sent yet.
     NeedOutput,
 }
 
-/// What `put-files@longhaul` has learnt of the file system.
+/// What `put-files@longhaul` knows of the target directory.
 #[derive(Debug, Default)]
 pub(super) struct Placing {
-    /// Files cannot be without a name here.
+    /// The file system has no files without names.
     pub(super) named: bool,
-    /// The last file replaced another: so will the next, perhaps.
+    /// The last file replaced an existing one, so the next one may too.
     pub(super) replacing: bool,
 }
 
-/// One client's server. See the documentation of the module above for how it is driven.
+/// The server of one client. The documentation of the module above says how it is driven.
 pub struct Server {
     pub(super) fs: Box<dyn FileSystem>,
     pub(super) lookup: Box<dyn Lookup>,
@@ -76,16 +75,16 @@ pub struct Server {
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
     pub(super) placing: Placing,
-    /// What is known of the client's SYMLINK.
+    /// Order in which the client sends the strings of SYMLINK, as far as known.
     pub(super) links: Known,
-    /// Pairs that ATTRS are to have ([`crate::extended_attrs`]).
+    /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
     pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
     pub(super) input: Chunks,
-    /// Bytes given to `input` since the beginning, and those of them credit was given for.
+    /// Bytes given to `input` since the beginning, and bytes for which credit was given.
     pub(super) received: u64,
     pub(super) credited: u64,
-    /// Replies that wait, from `sent` on.
+    /// Replies; those from `sent` on wait to be sent.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
     /// Requests that this call of `poll` may still serve.
@@ -97,7 +96,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has not seen INIT yet.
+    /// Returns a server that waits for INIT.
     pub fn new(
         fs: Box<dyn FileSystem>,
         lookup: Box<dyn Lookup>,
@@ -131,8 +130,8 @@ impl Server {
         server
     }
 
-    /// Tells the server which SSH client it talks to, by the client's identification line (`SSH-2.0-…`), as far as that
-    /// is known. Call before the first input.
+    /// Tells the server which SSH client it talks to, by the client's identification line (`SSH-2.0-…`), as
+    /// far as that is known. Call before the first input.
     pub fn set_client(&mut self, identification: Option<&str>) {
         self.links = Known::of_client(identification);
     }
@@ -150,14 +149,14 @@ impl Server {
         self.copy.is_some() || self.check.is_some()
     }
 
-    /// True when no reply waits to be sent and no request that has arrived completely waits to be served:
-    /// after the client's EOF, the moment to close the channel.
+    /// Returns true when no reply waits to be sent and no complete request waits to be served. After the
+    /// client's EOF the channel can be closed then.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.wants_files()
     }
 
-    /// True when the next [`Server::poll`] may call the file system: a request is being served, or one has arrived
-    /// completely.
+    /// Returns true when the next [`Server::poll`] may call the file system: a request is being served in
+    /// steps, or a complete request has arrived.
     pub fn wants_files(&self) -> bool {
         let mut length = [0; 4];
         let whole_message = self.input.peek(&mut length)
@@ -165,7 +164,7 @@ impl Server {
         self.at_work() || (self.failed.is_none() && whole_message)
     }
 
-    /// Sends what waits.
+    /// Sends replies that wait.
     pub(super) fn flush(&mut self, output: &mut dyn Output) {
         while let Some(rest) = self.pending.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match output.send(rest) {
@@ -174,7 +173,7 @@ impl Server {
             }
         }
         self.pending.clear();
-        // One of the largest replies, not to be made anew for each of many.
+        // Memory for one of the largest replies is kept, so that it is not allocated for each reply.
         self.pending.shrink_to(MAX_DATA + 2 * MAX_PENDING);
         self.sent = 0;
     }
@@ -191,23 +190,23 @@ impl Server {
         false
     }
 
-    /// Counts the present request as `files` requests: others get their turn earlier, and it may take longer before it is
-    /// slow.
+    /// Counts the present request as `files` requests: others get their turn earlier, and it may take longer
+    /// before it is slow.
     pub(super) fn served_files(&mut self, files: u32) {
         self.turns = self.turns.saturating_sub(files as usize);
         self.pace.served_files(files);
     }
 
-    /// Where replies are written.
+    /// Returns the writer of replies.
     pub(super) const fn reply(&mut self) -> ReplyWriter<'_> {
         ReplyWriter(&mut self.pending)
     }
 
-    /// The same for a reply that is put together by serving.
+    /// Like [`reply`](Self::reply), for a reply that `serve` builds while it uses the server.
     pub(super) fn reply_while(&mut self, serve: impl FnOnce(&mut Self, ReplyWriter<'_>)) {
         let mut pending = std::mem::take(&mut self.pending);
         serve(self, ReplyWriter(&mut pending));
-        // Nothing else answers meanwhile.
+        // `serve` sends no other reply.
         pending.append(&mut self.pending);
         self.pending = pending;
     }

@@ -16,8 +16,8 @@ impl Server {
         self.reply_outcome(id, &outcome);
     }
 
-    /// The order that makes sense with the files there are: a link can be made only where there is nothing, and mostly
-    /// points to something. `usual` where they do not tell.
+    /// The order that makes sense with the files there are: a link can be made only where there is nothing,
+    /// and mostly points to something. Returns `usual` where the files do not decide it.
     fn likely_order(&mut self, usual: LinkOrder, first: &[u8], second: &[u8]) -> LinkOrder {
         match (self.can_link(second), self.can_link(first)) {
             (true, false) => LinkOrder::TargetFirst,

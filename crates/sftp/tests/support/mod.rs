@@ -175,10 +175,10 @@ impl Peer {
     }
 }
 
-/// The host's files behind a disk with troubles.
+/// The host's files on a disk with faults.
 pub(crate) struct Troubled {
     pub(crate) inner: LocalFs,
-    /// One read or write moves at most so many bytes.
+    /// Most bytes that one read or write moves.
     pub(crate) at_most: usize,
     /// Writes beyond this offset find no space.
     pub(crate) full_at: u64,
