@@ -223,6 +223,9 @@ fn outputs(parsed: &Parsed) -> Result<Outputs, Stop> {
                 .ok_or_else(|| SCP.usage_error(&format!("bad sum \"{name}\": sha256 or xxh3")))?,
         },
     };
+    if wanted.manifest.is_some() && wanted.manifest == wanted.failed {
+        return Err(SCP.usage_error("--manifest-out and --failed-out name the same file"));
+    }
     let outputs = Outputs::new(wanted);
     match outputs.flags() {
         Some(flag) if mode(parsed)? == Mode::Legacy => {
