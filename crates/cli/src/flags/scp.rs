@@ -144,7 +144,7 @@ pub static SCP: Program = Program {
             "retry-for",
             "time",
             Works,
-            "For copies that nobody watches: connect again, and resume, until this time (such as 12h or 1h30m) has passed without progress, also where the host could not be reached from the start. Pauses double from 1 to 60 seconds. A refused login or host key and a server without SFTP end the copy at once.",
+            "For unattended copies: connect again, and resume, until this time (such as 12h or 1h30m) has passed without progress, also where the host could not be reached from the start. Pauses double from 1 to 60 seconds. A refused login or host key and a server without SFTP end the copy at once.",
         ),
     ],
 };
