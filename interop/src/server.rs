@@ -30,8 +30,17 @@ impl Lhsshd {
         Self::start_program(&our("lhsshd"), lab, config, environment)
     }
 
+    /// Like [`start`](Self::start), on a port from [`free_port`](crate::tunnel::free_port): a server that is started again.
+    pub fn start_on(lab: &Lab, port: u16) -> Self {
+        Self::launch(&our("lhsshd"), lab, "", &[], port)
+    }
+
     /// Like [`start_with`](Self::start_with), with a `lhsshd` from another place.
     pub fn start_program(program: &Path, lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
+        Self::launch(program, lab, config, environment, 0)
+    }
+
+    fn launch(program: &Path, lab: &Lab, config: &str, environment: &[(&str, &str)], port: u16) -> Self {
         let name = format!("lhsshd-{}", unique());
         let mut text = String::from(config);
         for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
@@ -49,7 +58,7 @@ impl Lhsshd {
         lab.write(&format!("{name}.conf"), &text);
         let log = lab.path(&format!("{name}.log"));
         let mut child = Command::new(program)
-            .args(["-D", "-p", "0", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
+            .args(["-D", "-p", &port.to_string(), "-f", &lab.arg(&format!("{name}.conf")), "-E"])
             .arg(&log)
             .envs(environment.iter().copied())
             .stdin(Stdio::null())

@@ -189,6 +189,8 @@ fn files_that_cannot_be_written_stop_a_copy_at_once() {
         }
     }
     assert!(!lab.path("copy").exists() && !lab.path("out").exists() && !lab.path("other").exists());
+    let same = scp(&lab, server.port, &["--manifest-out", "out", "--failed-out", "out", "blob", &target]);
+    assert!(same.code == 1 && same.err.contains("name the same file"), "{}", same.err);
     let sum = scp(&lab, server.port, &["--manifest-sum", "md5", "--manifest-out", "out", "blob", &target]);
     assert!(sum.code == 1 && sum.err.contains("bad sum"), "{}", sum.err);
 }

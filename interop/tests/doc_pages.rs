@@ -36,6 +36,10 @@ fn blocks(page: &str) -> Vec<Block> {
 /// Writes a wrapper that runs our program with the lab's configuration, as if it were the user's own.
 fn wrap(lab: &Lab, name: &str) {
     let text = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", our(name).display(), lab.arg("config"));
+    write_program(lab, name, &text);
+}
+
+fn write_program(lab: &Lab, name: &str, text: &str) {
     let path = lab.path(&format!("bin/{name}"));
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -48,6 +52,10 @@ fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
     for name in ["lhssh", "lhscp", "lhsftp"] {
         wrap(lab, name);
     }
+    // Of its commands one connects.
+    let (longhaul, config) = (our("longhaul"), lab.arg("config"));
+    let verify = format!("[ \"$1\" = verify ] && set -- \"$@\" -F {config}");
+    write_program(lab, "longhaul", &format!("#!/bin/sh\n{verify}\nexec {} \"$@\"\n", longhaul.display()));
     for (file, text) in [("results/run1.csv", "a,b\n1,2\n"), ("results/x.tmp", "x"), ("run.csv", "c\n3\n")] {
         lab.write(&format!("work/{file}"), text);
     }

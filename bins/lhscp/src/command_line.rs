@@ -9,9 +9,11 @@ use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
 use lh_config::network::BitRate;
+use lh_config::units::parse_time;
 use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify};
 
 use crate::outputs::{Outputs, Wanted};
+use crate::patience::Patience;
 use crate::place::{Host, Place};
 
 /// The protocol.
@@ -43,8 +45,8 @@ pub(crate) struct Arguments {
     pub(crate) resume: bool,
     /// `--pace`: bytes per second.
     pub(crate) pace: Option<u64>,
-    /// `--retries`.
-    pub(crate) retries: u32,
+    /// `--retries` or `--retry-for`.
+    pub(crate) patience: Patience,
     /// `--manifest-out` and `--failed-out`.
     pub(crate) outputs: Outputs,
     /// `--json`.
@@ -123,7 +125,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         options,
         resume: !parsed.has_long("no-resume"),
         pace: pace(parsed)?,
-        retries: retries(parsed)?,
+        patience: patience(parsed, mode(parsed)?)?,
         outputs,
         json: parsed.has_long("json"),
         quiet: parsed.has('q'),
@@ -269,6 +271,9 @@ fn outputs(parsed: &Parsed) -> Result<Outputs, Stop> {
                 .ok_or_else(|| SCP.usage_error(&format!("bad sum \"{name}\": sha256 or xxh3")))?,
         },
     };
+    if wanted.manifest.is_some() && wanted.manifest == wanted.failed {
+        return Err(SCP.usage_error("--manifest-out and --failed-out name the same file"));
+    }
     let outputs = Outputs::new(wanted);
     match outputs.flags() {
         Some(flag) if mode(parsed)? == Mode::Legacy => {
@@ -288,11 +293,25 @@ fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
     rate.map(Some).ok_or_else(|| SCP.usage_error(&format!("bad rate \"{text}\": bits per second, as 800M")))
 }
 
-/// Attempts after a connection that broke.
-fn retries(parsed: &Parsed) -> Result<u32, Stop> {
-    match parsed.long_text("retries") {
-        None => Ok(3),
-        Some(text) => text.parse().map_err(|_| SCP.usage_error(&format!("bad number of retries \"{text}\""))),
+/// How long it goes on after a connection that broke.
+fn patience(parsed: &Parsed, mode: Mode) -> Result<Patience, Stop> {
+    let retries = parsed.long_text("retries");
+    let Some(time) = parsed.long_text("retry-for") else {
+        let times = retries.as_deref().unwrap_or("3").parse();
+        let bad = |_| SCP.usage_error(&format!("bad number of retries \"{}\"", retries.unwrap_or_default()));
+        return times.map(Patience::Times).map_err(bad);
+    };
+    let seconds = parse_time(&time).filter(|&seconds| seconds > 0);
+    let seconds = seconds
+        .ok_or_else(|| SCP.usage_error(&format!("bad time \"{time}\": seconds, or as 12h or 1h30m")))?;
+    let given = |flag: char| parsed.has(flag).then(|| format!("-{flag}"));
+    let given_long = |flag: &str| parsed.has_long(flag).then(|| format!("--{flag}"));
+    let other = retries.map(|_| "--retries".to_owned());
+    let other = other.or_else(|| (mode == Mode::Legacy).then(|| "-O".to_owned())).or_else(|| given('S'));
+    let other = other.or_else(|| given('D')).or_else(|| given_long("no-resume"));
+    match other.or_else(|| given_long("in-place")) {
+        Some(flag) => Err(SCP.error(&format!("--retry-for: not with {flag}"))),
+        None => Ok(Patience::For(Duration::from_secs(seconds))),
     }
 }
 

@@ -8,11 +8,12 @@ use lh_client::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
-use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, authenticate, connect_unauthenticated, log_in};
+use crate::durable::{Caught, INTERRUPTED};
+use crate::inside::{Connection, NoConnection, authenticate, connect_unauthenticated, log_in};
 use crate::outputs::Here;
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
+use crate::retry::{Attempts, Next};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
 
@@ -48,6 +49,11 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         return FAILURE;
     }
     let steps = steps(arguments);
+    let copied = |step: &Step| matches!(step, Step::Upload(_) | Step::Download(..));
+    if arguments.patience.is_unattended() && !steps.iter().all(copied) {
+        say("--retry-for: only between this host and another");
+        return FAILURE;
+    }
     if let Err(text) = begin_outputs(arguments, &steps) {
         say(&text);
         return FAILURE;
@@ -208,71 +214,93 @@ fn one_remote(
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let mut ui = TerminalUi::default();
-    let mut client =
-        take_kept(host, kept).or_else(|| connect_unauthenticated(&arguments.request(host), &mut ui));
-    if client.is_none() {
+    let mut client = match take_kept(host, kept) {
+        Some(client) => Ok(client),
+        None => connect_unauthenticated(&arguments.request(host), &mut ui),
+    };
+    let unattended = arguments.patience.is_unattended();
+    let waits = |why| unattended && why == NoConnection::Unreachable;
+    if client.as_ref().is_err_and(|&why| !waits(why)) {
         return NO_CONNECTION;
     }
     let mut first = true;
     // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up again.
     let mut has_begun = false;
-    let mut attempts = Attempts::new(arguments.retries);
+    let mut attempts = Attempts::new(arguments.patience);
     let start = limits::Start::now();
+    let journal = durable::options(arguments, &plan, &[host]).journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {
             Ok(job) => job,
             Err(status) => return status,
         };
-        if let Some(connection) = &mut client {
+        if let Ok(connection) = &mut client {
             // What it asks first goes out with the login.
             connection.open(&job, side, arguments.options.channels);
-            if !authenticate(connection, &mut ui) {
-                client = None;
-                if first {
+            if let Err(why) = authenticate(connection, &mut ui) {
+                client = Err(why);
+                if first && !waits(why) {
                     job.forget();
                     return NO_CONNECTION;
                 }
             }
         }
         first = false;
-        let summary = match client {
-            Some(mut client) => {
+        // Whether another attempt may do better.
+        let (summary, may_go_on) = match client {
+            Ok(mut client) => {
                 let caught = Caught::begin(&job);
                 let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), verdict, record);
+                let died = unattended && client.has_died();
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
                 has_begun |= job.has_begun(side);
-                if !has_begun && !job.is_stopped() {
+                if !has_begun && !died && !job.is_stopped() {
                     say(&format!(
                         "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",
                         lh_client::sanitise(&host.name)
                     ));
                 }
                 if good {
+                    // A journal that notes nothing is removed: there may have been no server.
+                    job.forget();
                     return exit_status(job.summary());
                 }
-                job.summary()
+                (job.summary(), has_begun || died)
             }
-            None => Summary { lost: true, ..Summary::default() },
+            Err(why) => {
+                let lost = Summary { lost: true, ..Summary::default() };
+                (lost, why == NoConnection::Unreachable && (has_begun || unattended))
+            }
         };
-        if job.is_stopped() {
-            durable::tell_interrupted(arguments, &summary);
-            return INTERRUPTED;
-        }
-        let again = summary.lost
-            && has_begun
-            && arguments.resume
-            && arguments.options.atomic
-            && attempts.again(&summary, arguments.json);
-        if !again {
-            return exit_status(summary);
-        }
+        let stopped = job.is_stopped();
+        job.forget();
         // Its journal is the next one's.
         drop(job);
+        let goes_on = summary.lost && may_go_on && arguments.resume && arguments.options.atomic;
+        let next = match (stopped, goes_on) {
+            (true, _) => Next::Interrupted,
+            (false, true) => attempts.again(&summary, arguments.json),
+            (false, false) => Next::GiveUp,
+        };
+        match next {
+            Next::Again => {}
+            Next::GiveUp => {
+                if summary.lost {
+                    durable::tell_left(journal.as_deref());
+                }
+                return exit_status(summary);
+            }
+            Next::Interrupted => {
+                durable::tell_interrupted(arguments, &summary);
+                durable::tell_left(journal.as_deref());
+                return INTERRUPTED;
+            }
+        }
         arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
     }

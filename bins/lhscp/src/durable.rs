@@ -1,32 +1,28 @@
 //! Copies that survive: where their journal is, trying again when a connection breaks, stopping in good order.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use lh_sys::signals::Signals;
 use lh_transfer::{Direction, Job, Options, Plan, Summary, journal};
-use rustix::process::Signal;
 
 use crate::command_line::{Arguments, Via};
-use crate::events;
 use crate::outcome::Outcome;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
-use crate::show::{print, say};
+use crate::retry::STOP;
+use crate::show::say;
 
 /// Exit status of a copy that was stopped by ^C.
 pub(crate) const INTERRUPTED: u8 = Outcome::Interrupted.status();
-
-/// The longest pause before trying again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The options of one copy: those of the command line, and its journal.
 pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Options {
     let mut options = arguments.options.clone();
     if options.atomic && arguments.resume {
         options.journal = journal_path(arguments, plan, hosts);
+        options.journal_command = command();
     }
     // What comes is paced by asking for no more; so is what another program sends for us.
     if plan.direction == Direction::Download || arguments.via != Via::Inside {
@@ -34,6 +30,16 @@ pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Op
         options.bits_per_second = options.bits_per_second.into_iter().chain(pace).min();
     }
     options
+}
+
+/// The directory, the program and the arguments of this process: what starts the copy again.
+fn command() -> Vec<Vec<u8>> {
+    let (Ok(directory), Ok(program)) = (std::env::current_dir(), std::env::current_exe()) else {
+        return Vec::new();
+    };
+    let mut words = vec![bytes(directory.as_os_str()), bytes(program.as_os_str())];
+    words.extend(std::env::args_os().skip(1).map(|word| bytes(&word)));
+    words
 }
 
 /// The same command line on the same hosts, from any directory that means the same paths, has the same
@@ -75,7 +81,7 @@ pub(crate) struct Caught(Option<Arc<Signals>>);
 impl Caught {
     /// ^C, and requests to end, stop `job` from now on.
     pub(crate) fn begin(job: &Job) -> Self {
-        let signals = Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP]).ok().map(Arc::new);
+        let signals = Signals::collect(&STOP).ok().map(Arc::new);
         if let Some(signals) = &signals {
             job.stop_on(Some(Arc::clone(signals)));
         }
@@ -103,56 +109,18 @@ pub(crate) fn tell_interrupted(arguments: &Arguments, summary: &Summary) {
     say(&format!("interrupted: {files} complete; {kept}"));
 }
 
-/// Attempts of one copy.
-#[derive(Debug)]
-pub(crate) struct Attempts {
-    left: u32,
-    allowed: u32,
-    pause: Duration,
-}
-
-impl Attempts {
-    pub(crate) const fn new(allowed: u32) -> Self {
-        Self { left: allowed, allowed, pause: Duration::from_secs(1) }
-    }
-
-    /// The connection is lost, or could not be made again. Waits, and says so; false when it is enough. An attempt that
-    /// got something done makes up for those before it.
-    pub(crate) fn again(&mut self, summary: &Summary, tells_programs: bool) -> bool {
-        if summary.bytes + summary.files > 0 {
-            *self = Self::new(self.allowed);
-        }
-        if self.left == 0 {
-            return false;
-        }
-        self.left -= 1;
-        let left = match self.left {
-            0 => "the last attempt".to_owned(),
-            left => format!("{left} more after that"),
-        };
-        let pause = self.pause.as_secs();
-        say(&format!("connection lost; connecting again in {pause} s ({left})"));
-        if tells_programs {
-            print(&events::retry(pause, self.left));
-        }
-        std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_earns_new_attempts() {
-        let mut attempts = Attempts { left: 0, allowed: 2, pause: Duration::from_secs(32) };
-        assert!(!attempts.again(&Summary::default(), false));
-        let moved = Summary { bytes: 1, ..Summary::default() };
-        attempts.pause = Duration::ZERO;
-        assert!(attempts.again(&moved, false));
-        assert_eq!((attempts.left, attempts.pause), (1, Duration::from_secs(2)));
-        assert!(!Attempts::new(0).again(&moved, false));
-    }
+/// Says what a copy that did not come to its end has left, by its journal. Call when the job is gone.
+pub(crate) fn tell_left(journal: Option<&Path>) {
+    let Some(saved) = journal.and_then(journal::read) else { return };
+    let name = |part: &journal::SavedPart| lh_transfer::display_name(&part.name);
+    let parts = match &saved.parts[..] {
+        [] if saved.done == 0 => return,
+        [] => String::new(),
+        [part] => format!("the unfinished file {} and ", name(part)),
+        [first, ..] => format!("{} unfinished files ({}, ...) and ", saved.parts.len(), name(first)),
+    };
+    say(&format!(
+        "left behind: {parts}the journal {}; the same command goes on from there, longhaul transfers lists and removes it",
+        saved.id
+    ));
 }

@@ -130,9 +130,9 @@ pub(crate) fn start(record: &RunRecord) -> String {
         .line()
 }
 
-/// The line for a connection that was lost and is made again in `pause` seconds.
-pub(crate) fn retry(pause: u64, left: u32) -> String {
-    Object::new("retry").number("in", pause).number("left", left.into()).line()
+/// The line for a connection that was lost and is made again in `pause` seconds. Attempts or seconds are left after that.
+pub(crate) fn retry(pause: u64, left: Option<u64>, seconds_left: Option<u64>) -> String {
+    Object::new("retry").number("in", pause).maybe("left", left).maybe("seconds_left", seconds_left).line()
 }
 
 /// The last line.
@@ -200,7 +200,7 @@ mod tests {
         lines.extend([
             start(&record),
             progress(&Totals::default(), 1.0, 1.0, 1.0),
-            retry(1, 2),
+            retry(1, Some(2), None),
             end(&record, 0),
         ]);
         let page = include_str!("../../../docs/json.md");

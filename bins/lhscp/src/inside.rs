@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use lh_client::{Start, TerminalUi};
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelOptions};
-pub(crate) use lh_ssh_transfer::Connection;
+pub(crate) use lh_ssh_transfer::{Connection, NoConnection};
 use lh_transfer::rcp::{self, Outcome, Party};
 
 use crate::command_line::Arguments;
@@ -23,13 +23,16 @@ fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
 }
 
 /// Connects; [`authenticate`] is still to be called. Says why when it cannot.
-pub(crate) fn connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
-    or_closed(Connection::connect_unauthenticated(request, ui))
+pub(crate) fn connect_unauthenticated(
+    request: &Request,
+    ui: &mut TerminalUi,
+) -> Result<Connection, NoConnection> {
+    Connection::try_connect_unauthenticated(request, ui).inspect_err(|_| say("Connection closed"))
 }
 
 /// Logs in; says why when it cannot.
-pub(crate) fn authenticate(connection: &mut Connection, ui: &mut TerminalUi) -> bool {
-    or_closed(connection.authenticate(ui).then_some(())).is_some()
+pub(crate) fn authenticate(connection: &mut Connection, ui: &mut TerminalUi) -> Result<(), NoConnection> {
+    connection.try_authenticate(ui).inspect_err(|_| say("Connection closed"))
 }
 
 /// Says that there is nothing, as the last word behind the reason.

@@ -17,10 +17,12 @@ mod legacy;
 mod limits;
 mod outcome;
 mod outputs;
+mod patience;
 mod pipes;
 mod program;
 mod record;
 mod remote_side;
+mod retry;
 mod show;
 
 use std::process::ExitCode;

@@ -81,9 +81,7 @@ impl Failed {
         let with_lines = self.paths.iter().all(lines);
         let mut text = Vec::new();
         if with_lines && self.named {
-            text.extend_from_slice(
-                b"# and files that the command line names, which are copied whatever this list has\n",
-            );
+            text.extend_from_slice(b"# and files that the command line names, which are always copied\n");
         }
         for path in &self.paths {
             if path.is_empty() || path.starts_with(b"#") {

@@ -1,14 +1,18 @@
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
-//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]).
+//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]). `longhaul
+//! transfers` lists unfinished copies ([`transfers`]).
 
 mod csv;
 mod page;
 mod pairs;
 mod series;
+mod sftp;
 mod summary;
+mod transfers;
 mod units;
 mod verdict;
 mod verify;
+mod words;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,7 +38,7 @@ fn start() -> u8 {
         Err(stop) => return stop.print(),
     };
     let Some((command, files)) = parsed.operands.split_first() else {
-        return LONGHAUL.usage_error("nothing to do: try report or verify").print();
+        return LONGHAUL.usage_error("nothing to do: try report, verify or transfers").print();
     };
     let Some((name, flags)) = COMMANDS.iter().find(|(name, _)| command == name) else {
         let command = command.to_string_lossy();
@@ -45,6 +49,7 @@ fn start() -> u8 {
     }
     match *name {
         "verify" => verify::run(&parsed, files),
+        "transfers" => transfers::run(&parsed, files),
         _ => run_report(&parsed, files),
     }
 }
@@ -52,6 +57,7 @@ fn start() -> u8 {
 /// What each subcommand takes.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("report", &["-o", "--csv"]),
+    ("transfers", &["--json", "--older-than"]),
     (
         "verify",
         &["-4", "-6", "-A", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v", "--extra", "--json"],

@@ -30,6 +30,29 @@ pub struct Connection {
     asked: Asked,
     /// What has been opened and not run.
     begun: Option<Begun>,
+    /// It ended by itself while something ran.
+    died: bool,
+}
+
+/// Why there is no connection; the message has been shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoConnection {
+    /// The host was not reached, or the connection ended: it may answer later.
+    Unreachable,
+    /// Trying again changes nothing: the host key, the login, the configuration, no common algorithms.
+    Refused,
+}
+
+impl NoConnection {
+    fn of(error: &ClientError) -> Self {
+        // The peer ended it, but not for something that passes.
+        let lasting = ["Unable to negotiate", "Too many authentication failures"];
+        match error {
+            ClientError::Unreachable(_) => Self::Unreachable,
+            ClientError::Lost(text) if !lasting.iter().any(|part| text.contains(part)) => Self::Unreachable,
+            _ => Self::Refused,
+        }
+    }
 }
 
 /// The channel for one side of a job, unless none could be had, and who makes additional connections.
@@ -57,34 +80,58 @@ impl Connection {
 
     /// Logs in, where that is not done; false when it cannot be: why has been said. What has been [opened](Self::open) goes out with it.
     pub fn authenticate(&mut self, ui: &mut TerminalUi) -> bool {
-        let result = self.client.log_in(ui);
-        result.map_err(|error| tell(&error, &self.options, ui)).is_ok()
+        self.try_authenticate(ui).is_ok()
+    }
+
+    /// As [`authenticate`](Self::authenticate).
+    ///
+    /// # Errors
+    /// Whether it may be possible later.
+    pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
+        self.client.log_in(ui).map_err(|error| {
+            tell(&error, &self.options, ui);
+            NoConnection::of(&error)
+        })
+    }
+
+    /// True when the connection ended by itself while something ran: not when the server had nothing to run.
+    pub const fn has_died(&self) -> bool {
+        self.died
     }
 
     /// The same but for the login, which [`authenticate`](Self::authenticate) does.
     pub fn connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
+        Self::try_connect_unauthenticated(request, ui).ok()
+    }
+
+    /// As [`connect_unauthenticated`](Self::connect_unauthenticated).
+    ///
+    /// # Errors
+    /// Whether it may be possible later.
+    pub fn try_connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Result<Self, NoConnection> {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
             Err(error) => {
                 ui.say(error.to_string().trim_end());
-                return None;
+                return Err(NoConnection::Refused);
             }
         };
         let mut client = match connect_or_share_unauthenticated(&options, ui) {
             Ok(client) => client,
             Err(error) => {
                 tell(&error, &options, ui);
-                return None;
+                return Err(NoConnection::of(&error));
             }
         };
         mark_as_bulk(&mut client, &options);
         match client.agent_forward(&options, ui.logger(options.log_level)) {
             Ok(agent) => {
-                Some(Self { client, agent, options, measure: None, asked: Asked::default(), begun: None })
+                let asked = Asked::default();
+                Ok(Self { client, agent, options, measure: None, asked, begun: None, died: false })
             }
             Err(error) => {
                 ui.say(&error.to_string());
-                None
+                Err(NoConnection::Refused)
             }
         }
     }
@@ -149,7 +196,8 @@ impl Connection {
             }
         };
         let (result, control) = self.run(Some(channel), connector.clone());
-        if let Some(request) = control.refused {
+        let refused = control.refused;
+        if let Some(request) = refused {
             ui.say(&format!("{request} request failed on channel 0"));
         }
         let good = match result {
@@ -161,6 +209,7 @@ impl Connection {
                 false
             }
             Err(error) => {
+                self.died = true;
                 // The other side's failure may have ended the copy before this one's news came.
                 if !job.is_finished() {
                     ui.say(&error);

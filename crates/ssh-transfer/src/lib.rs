@@ -11,4 +11,4 @@ mod piped;
 pub mod place;
 
 pub use additional::Connector;
-pub use connection::{Connection, Copying, Measure};
+pub use connection::{Connection, Copying, Measure, NoConnection};

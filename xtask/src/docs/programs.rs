@@ -201,7 +201,7 @@ pub(super) const PAGES: &[Page] = &[
                (^C), SIGTERM or SIGHUP: what is \
                unfinished is left so that the same command continues, unless --no-resume or --in-place was \
                given. 255 when \
-               there was no connection, or it was lost and could not be made again (--retries). What could \
+               there was no connection, or it was lost and could not be made again (--retries, --retry-for). What could \
                not be kept of a file besides \
                its data (--xattrs, -H, ...) is a warning and does not count.",
         environment: &[
@@ -242,6 +242,7 @@ pub(super) const PAGES: &[Page] = &[
                 "lhscp -r --manifest-out results.manifest --failed-out failed results data1:/data/\nlhscp -r \
                     --manifest failed results data1:/data/",
             ),
+            ("Copy at night, whatever the network does:", "lhscp -rq --retry-for 12h results data1:/data/"),
             (
                 "Be read by a program:",
                 "lhscp -r --json results data1:/data/ | jq 'select(.event == \"end\")'",
@@ -497,17 +498,25 @@ pub(super) const PAGES: &[Page] = &[
                       verify checks a tree against the manifest that lhscp --manifest-out has left: on this \
                       host, or on an SFTP server, which makes the sums itself where it is Longhaul's. It \
                       reports what is missing, of another size, of other content or of another kind. Without \
-                      a destination it checks where lhscp put the copy.",
+                      a destination it checks where lhscp put the copy.\n\nlonghaul transfers lists the copies \
+                      of this user that are not complete, by their journals. With resume it runs the command \
+                      again that began a copy; with clean it removes its unfinished files, here or on its \
+                      server, and its journal. An ID may be cut to a beginning that no other has.",
         parts: &[],
         exit: "longhaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
             mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \
             something is missing or different, 2 when that cannot be said: no connection, no such manifest, \
-            a file that cannot be read or has no sum, or a mistake on the command line.",
-        environment: &[],
-        files: &[(
-            "./ssh_stack_metrics.local, ./ssh_stack_metrics.remote",
-            "What Metrics writes when MetricsPath says nothing else.",
-        )],
+            a file that cannot be read or has no sum, or a mistake on the command line.\n\nlonghaul transfers: 0, \
+            or 1 when there is no such transfer, a process works on it, or something could not be removed; 2 \
+            for mistakes on the command line. With resume, the exit status of lhscp.",
+        environment: &[("XDG_STATE_HOME", "Directory of the journals, instead of ~/.local/state.")],
+        files: &[
+            (
+                "./ssh_stack_metrics.local, ./ssh_stack_metrics.remote",
+                "What Metrics writes when MetricsPath says nothing else.",
+            ),
+            ("~/.local/state/longhaul/*.journal", "Journals of copies that are not complete."),
+        ],
         examples: &[
             (
                 "Draw a copy:",
@@ -519,6 +528,10 @@ pub(super) const PAGES: &[Page] = &[
                 "Prove that a copy is right, now or later:",
                 "lhscp -r --manifest-out results.manifest results data1:/data/\nlonghaul verify \
                     results.manifest",
+            ),
+            (
+                "Resume what was cut off, and remove what nothing has worked on for a month:",
+                "longhaul transfers\nlonghaul transfers resume 3f2a\nlonghaul transfers clean --older-than 30d",
             ),
             (
                 "Check another place, and report files that nothing has copied there:",

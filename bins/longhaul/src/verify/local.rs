@@ -11,7 +11,7 @@ use lh_transfer::manifest_file::{Entry, EntryKind};
 
 use super::known::Known;
 use super::report::{Finding, Findings};
-use super::words::plain;
+use crate::words::plain;
 
 fn below(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))

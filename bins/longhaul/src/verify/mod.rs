@@ -4,8 +4,6 @@ mod known;
 mod local;
 mod remote;
 mod report;
-mod sftp;
-mod words;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,9 +20,10 @@ use lh_ssh_transfer::place::{Host, Place};
 use lh_transfer::display_name;
 use lh_transfer::manifest_file::Reader;
 
+use crate::sftp::Sftp;
+use crate::words::{plain, say};
 use known::Known;
 use report::{CANNOT, Findings};
-use words::plain;
 
 /// Checks what the command line names; returns the exit status.
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
@@ -125,7 +124,7 @@ fn check_over(
     mut known: Option<&mut Known>,
     findings: &mut Findings,
 ) -> Result<(), String> {
-    let mut sftp = sftp::Sftp::start(stream)?;
+    let mut sftp = Sftp::start(stream)?;
     let root = remote::root(&mut sftp, path)?;
     let algorithm = manifest.header().algorithm;
     remote::Check::new(&mut sftp, &root, algorithm, findings).run(manifest, known.as_deref_mut())?;
@@ -138,8 +137,4 @@ fn check_over(
 fn cannot(why: &str) -> u8 {
     say(why);
     CANNOT
-}
-
-fn say(text: &str) {
-    eprintln!("{}: {text}", LONGHAUL.called());
 }

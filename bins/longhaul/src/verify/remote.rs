@@ -12,7 +12,7 @@ use lh_wire::Reader as Fields;
 
 use super::known::Known;
 use super::report::{Finding, Findings};
-use super::sftp::Sftp;
+use crate::sftp::Sftp;
 
 /// Files at a time where the server makes the sums: they take no handle.
 const SUMMED: usize = 256;

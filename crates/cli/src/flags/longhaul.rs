@@ -6,8 +6,8 @@ use super::program::{Flag, Program};
 /// `longhaul`. The first operand is the subcommand, which takes some of the flags.
 pub static LONGHAUL: Program = Program {
     name: "longhaul",
-    about: "analyse recorded connections, and check copies",
-    operands: "report file ... | verify manifest [[user@]host:dir | dir]",
+    about: "analyse recorded connections, check copies, and resume them",
+    operands: "report file ... | verify manifest [[user@]host:dir | dir] | transfers [resume id | clean [id]]",
     flags_after_first_operand: true,
     usage_status: 2,
     flags: &[
@@ -49,6 +49,12 @@ pub static LONGHAUL: Program = Program {
             Works,
             "verify: Report files that the manifest does not have, too: below the destination or, where all paths begin with one directory, below that.",
         ),
-        Flag::long("json", Works, "verify: Report what is found as JSON, one object per line."),
+        Flag::long("json", Works, "verify, transfers: Report what is found as JSON, one object per line."),
+        Flag::long_with(
+            "older-than",
+            "time",
+            Works,
+            "transfers clean: Remove what all copies have left on which nothing has worked for this time, such as 12h or 30d.",
+        ),
     ],
 };

@@ -166,5 +166,11 @@ pub static SCP: Program = Program {
             Works,
             "Reconnect up to n times in a row when the connection breaks (without prompts), and resume; 3 by default.",
         ),
+        Flag::long_with(
+            "retry-for",
+            "time",
+            Works,
+            "For unattended copies: connect again, and resume, until this time (such as 12h or 1h30m) has passed without progress, also where the host could not be reached from the start. Pauses double from 1 to 60 seconds. A refused login or host key and a server without SFTP end the copy at once.",
+        ),
     ],
 };

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use bytes::BytesMut;
 use lh_sftp::{Incoming, Reply, ReplyBody, Request, Session};
 
-use super::words::plain;
+use crate::words::plain;
 
 /// Read in one go.
 const CHUNK: usize = 64 * 1024;
 
 /// The client's side of one SFTP session.
-pub(super) struct Sftp {
+pub(crate) struct Sftp {
     stream: UnixStream,
     session: Session,
     queue: Vec<u8>,
@@ -23,7 +23,7 @@ impl Sftp {
     ///
     /// # Errors
     /// It does not speak SFTP, or the connection is gone.
-    pub(super) fn start(stream: UnixStream) -> Result<Self, String> {
+    pub(crate) fn start(stream: UnixStream) -> Result<Self, String> {
         let mut sftp = Self { stream, session: Session::new(), queue: Vec::new() };
         sftp.session.start(&mut sftp.queue);
         sftp.incoming()?;
@@ -33,12 +33,12 @@ impl Sftp {
         Ok(sftp)
     }
 
-    pub(super) const fn session(&self) -> &Session {
+    pub(crate) const fn session(&self) -> &Session {
         &self.session
     }
 
     /// Queues a request; returns its id.
-    pub(super) fn send(&mut self, request: &Request<'_>) -> u32 {
+    pub(crate) fn send(&mut self, request: &Request<'_>) -> u32 {
         self.session.request(request, &mut self.queue)
     }
 
@@ -46,7 +46,7 @@ impl Sftp {
     ///
     /// # Errors
     /// The connection is gone, or the server broke the protocol.
-    pub(super) fn answer(&mut self) -> Result<Reply, String> {
+    pub(crate) fn answer(&mut self) -> Result<Reply, String> {
         loop {
             if let Incoming::Reply(reply) = self.incoming()? {
                 return Ok(reply);
@@ -58,7 +58,7 @@ impl Sftp {
     ///
     /// # Errors
     /// As [`answer`](Self::answer).
-    pub(super) fn ask(&mut self, request: &Request<'_>) -> Result<ReplyBody, String> {
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<ReplyBody, String> {
         let id = self.send(request);
         let reply = self.answer()?;
         if reply.id == id { Ok(reply.body) } else { Err("Bad message from the SFTP server".to_owned()) }

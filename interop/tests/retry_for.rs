@@ -1,0 +1,189 @@
+//! `lhscp --retry-for`: copies that nobody watches outlast a server, and end at once where waiting is of no use.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+use lh_testkit::leftovers;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The arguments of a copy that has a minute.
+fn words(lab: &Lab, port: u16, words: &[&str]) -> Vec<String> {
+    let mut all = lab.client_options();
+    all.extend(["-P".to_owned(), port.to_string(), "--retry-for".to_owned(), "1m".to_owned()]);
+    all.extend(words.iter().map(|&word| word.to_owned()));
+    all
+}
+
+fn start(lab: &Lab, port: u16, arguments: &[&str]) -> Child {
+    let mut command = Command::new(our("lhscp"));
+    command.args(words(lab, port, arguments)).current_dir(lab.dir()).env("HOME", lab.path("home"));
+    command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn run(lab: &Lab, port: u16, arguments: &[&str]) -> Ran {
+    lab.run(&our("lhscp"), &words(lab, port, arguments))
+}
+
+/// Waits for the event `retry` of a child that reports events.
+fn wait_for_retry(child: &mut Child) -> (Value, BufReader<std::process::ChildStdout>) {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    loop {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "it ended without another attempt");
+        let event: Value = serde_json::from_str(&line).unwrap();
+        if event["event"] == "retry" {
+            return (event, out);
+        }
+    }
+}
+
+fn last_event(out: BufReader<std::process::ChildStdout>) -> Value {
+    let last = out.lines().map_while(Result::ok).last().unwrap_or_default();
+    serde_json::from_str(&last).unwrap()
+}
+
+fn some_is_there(lab: &Lab) -> bool {
+    leftovers(lab.dir()).iter().any(|part| Path::new(part).metadata().is_ok_and(|meta| meta.len() > 1 << 20))
+}
+
+fn remote(lab: &Lab, name: &str) -> String {
+    format!("127.0.0.1:{}", lab.arg(name))
+}
+
+/// Covers: lhscp --retry-for
+#[test]
+fn a_copy_outlasts_a_server_that_is_started_again() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 48 << 20);
+    let port = lh_interop::tunnel::free_port();
+    for upload in [true, false] {
+        let places = [lab.arg("blob"), remote(&lab, "copy")];
+        let back = [remote(&lab, "blob"), lab.arg("copy")];
+        let [from, to] = if upload { &places } else { &back };
+        // The server is not there yet.
+        let mut child =
+            start(&lab, port, &["--json", "-l", "100000", "-o", "ConnectionAttempts=1", from, to]);
+        let (event, out) = wait_for_retry(&mut child);
+        assert!(event["left"].is_null() && event["seconds_left"].as_u64().unwrap() <= 60, "{event}");
+        child.stdout = Some(out.into_inner());
+        let server = Lhsshd::start_on(&lab, port);
+        eventually("a part of the copy", || some_is_there(&lab));
+        let sessions = lh_interop::process::below(server.pid());
+        drop(server);
+        for pid in sessions {
+            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+        }
+        let (_, out) = wait_for_retry(&mut child);
+        let _server = Lhsshd::start_on(&lab, port);
+        let end = last_event(out);
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!((done.status.code(), end["outcome"].as_str()), (Some(0), Some("complete")), "{said}");
+        assert!(end["kept"].as_u64().unwrap() + end["bytes"].as_u64().unwrap() >= 48 << 20, "{end}");
+        assert!(said.contains("connection lost; connecting again in"), "{said}");
+        assert_same_file(&lab.path("blob"), &lab.path("copy"));
+        assert_eq!(leftovers(lab.dir()).len(), 0);
+        fs::remove_file(lab.path("copy")).unwrap();
+    }
+}
+
+/// Covers: lhscp --retry-for
+#[test]
+fn what_waiting_does_not_mend_ends_a_copy_at_once() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let bare = Lhsshd::start(&lab, "Subsystem sftp /bin/false\nLonghaulSftp external\n");
+    make_blob(&lab.path("blob"), 10);
+    let target = remote(&lab, "copy");
+    let begun = Instant::now();
+    for (port, flags, said) in [
+        (server.port, &["-o", "PreferredAuthentications=none"][..], "Permission denied"),
+        (server.port, &["-o", "HostKeyAlias=unknown"], "Host key verification failed"),
+        (server.port, &["-c", "3des-cbc"], "no matching cipher"),
+        (bare.port, &[], "no SFTP server answered"),
+    ] {
+        let ran = run(&lab, port, &[flags, &["blob", &target]].concat());
+        assert_eq!(ran.code, 255, "{said}: {}", ran.err);
+        assert!(ran.err.contains(said) && !ran.err.contains("connecting again"), "{}", ran.err);
+    }
+    assert!(begun.elapsed().as_secs() < 60, "none of them waited for the minute");
+    assert!(!lab.path("copy").exists());
+    let journals = fs::read_dir(lab.path("home/.local/state/longhaul")).into_iter().flatten().flatten();
+    let left: Vec<String> = journals.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
+    assert_eq!(left, Vec::<String>::new(), "journals");
+}
+
+/// Covers: lhscp --retry-for
+#[test]
+fn when_the_time_is_over_what_is_left_is_said() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 48 << 20);
+    let target = remote(&lab, "copy");
+    let server = Lhsshd::start(&lab, "");
+    // The last --retry-for counts.
+    let mut child =
+        start(&lab, server.port, &["--json", "-l", "100000", "--retry-for", "2s", "blob", &target]);
+    eventually("a part of the copy", || some_is_there(&lab));
+    let sessions = lh_interop::process::below(server.pid());
+    drop(server);
+    for pid in sessions {
+        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+    }
+    let (_, out) = wait_for_retry(&mut child);
+    assert_eq!(last_event(out)["outcome"], "lost");
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(255), "{said}");
+    assert!(said.contains("no progress for 2s: giving up"), "{said}");
+    assert!(said.contains("left behind: the unfinished file") && said.contains(".lhpart"), "{said}");
+}
+
+/// Covers: lhscp --retry-for
+#[test]
+fn a_signal_ends_the_pause_between_attempts() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 10);
+    let port = lh_interop::tunnel::free_port();
+    let mut child = start(&lab, port, &["--json", "--retry-for", "10h", "blob", &remote(&lab, "copy")]);
+    // After the third attempt the pause is three seconds long or more: the signal comes in it.
+    for _ in 0..2 {
+        let (_, out) = wait_for_retry(&mut child);
+        child.stdout = Some(out.into_inner());
+    }
+    let (event, out) = wait_for_retry(&mut child);
+    assert!(event["in"].as_u64().unwrap() >= 3, "{event}");
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    let end = last_event(out);
+    let done = child.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), end["outcome"].as_str()), (Some(130), Some("interrupted")));
+}
+
+/// Covers: lhscp --retry-for
+#[test]
+fn copies_that_cannot_wait_are_refused() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 10);
+    let port = lh_interop::tunnel::free_port();
+    let target = remote(&lab, "copy");
+    for (flags, said) in [
+        (&["-O"][..], "not with -O"),
+        (&["-S", "/bin/false"], "not with -S"),
+        (&["--no-resume"], "not with --no-resume"),
+        (&["--in-place"], "not with --in-place"),
+        (&["--retries", "3"], "not with --retries"),
+        (&["--retry-for", "soon"], "bad time"),
+        (&["--retry-for", "0"], "bad time"),
+        (&[&*remote(&lab, "other")], "only between this host and another"),
+    ] {
+        let ran = run(&lab, port, &[flags, &["blob", &target]].concat());
+        assert_eq!(ran.code, 1, "{said}: {}", ran.err);
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
+}
