@@ -315,6 +315,30 @@ fn an_update_leaves_newer_files_alone() {
     });
 }
 
+/// Covers: lhscp --backup-dir
+#[test]
+fn backups_hold_what_is_replaced_or_deleted() {
+    each_way("backups_hold_what_is_replaced_or_deleted", |way| {
+        way.sync(&[]);
+        let old = fs::read(way.tree("blob")).unwrap();
+        make_blob(&way.tree("blob"), 400_000);
+        way.put("one", "longer than it was");
+        fs::remove_dir_all(way.tree("sub")).unwrap();
+        way.sync(&["--delete", "--backup-dir", "../old"]);
+        assert_same_tree(&way.lab.path("tree"), &way.lab.path("copy/tree"));
+        let kept = |name: &str| fs::read(way.lab.path("old/tree").join(name)).unwrap();
+        assert_eq!(kept("one"), b"first", "{}", way.name);
+        assert_eq!(kept("sub/three"), b"third", "{}", way.name);
+        assert!(kept("blob") == old, "{}", way.name);
+        // A file is no directory: the original stays.
+        way.put("two", "longer than it was");
+        let ran = way.ran(&["--backup-dir", "../tree/one"]);
+        assert_eq!(ran.code, 1, "{}", way.name);
+        assert!(ran.err.contains("cannot be moved to"), "{}: {}", way.name, ran.err);
+        assert_eq!(fs::read(way.copy("two")).unwrap(), b"second", "{}", way.name);
+    });
+}
+
 #[test]
 fn a_sync_that_was_cut_off_is_finished_by_the_same_command() {
     each_way("a_sync_that_was_cut_off_is_finished_by_the_same_command", |way| {

@@ -190,7 +190,7 @@ fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
 /// `--sync`, and the flags that say more about it.
 fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
     let delete = parsed.has_long("delete");
-    for flag in ["delete", "max-delete", "checksum", "update"] {
+    for flag in ["delete", "max-delete", "checksum", "update", "backup-dir"] {
         if parsed.has_long(flag) && !parsed.has_long("sync") {
             return Err(SCP.error(&format!("--{flag} is for copies with --sync")));
         }
@@ -208,11 +208,21 @@ fn tree_sync(parsed: &Parsed) -> Result<Option<TreeSync>, Stop> {
     if max_delete.is_some() && !delete {
         return Err(SCP.error("--max-delete is for copies with --delete"));
     }
+    let backup_dir = parsed.long.iter().rev().find(|(flag, _)| *flag == "backup-dir");
+    let backup_dir =
+        backup_dir.map(|(_, path)| path.as_deref().unwrap_or_default().as_encoded_bytes().to_vec());
+    if backup_dir.as_ref().is_some_and(Vec::is_empty) {
+        return Err(SCP.usage_error("--backup-dir needs a directory"));
+    }
+    if backup_dir.is_some() && parsed.has_long("in-place") {
+        return Err(SCP.error("--backup-dir moves files away by renaming, and --in-place writes into them"));
+    }
     Ok(parsed.has_long("sync").then_some(TreeSync {
         delete,
         max_delete,
         checksum: parsed.has_long("checksum"),
         keep_newer: parsed.has_long("update"),
+        backup_dir,
     }))
 }
 

@@ -108,6 +108,8 @@ pub struct TreeSync {
     pub checksum: bool,
     /// Leave files alone that are newer at the target.
     pub keep_newer: bool,
+    /// Move what is replaced or deleted to this directory of the target's end, by renaming. A relative path begins at the target.
+    pub backup_dir: Option<Vec<u8>>,
 }
 
 /// How to copy. [`Options::default`] is what `scp` without flags does.

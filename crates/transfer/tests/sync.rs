@@ -503,6 +503,73 @@ fn newer_files_are_left_alone_where_that_is_asked_for() {
     }
 }
 
+fn backing_up(directory: &str) -> Options {
+    let backup_dir = Some(directory.as_bytes().to_vec());
+    let tree_sync = Some(TreeSync { delete: true, backup_dir, ..TreeSync::default() });
+    Options { tree_sync, keep: Keep { links: true, ..Keep::default() }, ..options() }
+}
+
+#[test]
+fn what_is_replaced_or_deleted_is_kept_elsewhere() {
+    for direction in DIRECTIONS {
+        for mut setup in servers() {
+            let temp = TempTree::new();
+            temp.file("from/small", 10);
+            temp.file("from/sub/large", 300_000);
+            temp.file("from/was_link", 10);
+            temp.file("from/same", 10);
+            sync_with(direction, &temp, backing_up("old"), &mut setup).well();
+            assert!(!temp.join("to/old").exists());
+            fs::write(temp.join("to/from/small"), "before").expect("a file");
+            fs::write(temp.join("to/from/sub/large"), "large before").expect("a file");
+            fs::remove_file(temp.join("to/from/was_link")).expect("gone");
+            symlink("target", temp.join("to/from/was_link")).expect("a link");
+            temp.file("to/from/gone/deep", 10);
+            for (path, expected) in [("small", "before"), ("sub/large", "large before")] {
+                let ended = sync_with(direction, &temp, backing_up("old"), &mut setup).well();
+                same_tree(&temp.join("from"), &temp.join("to/from"), true);
+                let kept = fs::read(temp.join("to/old/from").join(path)).expect("a backup");
+                assert_eq!(String::from_utf8_lossy(&kept), expected, "{direction:?}");
+                assert!(ended.summary.files == 3 || ended.summary.files == 0, "{ended:?}");
+            }
+            let link = fs::read_link(temp.join("to/old/from/was_link")).expect("a backup");
+            assert_eq!(link, Path::new("target"));
+            assert_eq!(fs::metadata(temp.join("to/old/from/gone/deep")).expect("a backup").len(), 10);
+            assert!(!temp.join("to/old/from/same").exists());
+        }
+    }
+}
+
+#[test]
+fn backups_inside_the_tree_stay() {
+    let temp = TempTree::new();
+    temp.file("from/a", 10);
+    temp.file("to/b", 10);
+    let mut plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    plan.sources[0].push(b'/');
+    for _ in 0..2 {
+        copy_with(plan.clone(), backing_up("./kept//old/"), temp.path(), &mut Setup::default()).well();
+        assert_eq!(fs::metadata(temp.join("to/kept/old/b")).expect("a backup").len(), 10);
+        assert!(temp.join("to/a").exists());
+    }
+}
+
+#[test]
+fn without_a_backup_the_original_stays() {
+    for direction in DIRECTIONS {
+        for mut setup in servers() {
+            let temp = TempTree::new();
+            temp.file("from/a", 10);
+            temp.write_in("to/from", "a", b"before");
+            temp.file("file", 1);
+            let ended = sync_with(direction, &temp, backing_up("../file"), &mut setup);
+            assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+            assert!(ended.failures[0].contains("cannot be moved to"), "{:?}", ended.failures);
+            assert_eq!(fs::read(temp.join("to/from/a")).expect("the original"), b"before");
+        }
+    }
+}
+
 #[test]
 fn a_lost_connection_leaves_nothing_waiting() {
     for direction in DIRECTIONS {

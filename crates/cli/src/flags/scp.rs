@@ -149,6 +149,12 @@ pub static SCP: Program = Program {
             "With --sync: compare the contents of files of one size, whatever their times; by digests of the server where it is Longhaul's, else by reading what is there.",
         ),
         Flag::long("update", Works, "With --sync: leave files alone that are newer at the target."),
+        Flag::long_with(
+            "backup-dir",
+            "directory",
+            Works,
+            "With --sync: move files and links that are replaced or deleted to this directory of the target's host, under their paths from the target; a relative one begins at the target. It must be on the same file system.",
+        ),
         Flag::long(
             "dry-run",
             Works,

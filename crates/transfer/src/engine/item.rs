@@ -31,6 +31,8 @@ pub(crate) struct Item {
     pub(super) there: There,
     /// It was compared with that, and is to be copied.
     pub(super) compared: bool,
+    /// What is there is to be moved away before the copy gets its name, and whether it has been.
+    pub(super) backed_up: Option<bool>,
 }
 
 /// What is known of a name at the target.
@@ -58,6 +60,7 @@ impl Item {
             leads: false,
             there: There::Unknown,
             compared: false,
+            backed_up: None,
         }
     }
 }

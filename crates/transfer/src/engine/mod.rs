@@ -102,6 +102,8 @@ pub(crate) enum Token {
     Name(Key, names::NameStep),
     Sync(Key, sync::SyncStep),
     Removal(Key, sync::RemovalStep),
+    /// Something is moved out of the way of a copy.
+    Backup(Key),
     Extra(extras::Whose, extras::ExtraStep),
     /// Whether the target's server lets anybody rename.
     Renames,
@@ -480,6 +482,7 @@ impl Engine {
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Sync(key, step) => self.sync_answer(key, step, outcome),
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
+                Token::Backup(key) => self.backup_answer(key, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),

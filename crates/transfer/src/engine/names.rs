@@ -16,6 +16,7 @@ use super::extras::Lack;
 use super::item::There;
 use super::place::part_name;
 use super::prepare::{fault_of, path_of};
+use super::sync::Replaced;
 use super::{Engine, Side, Token};
 
 /// Which question an answer belongs to.
@@ -29,6 +30,8 @@ pub(crate) enum NameStep {
     /// The same under our own name: there is something under the final one.
     MakeBeside,
     Replace,
+    /// Moving away what is there.
+    BackUp,
     /// Its times and its owner.
     Finish,
 }
@@ -213,8 +216,12 @@ impl Engine {
     }
 
     fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>, sum: Option<Vec<u8>>) {
+        let replaced = (item.backed_up == Some(false)).then(|| item.target.clone());
         let key = self.names.insert(Name { id, item, what: What::Hard(old, sum) });
-        self.make_name(key, NameStep::Make);
+        match replaced {
+            Some(target) => self.back_up(target, Replaced::ByName(key)),
+            None => self.make_name(key, NameStep::Make),
+        }
     }
 
     fn make_name(&mut self, key: Key, step: NameStep) {
@@ -252,6 +259,8 @@ impl Engine {
                 }
                 Err(fault) => self.name_failed(key, Deed::ReadSource, Err(fault)),
             },
+            (NameStep::BackUp, Ok(_)) => self.make_name(key, NameStep::Make),
+            (NameStep::BackUp, outcome) => self.name_failed(key, Deed::PlaceTarget, outcome),
             (NameStep::Make, Ok(_)) => self.finish_name(key),
             (NameStep::Make, Err(fault)) if fault.kind == crate::end::FaultKind::Lost => {
                 self.name_failed(key, Deed::OpenTarget, Err(fault));

@@ -288,6 +288,12 @@ impl Engine {
 
     pub(super) fn open_target(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
+        if file.item.backed_up == Some(false) {
+            let fault = Fault::other(
+                "what is there cannot be replaced by renaming, so that there would be no backup",
+            );
+            return self.file_failed(key, Deed::OpenTarget, &fault);
+        }
         file.outstanding += 1;
         let (item, write_only) = (file.item.clone(), file.write_only);
         self.remove_link(&item);

@@ -9,6 +9,7 @@ use crate::table::Key;
 use crate::wording::Deed;
 
 use super::super::file::{File, FileStep};
+use super::super::sync::Replaced;
 use super::super::{Engine, Side, Token};
 use super::{NOTE_BYTES, NOTE_PART, PlaceStep, part_name};
 
@@ -79,6 +80,10 @@ impl Engine {
         }
         file.outstanding += 1;
         let target = file.item.target.clone();
+        if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
+            self.back_up(target, Replaced::ByFile(key));
+            return true;
+        }
         let op = match step {
             PlaceStep::Rename => Op::Rename { old: &part, new: &target },
             _ => Op::Remove(&part),
@@ -108,8 +113,15 @@ impl Engine {
                 let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
                 self.start(Side::Target, Op::Remove(&target), token);
             }
-            (_, Err(fault)) if forbidden => self.take_back(key, &fault),
-            (_, Err(fault)) => self.file_failed(key, Deed::PlaceTarget, &fault),
+            (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
+            (_, Err(fault)) => {
+                let moved = file.item.backed_up == Some(true) && fault.kind != FaultKind::Lost;
+                let target = file.item.target.clone();
+                self.file_failed(key, Deed::PlaceTarget, &fault);
+                if moved {
+                    self.restore_backup(&target);
+                }
+            }
         }
     }
 

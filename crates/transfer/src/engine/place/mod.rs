@@ -73,6 +73,8 @@ pub(crate) enum PlaceStep {
     Rename,
     RemoveOld,
     RenameNew,
+    /// Moving away what it replaces.
+    Backup,
     /// What has failed for good.
     Discard,
 }
@@ -320,6 +322,10 @@ impl Engine {
             PlaceStep::Rename | PlaceStep::RemoveOld | PlaceStep::RenameNew => {
                 self.rename_answer(key, step, outcome);
             }
+            PlaceStep::Backup => match outcome {
+                Ok(_) => file.item.backed_up = Some(true),
+                outcome => self.file_failed(key, Deed::PlaceTarget, &fault_of(outcome)),
+            },
             PlaceStep::Discard => {
                 if let Some(part) = file.place.part.clone() {
                     self.tell_left(&part, &outcome);

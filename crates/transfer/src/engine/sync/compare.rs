@@ -10,7 +10,7 @@ use super::super::extras::Lack;
 use super::super::item::{Item, There};
 use super::super::prepare::{fault_of, path_of};
 use super::super::{Engine, Side, Token};
-use super::{Compare, SyncStep, has_exact_time, is_newer, is_unchanged, same_time};
+use super::{Compare, Replaced, SyncStep, has_exact_time, is_newer, is_unchanged, same_time};
 
 impl Engine {
     /// True where both ends tell all of a time.
@@ -144,6 +144,7 @@ impl Engine {
                 self.ask_compare(key, Side::Source, Op::ReadLink(&source), SyncStep::SourceLink);
                 self.ask_compare(key, Side::Target, Op::ReadLink(&target), SyncStep::TargetLink);
             }
+            (Kind::Symlink, _) | (_, Kind::Symlink) if self.backs_up() => self.clear_way(key),
             // A link is made beside what is there, and moved over it.
             (Kind::Symlink, _) => self.copy_compared(key),
             (_, Kind::Symlink) if self.options.atomic => self.copy_compared(key),
@@ -175,6 +176,7 @@ impl Engine {
         match (ours, theirs) {
             _ if *failed => self.leave_out(key),
             (Some(ours), Some(theirs)) if ours == theirs => self.unchanged(key),
+            _ if self.backs_up() => self.clear_way(key),
             _ => self.copy_compared(key),
         }
     }
@@ -199,6 +201,10 @@ impl Engine {
         if let There::Found(there) = item.there {
             // Written in place it would change under its other names, too.
             item.alone |= there.links.is_some_and(|links| links > 1);
+            if self.backs_up() && there.kind != Kind::Dir {
+                item.alone = true;
+                item.backed_up = Some(false);
+            }
             // Only its own attributes are looked at.
             let stays = item.info.kind == Kind::Dir && there.kind == Kind::Dir;
             if stays {
@@ -277,6 +283,12 @@ impl Engine {
             return self.copy_compared(key);
         }
         self.touch_dir(parent);
+        if self.backs_up() {
+            if let Some(compare) = self.sync.compares.get_mut(key) {
+                compare.asked += 1;
+            }
+            return self.back_up(target, Replaced::Compared(key));
+        }
         self.ask_compare(key, Side::Target, Op::Remove(&target), SyncStep::Cleared);
     }
 

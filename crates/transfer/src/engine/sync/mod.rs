@@ -2,8 +2,10 @@
 //!
 //! The entries of a directory are compared when both ends have listed it, by size and time of modification, so that what
 //! is unchanged costs no request ([`super::dirs`] does that). What a listing does not decide is asked for, item by
-//! item ([`compare`], [`contents`]). What the source does not have is deleted at the end ([`removal`]).
+//! item ([`compare`], [`contents`]). What the source does not have is deleted at the end ([`removal`]). Both
+//! may be moved elsewhere instead ([`backup`]).
 
+mod backup;
 mod compare;
 mod contents;
 mod removal;
@@ -85,6 +87,27 @@ enum Stage {
     Done,
 }
 
+/// What goes on when something is moved away.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Replaced {
+    ByFile(Key),
+    ByName(Key),
+    Compared(Key),
+    Deleted(Key),
+}
+
+/// Something that is being moved away.
+#[derive(Debug)]
+struct Backup {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    whose: Replaced,
+    /// Directories that are still to be made, the last one first; none before the first attempt.
+    missing: Option<Vec<Vec<u8>>>,
+    /// One of them is being made.
+    making: bool,
+}
+
 /// Something to delete.
 #[derive(Debug)]
 struct Doomed {
@@ -128,6 +151,7 @@ struct Removal {
 #[derive(Debug)]
 pub(super) struct SyncState {
     pub(super) compares: Table<Compare>,
+    backups: Table<Backup>,
     stage: Stage,
     extraneous: VecDeque<Extraneous>,
     /// Their directories stand where these are to be copied to.
@@ -147,6 +171,7 @@ impl SyncState {
         let deletes = options.is_some_and(|options| options.delete);
         Self {
             compares: Table::new(),
+            backups: Table::new(),
             stage: if deletes { Stage::Waiting } else { Stage::Done },
             extraneous: VecDeque::new(),
             blocked: Vec::new(),

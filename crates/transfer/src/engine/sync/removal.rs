@@ -14,7 +14,7 @@ use super::super::item::{Item, There};
 use super::super::place::is_part_name;
 use super::super::prepare::fault_of;
 use super::super::{Engine, Side, Token};
-use super::{Doomed, Extraneous, Parent, Removal, RemovalStep, Stage};
+use super::{Doomed, Extraneous, Parent, Removal, RemovalStep, Replaced, Stage};
 
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
@@ -179,7 +179,8 @@ impl Engine {
 
     fn begin_deletion(&mut self, doomed: Doomed) {
         let Doomed { path, relative, is_dir, parent } = doomed;
-        if self.sync.over || self.sync.tops.contains(&path) && matches!(parent, Parent::Removal(_)) {
+        let of_another = self.sync.tops.contains(&path) && matches!(parent, Parent::Removal(_));
+        if self.sync.over || of_another || self.backup_root().is_some_and(|root| root == path) {
             return self.kept(parent);
         }
         let key = self.sync.removals.insert(Removal::new(path.clone(), relative, Some(parent)));
@@ -217,6 +218,12 @@ impl Engine {
             self.summary.deleted += 1;
             self.events.push_back(Event::PlannedDelete { target: path });
             return self.removed(key);
+        }
+        if !is_dir && self.backs_up() {
+            if let Some(removal) = self.sync.removals.get_mut(key) {
+                removal.open += 1;
+            }
+            return self.back_up(path, Replaced::Deleted(key));
         }
         let op = if is_dir { Op::RemoveDir(&path) } else { Op::Remove(&path) };
         self.ask_removal(key, op, RemovalStep::Delete);
