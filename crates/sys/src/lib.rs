@@ -54,6 +54,7 @@ pub mod memory;
 pub mod mldsa;
 pub mod pam;
 pub mod pass;
+mod proc_file;
 pub mod pty;
 pub mod records;
 pub mod reverse_lookup;
