@@ -1,11 +1,12 @@
 //! Hostile clients, each of which runs until it is stopped.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lh_wire::Writer;
+use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, connect as connect_socket, socket};
 
 use super::handshake;
 use crate::client::Client;
@@ -14,8 +15,8 @@ use crate::explore::sockets::Socket;
 /// How often a client that waits looks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Limit of the bytes that one client sends per second, in all kinds that send without waiting. The clients
-/// share the machine with the server that is measured.
+/// Limit of the bytes that one client sends per second, in the kinds whose messages are answered. The clients share
+/// the machine with the server that is measured.
 const PACE: usize = 512 << 10;
 
 /// Behaviour of a client.
@@ -29,6 +30,8 @@ pub(super) enum Hostility {
     Flood,
     /// Sends requests that the server answers, and reads nothing.
     NeverReads,
+    /// Sends messages without an answer, as fast as the server takes them.
+    Endless,
     /// Sends KEXINITs with name lists of the longest packet.
     HugeKexinit,
     /// Sends packets with a wrong MAC, one in each connection.
@@ -36,8 +39,15 @@ pub(super) enum Hostility {
 }
 
 impl Hostility {
-    const ALL: [Self; 6] =
-        [Self::HalfOpen, Self::Slow, Self::Flood, Self::NeverReads, Self::HugeKexinit, Self::BadMac];
+    const ALL: [Self; 7] = [
+        Self::HalfOpen,
+        Self::Slow,
+        Self::Flood,
+        Self::NeverReads,
+        Self::Endless,
+        Self::HugeKexinit,
+        Self::BadMac,
+    ];
 
     /// Kinds take turns.
     pub(super) fn of(number: usize) -> Self {
@@ -45,23 +55,53 @@ impl Hostility {
     }
 
     /// Runs until stopped. Reconnects when the server closes the connection.
-    pub(super) fn harass(self, port: u16, stop: &AtomicBool) {
+    pub(super) fn harass(self, server: Target, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self {
-                Self::HalfOpen => half_open(port, stop),
-                Self::Slow => slow(port, stop),
-                Self::Flood => flood(port, stop, true),
-                Self::NeverReads => flood(port, stop, false),
-                Self::HugeKexinit => huge_kexinit(port),
-                Self::BadMac => bad_mac(port),
+                Self::HalfOpen => half_open(server, stop),
+                Self::Slow => slow(server, stop),
+                Self::Flood => flood(server, stop, true),
+                Self::NeverReads => flood(server, stop, false),
+                Self::Endless => endless(server, stop),
+                Self::HugeKexinit => huge_kexinit(server),
+                Self::BadMac => bad_mac(server),
             }
             std::thread::sleep(LOOK);
         }
     }
 }
 
-fn connect(port: u16) -> Option<TcpStream> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+/// A server, and the address from which to connect to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    port: u16,
+    from: Ipv4Addr,
+}
+
+impl Target {
+    /// Number of addresses that hostile clients have.
+    const ADDRESSES: usize = 50;
+
+    /// Clients take turns with their addresses. None of them is that of the honest client.
+    pub(super) fn of(port: u16, client: usize) -> Self {
+        let last = u8::try_from(client % Self::ADDRESSES).unwrap_or(0);
+        Self { port, from: Ipv4Addr::new(127, 0, 1, 1 + last) }
+    }
+
+    fn stream(self) -> Option<TcpStream> {
+        let made = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+        bind(&made, &SocketAddrV4::new(self.from, 0)).ok()?;
+        connect_socket(&made, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)).ok()?;
+        Some(made.into())
+    }
+
+    fn client(self) -> Option<Client<Socket>> {
+        Some(Client::new(Socket::of(self.stream()?).ok()?, true))
+    }
+}
+
+fn connect(server: Target) -> Option<TcpStream> {
+    let stream = server.stream()?;
     stream.set_read_timeout(Some(LOOK)).ok()?;
     stream.set_write_timeout(Some(LOOK)).ok()?;
     Some(stream)
@@ -79,13 +119,13 @@ fn is_open(mut stream: &TcpStream) -> bool {
     }
 }
 
-fn half_open(port: u16, stop: &AtomicBool) {
-    let Some(stream) = connect(port) else { return };
+fn half_open(server: Target, stop: &AtomicBool) {
+    let Some(stream) = connect(server) else { return };
     while !stop.load(Ordering::Relaxed) && is_open(&stream) {}
 }
 
-fn slow(port: u16, stop: &AtomicBool) {
-    let Some(mut stream) = connect(port) else { return };
+fn slow(server: Target, stop: &AtomicBool) {
+    let Some(mut stream) = connect(server) else { return };
     let bytes = [&b"SSH-2.0-slow\r\n"[..], &[0, 0, 4, 0, 6, 20]].concat();
     for byte in bytes.iter().chain(std::iter::repeat(&7)) {
         if stop.load(Ordering::Relaxed) || stream.write_all(&[*byte]).is_err() || !is_open(&stream) {
@@ -94,22 +134,41 @@ fn slow(port: u16, stop: &AtomicBool) {
     }
 }
 
-fn with_keys(port: u16) -> Option<Client<Socket>> {
-    let mut client = Client::new(Socket::connect(port).ok()?, true);
+fn with_keys(server: Target) -> Option<Client<Socket>> {
+    let mut client = server.client()?;
     handshake(&mut client).ok()?;
     Some(client)
 }
 
-fn flood(port: u16, stop: &AtomicBool, reads: bool) {
-    let Some(mut client) = with_keys(port) else { return };
+/// The socket of a client with keys, for writes that end after a while.
+fn writer(client: &mut Client<Socket>) -> Option<TcpStream> {
+    let socket = client.wire().stream().ok()?;
+    socket.set_nonblocking(false).ok()?;
+    socket.set_write_timeout(Some(LOOK)).ok()?;
+    Some(socket)
+}
+
+/// Writes all of it; false when the connection is over, or it is time to stop.
+fn write_all(mut socket: &TcpStream, mut rest: &[u8], stop: &AtomicBool) -> bool {
+    use std::io::ErrorKind::{Interrupted, WouldBlock};
+    while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
+        match socket.write(rest) {
+            Ok(0) => return false,
+            Ok(n) => rest = &rest[n..],
+            // A server that reads no more: that is what it should do.
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
+            Err(_) => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+fn flood(server: Target, stop: &AtomicBool, reads: bool) {
+    let Some(mut client) = with_keys(server) else { return };
     let (mut service, mut none) = (vec![5], vec![50]);
     service.put_string(b"ssh-userauth");
     [&b"root"[..], b"ssh-connection", b"none"].iter().for_each(|field| none.put_string(field));
-    let socket = client.wire().stream().ok();
-    let Some(mut socket) = socket.filter(|socket| socket.set_write_timeout(Some(LOOK)).is_ok()) else {
-        return;
-    };
-    let _ = socket.set_nonblocking(false);
+    let Some(socket) = writer(&mut client) else { return };
     let mut batch = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         batch.clear();
@@ -119,30 +178,27 @@ fn flood(port: u16, stop: &AtomicBool, reads: bool) {
                 batch.extend(client.sealed(&none));
             }
         }
-        let mut rest = &batch[..];
-        while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
-            match socket.write(rest) {
-                Ok(0) => return,
-                Ok(n) => rest = &rest[n..],
-                // The server reads no more while its replies wait, as it should.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
-                    ) => {}
-                Err(_) => return,
-            }
-        }
-        if reads && !is_open(&socket) {
+        if !write_all(&socket, &batch, stop) || (reads && !is_open(&socket)) {
             return;
         }
         std::thread::sleep(LOOK);
     }
 }
 
-fn huge_kexinit(port: u16) {
-    let Ok(socket) = Socket::connect(port) else { return };
-    let mut client = Client::new(socket, true);
+fn endless(server: Target, stop: &AtomicBool) {
+    let Some(mut client) = with_keys(server) else { return };
+    let ignore = [&[2, 0, 0, 4, 0][..], &[7; 1024]].concat();
+    let Some(socket) = writer(&mut client) else { return };
+    loop {
+        let batch: Vec<u8> = (0..64).flat_map(|_| client.sealed(&ignore)).collect();
+        if !write_all(&socket, &batch, stop) {
+            return;
+        }
+    }
+}
+
+fn huge_kexinit(server: Target) {
+    let Some(mut client) = server.client() else { return };
     if client.identify().is_err() {
         return;
     }
@@ -157,8 +213,8 @@ fn huge_kexinit(port: u16) {
     while client.receive().is_ok() {}
 }
 
-fn bad_mac(port: u16) {
-    let Some(mut client) = with_keys(port) else { return };
+fn bad_mac(server: Target) {
+    let Some(mut client) = with_keys(server) else { return };
     let mut packet = client.sealed(&[2, 0, 0, 0, 0]);
     if let Some(last) = packet.last_mut() {
         *last ^= 1;

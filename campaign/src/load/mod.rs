@@ -15,7 +15,7 @@ use lh_wire::Writer;
 use crate::client::{Client, End};
 use crate::explore::sequence::{Login, Sequence, run};
 use crate::explore::sockets::Socket;
-use hostile::Hostility;
+use hostile::{Hostility, Target};
 use memory::{CpuTime, Footprint};
 
 /// Sizes of a run.
@@ -49,7 +49,8 @@ const KEPT: u64 = 4 << 10;
 
 /// This is about cost, not about admission: every connection may begin. A shell that believes itself to be inside
 /// another one does not read its start-up files, which can cost a hundred times as much as a login.
-const CONFIG: &str = "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\nSetEnv SHLVL=1\n";
+const CONFIG: &str = "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\nPerSourcePenalties yes\n\
+                      SetEnv SHLVL=1\n";
 
 struct Scene {
     lab: Lab,
@@ -228,7 +229,7 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
     let (busy, peak) = std::thread::scope(|scope| {
         for number in 0..plan.hostile {
             let stop = &stop;
-            scope.spawn(move || Hostility::of(number).harass(scene.server.port, stop));
+            scope.spawn(move || Hostility::of(number).harass(Target::of(scene.server.port, number), stop));
         }
         let sampler = scope.spawn(|| {
             let mut peak = Footprint::default();

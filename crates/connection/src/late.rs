@@ -10,7 +10,7 @@
 
 use lh_wire::{Message as _, msg};
 
-use crate::{Connection, ConnectionError};
+use crate::ConnectionError;
 
 /// Late messages that one closed channel permits.
 const PER_CHANNEL: u32 = 64;
@@ -30,18 +30,10 @@ impl Late {
         self.left = if left < LIMIT { left } else { LIMIT };
     }
 
-    const fn take(&mut self) -> bool {
-        let is_permitted = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        is_permitted
-    }
-}
-
-impl Connection {
-    /// Returns true if the message with this `number`, which led to `error`, is a late message that the peer
-    /// may send. A new channel may have taken the number of the closed one, so messages for a channel that is
-    /// being opened count too.
-    pub(crate) fn is_late(&mut self, number: u8, error: &ConnectionError) -> bool {
+    /// Returns true if the message with this `number`, which led to `error`, is a late message that the peer may
+    /// send. `numbers`: channels have had the numbers below this one. A new channel may have taken the number of the
+    /// closed one, so messages for a channel that is being opened count too.
+    pub(crate) fn permits(&mut self, number: u8, error: &ConnectionError, numbers: usize) -> bool {
         let channel = match error {
             ConnectionError::NoChannel { channel, .. } | ConnectionError::NotYetOpen { channel, .. } => {
                 *channel
@@ -52,6 +44,8 @@ impl Connection {
             msg::ChannelWindowAdjust::NUMBER => true,
             number => (msg::ChannelEof::NUMBER..=msg::ChannelFailure::NUMBER).contains(&number),
         };
-        can_be_late && (channel as usize) < self.channels.len() && self.late.take()
+        let permitted = can_be_late && (channel as usize) < numbers && self.left > 0;
+        self.left -= u32::from(permitted);
+        permitted
     }
 }

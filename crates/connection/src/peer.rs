@@ -29,7 +29,7 @@ impl Connection {
         }
         let number = payload.first().copied().unwrap_or(0);
         match self.dispatch(number, &payload, now, sink) {
-            Err(error) if self.is_late(number, &error) => Ok(()),
+            Err(error) if self.late.permits(number, &error, self.channels.len()) => Ok(()),
             result => result,
         }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lh_transport::{Event, Job, Transport, TransportError};
 
 use crate::core::SHARE_PER_TURN;
+use crate::input_limit::InputLimit;
 use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
 use crate::stream::Stream;
@@ -68,6 +69,8 @@ pub struct Link {
     write_blocked: bool,
     /// Write error, and the time until which the peer's remaining data is still read.
     write_failed: Option<(io::Error, Instant)>,
+    /// Limit of what [`next_event`](Self::next_event) reads.
+    input_limit: Option<InputLimit>,
     pace: Pace,
     scaling: WorkerScaling,
     pool: Option<WorkerPool>,
@@ -92,6 +95,7 @@ impl Link {
             read_ended: false,
             write_blocked: false,
             write_failed: None,
+            input_limit: None,
             pace: Pace::new(),
             scaling: WorkerScaling::new(Workers::None),
             pool: None,
@@ -121,6 +125,11 @@ impl Link {
         (self.transport, self.stream)
     }
 
+    /// Limits what [`next_event`](Self::next_event) reads, for servers before a login.
+    pub const fn limit_input(&mut self, limit: InputLimit) {
+        self.input_limit = Some(limit);
+    }
+
     /// Waits for the next event, in the phases without channels: key exchange and authentication.
     ///
     /// Output is flushed before each wait, so not before an event is returned. A caller that neither calls
@@ -142,9 +151,22 @@ impl Link {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Err(LinkError::TimedOut);
             }
-            let until = [deadline, self.next_deadline()].into_iter().flatten().min();
-            let read = self.reads_below(UNSENT_STOP);
-            self.wait(read, until.map(|until| until.saturating_duration_since(now)))?;
+            let reads_from = self.input_limit.map(|limit| limit.reads_from(self.transport.bytes_in()));
+            let paused_until = reads_from.filter(|from| *from > now);
+            let until = [deadline, self.next_deadline(), paused_until].into_iter().flatten().min();
+            let read = paused_until.is_none() && self.reads_below(UNSENT_STOP);
+            let timeout = until.map(|until| until.saturating_duration_since(now));
+            if paused_until.is_some() {
+                if self
+                    .stream
+                    .wait_paused(self.write_blocked, timeout)
+                    .map_err(|error| self.io_failed(error))?
+                {
+                    return Err(LinkError::Closed { stage: self.stage() });
+                }
+            } else {
+                self.wait(read, timeout)?;
+            }
             if read {
                 self.read()?;
             }

@@ -41,10 +41,15 @@ impl Spin {
     pub(crate) fn begin(&mut self, now: Instant, moved: u64) -> Wait {
         let bulk = moved.saturating_sub(self.moved) >= BULK;
         self.moved = moved;
-        let possible = *self.possible.get_or_insert_with(|| {
+        // The number of cores comes from five files, which a short connection does not pay for.
+        let pays = bulk && self.promising && self.has_cores();
+        Wait { began: now, bulk, until: pays.then(|| now + LONGEST) }
+    }
+
+    fn has_cores(&mut self) -> bool {
+        *self.possible.get_or_insert_with(|| {
             std::thread::available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN)
-        });
-        Wait { began: now, bulk, until: (bulk && possible && self.promising).then(|| now + LONGEST) }
+        })
     }
 
     /// Ends the wait.

@@ -2,8 +2,10 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use lh_sys::fd::set_nonblocking;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Limit of unsent bytes in the kernel before the path is measured.
 const FIRST_UNSENT: u32 = 512 << 10;
@@ -70,5 +72,22 @@ impl Stream {
     /// Writes as many bytes as the descriptor takes.
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::writev(self.write_fd(), slices))?)
+    }
+
+    /// Waits without reading, and for space to write if `write`. Returns true if the peer has closed its end: bytes
+    /// before that may still be unread.
+    pub(crate) fn wait_paused(&self, write: bool, timeout: Option<Duration>) -> io::Result<bool> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::OUT, write);
+        let mut fds =
+            [PollFd::new(&self.read, PollFlags::RDHUP), PollFd::from_borrowed_fd(self.write_fd(), flags)];
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        Ok(fds.iter().any(|fd| fd.revents().intersects(ended)))
     }
 }

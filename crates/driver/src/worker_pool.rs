@@ -288,21 +288,24 @@ impl WorkerScaling {
     /// `spun`: time that the loop spent polling without work, which looks like CPU use.
     pub(crate) fn look(&mut self, now: Instant, spun: Duration, bytes: u64, joined: bool) -> Advice {
         let workers = self.workers;
-        let most = *self.most.get_or_insert_with(|| {
-            // `available_parallelism` respects CPU affinity and quotas.
-            workers.most(std::thread::available_parallelism().map_or(1, NonZero::get))
-        });
-        if most == 0 {
-            return Advice::Stay;
-        }
-        if let Workers::Exactly(n) = workers {
-            return if joined { Advice::Stay } else { Advice::Join(n) };
+        match workers {
+            Workers::None | Workers::Exactly(0) => return Advice::Stay,
+            Workers::Exactly(n) => return if joined { Advice::Stay } else { Advice::Join(n) },
+            Workers::Auto => {}
         }
         let Some((start, _, _)) = self.start else {
             self.start = Some((now, thread_time().saturating_sub(spun), bytes));
             return Advice::Stay;
         };
         if now.saturating_duration_since(start) < SPAN {
+            return Advice::Stay;
+        }
+        let most = *self.most.get_or_insert_with(|| {
+            // `available_parallelism` respects CPU affinity and quotas. It reads five files: not for a connection
+            // that is over before it could need a worker.
+            workers.most(std::thread::available_parallelism().map_or(1, NonZero::get))
+        });
+        if most == 0 {
             return Advice::Stay;
         }
         self.judge(now, thread_time().saturating_sub(spun), bytes, joined, most)

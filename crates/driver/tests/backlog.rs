@@ -1,4 +1,5 @@
-//! A peer that makes us answer and does not read the answers, before a login, when there is no driver yet.
+//! Peers that make us answer without reading the answers, or send without end, before a login, when there is no driver
+//! yet.
 
 mod common;
 
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::links;
-use lh_driver::{Link, LinkError};
+use lh_driver::{InputLimit, Link, LinkError};
 use lh_transport::Event;
 use lh_wire::PacketSink as _;
 
@@ -81,4 +82,36 @@ fn peer_that_never_reads_is_not_read() {
         // The limit, and the answers to one buffer of requests.
         assert!(most < 4 << 20, "{most} bytes waited");
     });
+}
+
+/// Receives until nothing comes for a moment. Returns the error of a connection that has ended.
+fn receive_all(link: &mut Link) -> Option<LinkError> {
+    loop {
+        match link.next_event(Some(Instant::now() + Duration::from_millis(300))) {
+            Ok(_) => {}
+            Err(LinkError::TimedOut) => return None,
+            Err(error) => return Some(error),
+        }
+    }
+}
+
+#[test]
+fn input_beyond_the_limit_is_not_read() {
+    let (mut client, mut server, _) = links();
+    let before = server.transport_ref().bytes_in();
+    // A byte per second: the rate adds nothing that a test could notice.
+    server.limit_input(InputLimit::new(before + 10_000, 1));
+    for _ in 0..10_000 {
+        client.transport().payload(&REQUEST);
+    }
+    assert!(!client.finish(Duration::from_millis(300)));
+    assert!(receive_all(&mut server).is_none());
+    let received = server.transport_ref().bytes_in() - before;
+    // The limit, and the read that passed it.
+    assert!((10_000..100_000).contains(&received), "{received} bytes");
+    assert!(receive_all(&mut server).is_none());
+    assert_eq!(server.transport_ref().bytes_in() - before, received);
+    // The peer's end is noticed although nothing is read.
+    drop(client);
+    assert!(matches!(receive_all(&mut server), Some(LinkError::Closed { .. })));
 }

@@ -8,7 +8,7 @@ use lh_config::pattern::{ListMatch, match_list, wildcard};
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::{self, Shadow, User};
 
-use crate::hosts;
+use crate::{hosts, user_groups};
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -134,20 +134,10 @@ fn in_groups(groups: &[String], patterns: &[String]) -> bool {
     found
 }
 
-/// The names of all groups of a user; ids without a name are left out, for patterns are about names.
-fn group_names(user: &User) -> Vec<String> {
-    names_of_groups(&users::groups_of(user).unwrap_or_default())
-}
-
-/// The names of these groups; ids without a name are left out.
-pub(crate) fn names_of_groups(ids: &[u32]) -> Vec<String> {
-    let groups = ids.iter().filter_map(|gid| users::group_by_gid(*gid).ok().flatten());
-    groups.map(|group| group.name).collect()
-}
-
 /// The names of all groups of the user with this name; none where there is no such user.
 pub fn groups_of(user: &str) -> Vec<String> {
-    look_up(user).as_ref().map(group_names).unwrap_or_default()
+    let ids = look_up(user).and_then(|user| users::groups_of(&user).ok());
+    user_groups::names_of(&ids.unwrap_or_default())
 }
 
 /// Looks a user up. Names with bytes no account has (control characters, slashes) are not even asked for.

@@ -36,6 +36,7 @@ mod testing;
 mod tickets;
 mod transfer_log;
 mod usage;
+mod user_groups;
 
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};

@@ -7,7 +7,6 @@
 mod certificates;
 mod chains;
 mod external;
-mod groups;
 mod gss;
 mod hostbased;
 mod joining;
@@ -47,6 +46,7 @@ use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
+use crate::user_groups::KnownGroups;
 pub(crate) use chains::satisfiable;
 use gss::Gss;
 use joining::Joining;
@@ -163,8 +163,7 @@ pub(crate) struct Monitor {
     pause: fn(Duration),
     /// Files of the user's that have been read, by path: once for each connection.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
-    /// Groups of the last user who was asked about.
-    groups: RefCell<Option<(User, Rc<groups::Groups>)>>,
+    groups: KnownGroups,
     /// Signatures of host keys after the login.
     signing: SigningRate,
     /// The listener's secret: how long a failure takes depends on it.
@@ -206,7 +205,7 @@ impl Monitor {
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             files: RefCell::default(),
-            groups: RefCell::default(),
+            groups: KnownGroups::default(),
             signing,
             delay_key: DelayKey::default(),
             stage: Stage::KeyExchange,
@@ -411,7 +410,7 @@ impl Monitor {
         self.stage = Stage::Over;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
-        let groups = self.groups_of(&user).map_err(|_| Unexpected::User)?;
+        let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
         self.may_ask_for_tickets(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
@@ -445,7 +444,7 @@ impl Monitor {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         let mut user = account::look_up(account);
         let mut groups: &[String] = &[];
-        let known = user.as_ref().map(|user| self.groups_of(user)).transpose();
+        let known = user.as_ref().map(|user| self.groups.of(user)).transpose();
         match &known {
             Ok(known) => groups = known.as_ref().map_or(groups, |known| &known.names),
             Err(problem) => {

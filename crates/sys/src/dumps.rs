@@ -33,7 +33,7 @@ pub fn restore_core_limit(current: Option<u64>) {
 /// # Errors
 /// There is no `/proc`, or the kernel refuses.
 pub fn exclude_written_memory() -> io::Result<()> {
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let maps = crate::proc_file::read("/proc/self/maps")?;
     for (start, end) in maps.lines().filter_map(written) {
         // SAFETY: MADV_DONTDUMP changes no byte and no access right, only the content of a core file. For a
         // range that has been unmapped in the meantime, it fails.

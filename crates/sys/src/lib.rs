@@ -51,6 +51,7 @@ pub mod journal;
 pub mod memory;
 pub mod pam;
 pub mod pass;
+mod proc_file;
 pub mod pty;
 pub mod records;
 pub mod reverse_lookup;

@@ -3,7 +3,7 @@
 /// Memory in bytes that new work can use without swapping, by the kernel's estimate (`MemAvailable`); `None`
 /// where that is missing, for example without `/proc`.
 pub fn available() -> Option<u64> {
-    parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    parse(&crate::proc_file::read("/proc/meminfo").ok()?)
 }
 
 fn parse(meminfo: &str) -> Option<u64> {

@@ -151,7 +151,8 @@ impl Monitor {
             return Vec::new();
         };
         let found = self
-            .groups_of(user)
+            .groups
+            .of(user)
             .and_then(|groups| with_effective(&groups.ids, || lh_config::include::glob(text)));
         found.unwrap_or_else(|problem| {
             error!(self.log, "cannot read files as user {}: {problem}", user.name);

@@ -195,7 +195,7 @@ impl Monitor {
         path: &Path,
     ) -> Option<String> {
         let strict = settings.strict_modes.value;
-        let read = self.groups_of(user).and_then(|groups| {
+        let read = self.groups.of(user).and_then(|groups| {
             with_effective(&groups.ids, || strict::read(kind, path, &user.home, user.uid, strict))
         });
         match read {

@@ -280,15 +280,3 @@ fn security_keys_must_have_done_what_is_asked() {
         assert_eq!(said, !enough, "{config} {options} {flags}: {log:?}");
     }
 }
-
-#[test]
-fn groups_of_a_user_are_looked_up_once() {
-    let scene = Scene::new("");
-    let user = users::current().unwrap().unwrap();
-    let first = scene.monitor.groups_of(&user).unwrap();
-    assert_eq!((first.ids.uid, first.ids.gid), (user.uid, user.gid));
-    assert!(first.ids.groups.contains(&user.gid));
-    assert!(Rc::ptr_eq(&first, &scene.monitor.groups_of(&user).unwrap()));
-    let other = User { name: "lh-no-such-user".into(), uid: 54_321, gid: 54_321, ..user };
-    assert_eq!(scene.monitor.groups_of(&other).unwrap().ids.uid, 54_321);
-}

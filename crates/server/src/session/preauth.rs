@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_crypto::{Random, SystemRandom};
-use lh_driver::Link;
+use lh_driver::{InputLimit, Link};
 use lh_sys::ids::{Ids, is_root};
 use lh_sys::sandbox::{Confinement, OnViolation, confine};
 use lh_sys::users;
@@ -31,6 +31,13 @@ const USERS: [&str; 2] = ["sshd", "nobody"];
 
 /// The ids where there is no such user: the kernel's own for "nobody".
 const NOBODY: u32 = 65_534;
+
+/// Bytes that a client may send before its login without waiting: more than any login needs, with the early data of
+/// `first-flight@longhaul` and the queries of an agent with a hundred keys.
+const INPUT_AT_ONCE: u64 = 512 << 10;
+/// Bytes per second that are read beyond that. Two hundred clients that flood cost a fraction of one core then, even
+/// with the messages that cost most, key exchanges.
+const INPUT_PER_SECOND: u32 = 16 << 10;
 
 /// In a debug build, this variable with the value `report` makes forbidden system calls show in the kernel's audit
 /// log instead of ending the process.
@@ -75,6 +82,7 @@ fn serve(
 
     let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, stream);
+    link.limit_input(InputLimit::new(INPUT_AT_ONCE, INPUT_PER_SECOND));
     let mut monitor = MonitorClient::new(ipc);
     match log_in(&mut link, &mut monitor, address, common.deadline) {
         Ok(()) => {}

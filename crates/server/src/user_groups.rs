@@ -1,0 +1,63 @@
+//! The groups of a user who logs in, looked up once: each lookup reads files, or asks a server.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use lh_sys::ids::Ids;
+use lh_sys::users::{self, User};
+
+/// Groups of one user.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// Ids of the user and the groups.
+    pub(crate) ids: Ids,
+    /// Names of the groups; an id without a name is left out.
+    pub(crate) names: Vec<String>,
+}
+
+/// The groups of the last user who was asked about.
+#[derive(Debug, Default)]
+pub(crate) struct KnownGroups(RefCell<Option<(User, Rc<Groups>)>>);
+
+impl KnownGroups {
+    /// Returns the groups of a user.
+    ///
+    /// # Errors
+    /// The user database does not tell them.
+    pub(crate) fn of(&self, user: &User) -> io::Result<Rc<Groups>> {
+        if let Some((known, groups)) = &*self.0.borrow()
+            && known == user
+        {
+            return Ok(Rc::clone(groups));
+        }
+        let ids = Ids::of(user)?;
+        let names = names_of(&ids.groups);
+        let groups = Rc::new(Groups { ids, names });
+        *self.0.borrow_mut() = Some((user.clone(), Rc::clone(&groups)));
+        Ok(groups)
+    }
+}
+
+/// The names of these groups; ids without a name are left out, for patterns are about names.
+pub(crate) fn names_of(ids: &[u32]) -> Vec<String> {
+    let groups = ids.iter().filter_map(|gid| users::group_by_gid(*gid).ok().flatten());
+    groups.map(|group| group.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_user_are_looked_up_once() {
+        let known = KnownGroups::default();
+        let user = users::current().unwrap().unwrap();
+        let first = known.of(&user).unwrap();
+        assert_eq!((first.ids.uid, first.ids.gid), (user.uid, user.gid));
+        assert!(first.ids.groups.contains(&user.gid));
+        assert!(Rc::ptr_eq(&first, &known.of(&user).unwrap()));
+        let other = User { name: "lh-no-such-user".into(), uid: 54_321, gid: 54_321, ..user };
+        assert_eq!(known.of(&other).unwrap().ids.uid, 54_321);
+    }
+}
