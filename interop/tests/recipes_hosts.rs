@@ -124,9 +124,9 @@ fn ipv6_addresses_and_scopes() {
     Recipe {
         setup: "ip addr add fe80::99/64 dev lo nodad; ip addr add fd00::5/64 dev lo nodad; echo 'fd00::5 six' >>/etc/hosts",
         config: "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
-        client: "c='echo ${SSH_CONNECTION#* }'; for h in ::1 fd00::5 fe80::99%lo six; do ssh bob@$h \"$c\" | cut -d' ' -f2- | sed 's/%lo//'; done; echo w >f; scp -q f 'bob@[fd00::5]:'; echo $?; scp -q f 'bob@[fe80::99%lo]:g'; echo $?; sftp -q -b - 'bob@[fd00::5]' <<<'ls -1'\n\
+        client: "c='echo ${SSH_CONNECTION#* }'; for h in ::1 fd00::5 fe80::99%lo six; do ssh bob@$h \"$c\" | cut -d' ' -f2-; ssh bob@$h 'echo ${SSH_CLIENT%% *}'; done; echo w >f; scp -q f 'bob@[fd00::5]:'; echo $?; scp -q f 'bob@[fe80::99%lo]:g'; echo $?; sftp -q -b - 'bob@[fd00::5]' <<<'ls -1'\n\
                  ssh -4 bob@fd00::5 true; echo $?; ssh -6 bob@127.0.0.1 true; echo $?",
-        sees: &["fd00::5 22", "fe80::99 22"],
+        sees: &["fd00::5 22", "fe80::99%lo 22\nfe80::99%lo\n"],
         ..RECIPE
     }
     .run();

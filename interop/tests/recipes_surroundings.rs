@@ -88,3 +88,62 @@ fn chroot_with_a_shell_inside() {
     }
     .run();
 }
+
+/// A server and a client without `/proc`.
+#[test]
+fn server_and_client_without_proc() {
+    Recipe { setup: "start_server; umount -l /proc", client: TRIES, sees: &["bob\nin\n0\n0\n0\n"], ..RECIPE }
+        .run();
+}
+
+/// A server with few descriptors, as some containers and service managers start it.
+#[test]
+fn server_with_few_descriptors() {
+    Recipe {
+        setup: "ulimit -n 24; start_server",
+        client: TRIES,
+        sees: &["bob\nin\n0\n0\n0\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// `ForwardAgent` with a path that is missing, and with one that has an agent.
+///
+/// Covers: ssh_config ForwardAgent
+#[test]
+fn agent_forwarding_by_path() {
+    Recipe {
+        client: "eval $(ssh-agent) >/dev/null; ssh-add -q .ssh/id_ed25519; ssh -o ForwardAgent=/missing/%h bob@server true; echo $?; for a in $SSH_AUTH_SOCK yes no; do echo \"== $a\" | sed 's,== .*agent.*,== sock,'; ssh -o ForwardAgent=\"$a\" bob@server 'test -n \"$SSH_AUTH_SOCK\" && ssh-add -l | wc -l' 2>&1; echo $?; done; ssh-agent -k >/dev/null; ssh -A bob@server true; echo $?; SSH_AUTH_SOCK=/gone ssh -A bob@server 'echo ran'; echo $?",
+        sees: &["Cannot forward agent socket path \"/missing/server\": No such file or directory\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// What service managers see of `ssh -N` and its relatives when they end them.
+#[test]
+fn sessions_ended_by_signals() {
+    Recipe {
+        client: "for s in TERM HUP; do for o in '-N bob@server' 'bob@server sleep 60'; do ssh $o & p=$!; sleep 3; kill -$s $p; wait $p; echo \"$s $o: $?\"; done; done; ssh -N -o LogLevel=VERBOSE bob@server 2>err & p=$!; sleep 3; kill $p; wait $p; echo $?; grep signal err",
+        sees: &["TERM -N bob@server: 0\n", "TERM bob@server sleep 60: 255\n"],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// What the server's log says about the end of connections.
+#[test]
+fn log_lines_about_ends() {
+    Recipe {
+        client: "ssh bob@server true; ssh bob@server 'kill -9 $PPID' 2>/dev/null; ssh -o BatchMode=yes -o PubkeyAuthentication=no bob@server true 2>/dev/null; ssh-keyscan -t ed25519 server 2>/dev/null | wc -l; echo get f | sftp -q bob@server 2>/dev/null >&2",
+        look: "sleep 0.5; sed -E 's/port [0-9]+/port N/; s/SHA256:.*//' /var/log/sshd.log | grep 'Received disconnect\\|Disconnected from\\|Accepted\\|Connection closed by' | sort",
+        ends: Ends::Server,
+        sees: &["Received disconnect from 127.0.0.1 port N:11: disconnected by user"],
+        ..RECIPE
+    }
+    .run();
+}

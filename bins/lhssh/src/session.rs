@@ -113,6 +113,7 @@ pub(crate) fn session(
         }
     }
     control.serves_others_only = persistent || !plan.has_session();
+    let without_session = plan.start.is_none();
     open(options, &mut plan, client, &mut control)?;
     if *options.config.control_master == ControlMaster::No && client.forgo_sessions() {
         debug(options, ui, || "Requesting no-more-sessions@openssh.com".to_owned());
@@ -129,6 +130,10 @@ pub(crate) fn session(
     match control.ending {
         Ending::Signal(signal) => {
             client.close();
+            // Without a session there is no status to return, and being ended is what service managers do.
+            if signal == Signal::TERM && without_session {
+                return Ok(0);
+            }
             if options.log_level >= LogLevel::Verbose {
                 ui.say(&format!("Killed by signal {}.", signal.as_raw()));
             }

@@ -117,7 +117,9 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     if parsed.has('i') {
         return Ok(status(lh_server::inetd(hand_over)));
     }
-    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+    // Without /proc only the name that the program was started by is known.
+    let program =
+        std::env::current_exe().ok().or_else(|| arguments.first().map(PathBuf::from)).unwrap_or_default();
     let options = ListenerOptions {
         foreground: debug > 0 || parsed.has('D'),
         once: debug > 0,

@@ -46,11 +46,22 @@ impl AgentForward {
         let socket = match &*options.config.forward_agent {
             ForwardAgent::No => None,
             ForwardAgent::Yes => options.agent_socket()?,
-            ForwardAgent::Path(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
-                Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
-                // The configuration loader has expanded it.
-                None => Some(PathBuf::from(text)),
-            },
+            ForwardAgent::Path(text) => {
+                let path = match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
+                    Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
+                    // The configuration loader has expanded it.
+                    None => Some(PathBuf::from(text)),
+                };
+                path.filter(|path| match std::fs::metadata(path) {
+                    Ok(_) => true,
+                    Err(error) => {
+                        let (path, why) = (path.display(), crate::dial::errno_text(&error));
+                        let text = format!("Cannot forward agent socket path \"{path}\": {why}");
+                        logger.say(LogLevel::Error, &text);
+                        false
+                    }
+                })
+            }
         };
         let socket = socket.filter(|path| match UnixStream::connect(path) {
             Ok(_) => true,

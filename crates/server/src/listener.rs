@@ -16,7 +16,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_sys::signals::Signals;
@@ -120,6 +120,8 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    /// Path of this program.
+    program: Option<PathBuf>,
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
@@ -169,6 +171,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         signals,
         exporter,
         tickets: Tickets::default(),
+        program: options.restart.as_ref().map(|(program, _)| program.clone()),
     };
     let end = listener.run(options);
     if let Some(path) = pid_file {
@@ -530,7 +533,10 @@ impl Listener {
     fn start_session(&self, socket: OwnedFd) -> io::Result<(OwnedFd, Pid)> {
         let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-        let child = Program::new("/proc/self/exe")
+        let own = Path::new("/proc/self/exe");
+        // Without /proc the program is found by its path, which an upgrade may have replaced.
+        let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
+        let child = Program::new(program)
             .arg0(SESSION_NAME)
             .arg(SESSION_FLAG)
             .stdio(socket, theirs.into(), stderr)

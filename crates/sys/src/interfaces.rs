@@ -55,6 +55,22 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(found)
 }
 
+/// Returns the IP address as getnameinfo(3) writes it: with the interface of a link-local one, `fe80::1%eth0`.
+pub fn numeric_host(address: &SocketAddr) -> String {
+    let name = |scope| {
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::DGRAM, None);
+        let name = rustix::net::netdevice::index_to_name(socket.ok()?, scope);
+        name.ok()
+    };
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => {
+            format!("{}%{}", v6.ip(), name(v6.scope_id()).unwrap_or_else(|| v6.scope_id().to_string()))
+        }
+        other => other.ip().to_string(),
+    }
+}
+
 /// # Safety
 /// `address` is null or points to a socket address of the length of its family.
 unsafe fn address(address: *const libc::sockaddr) -> Option<SocketAddr> {
@@ -81,6 +97,17 @@ unsafe fn address(address: *const libc::sockaddr) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn link_local_addresses_are_written_with_interface() {
+        let host = |text: &str| super::numeric_host(&text.parse().unwrap());
+        assert_eq!(host("10.0.0.1:22"), "10.0.0.1");
+        assert_eq!(host("[fd00::1]:22"), "fd00::1");
+        assert_eq!(host("[fe80::1%4000000]:22"), "fe80::1%4000000", "no such interface");
+        if let Some(first) = super::addresses().unwrap().iter().find(|each| each.name == "lo") {
+            assert_eq!(host("[fe80::1%1]:22"), format!("fe80::1%{}", first.name));
+        }
+    }
+
     #[test]
     fn loopback_interface_is_listed() {
         let all = super::addresses().unwrap();

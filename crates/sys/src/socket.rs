@@ -15,13 +15,13 @@ use crate::tcp_info::TcpInfo;
 /// not a connected internet socket.
 pub fn peer_address(socket: impl AsFd) -> Option<SocketAddr> {
     let address: SocketAddr = getpeername(socket).ok()??.try_into().ok()?;
-    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    Some(canonical(address))
 }
 
 /// Local address, in the form of [`peer_address`].
 pub fn local_address(socket: impl AsFd) -> Option<SocketAddr> {
     let address: SocketAddr = getsockname(socket).ok()?.try_into().ok()?;
-    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    Some(canonical(address))
 }
 
 /// Sets `TCP_NODELAY`: SSH does its own batching.
@@ -84,6 +84,14 @@ pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
 /// True when the descriptor is an IPv4 or IPv6 socket; with `-i` a server may get any kind.
 pub fn is_internet(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_domain(socket), Ok(AddressFamily::INET | AddressFamily::INET6))
+}
+
+/// Writes an IPv4 address inside an IPv6 one as IPv4; others keep their scope.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ std::net::IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        std::net::IpAddr::V6(_) => address,
+    }
 }
 
 #[cfg(test)]

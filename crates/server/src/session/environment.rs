@@ -143,8 +143,9 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set(name, value);
     }
     if let Some((peer, local)) = sources.connection {
-        environment.set("SSH_CLIENT", format!("{} {} {}", peer.ip(), peer.port(), local.port()));
-        let connection = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
+        let (from, to) = (lh_sys::interfaces::numeric_host(&peer), lh_sys::interfaces::numeric_host(&local));
+        environment.set("SSH_CLIENT", format!("{from} {} {}", peer.port(), local.port()));
+        let connection = format!("{from} {} {to} {}", peer.port(), local.port());
         environment.set("SSH_CONNECTION", connection);
     } else {
         // Over pipes there are no addresses; scripts know OpenSSH's words for that.
