@@ -191,7 +191,7 @@ fn verify_ecdsa(curve: Curve, point: &[u8], data: &[u8], signature: &[u8]) -> Re
 }
 
 /// Verifies an RSA signature, with keys from 1024 bits up. Whether such a small key is accepted is policy
-/// (`RequiredRSASize`), see [`PublicKey::bits`].
+/// (`RequiredRSASize`), see [`PublicKey::bits`](crate::PublicKey::bits).
 fn verify_rsa(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
     let parameters = match algorithm {
         RSA_SHA2_512 => &RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
