@@ -319,7 +319,7 @@ fn the_server_s_connection_is_as_configured() {
     let ours = Ours { lab, server };
     make_blob(&ours.lab.path("blob"), 8 << 20);
     let options = ["-v", "-o", "KexAlgorithms=diffie-hellman-group-exchange-sha256"];
-    let err = ours.ssh(&options, "head -c 8388608 /dev/zero").ok("bulk").err;
+    let err = ours.ssh(&options, "head -c 67108864 /dev/zero").ok("bulk").err;
     assert!(err.matches("SSH2_MSG_NEWKEYS sent").count() >= 4, "{err}");
     has(&err, "diffie-hellman-group-exchange-sha256");
     assert!(prime.len() > 700);
