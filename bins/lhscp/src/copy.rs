@@ -9,13 +9,14 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Caught, INTERRUPTED};
-use crate::inside::{Connection, NoConnection, authenticate, connect_unauthenticated, log_in};
+use crate::inside::{Kept, NoConnection, authenticate, connect_unauthenticated, log_in, take_kept};
+use crate::outcome::{FAILURE, NO_CONNECTION};
 use crate::outputs::Here;
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next};
 use crate::show::{Show, conclude, say};
-use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
+use crate::{direct, durable, legacy, limits, pipes};
 
 /// One step of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,9 +30,6 @@ enum Step {
     /// Sources on one remote host, for a target on another.
     Relay(Host, Vec<Vec<u8>>),
 }
-
-/// The connection of the last step, for the next one.
-pub(crate) type Kept = Option<(Host, Connection)>;
 
 /// Copies everything and adds it to `record`; returns the exit status.
 pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
@@ -303,29 +301,6 @@ fn one_remote(
         }
         arguments.outputs.retry();
         client = connect_unauthenticated(&arguments.request_again(host), &mut ui);
-    }
-}
-
-/// The connection to `host`: the one that was kept, or a new one.
-pub(crate) fn connected(
-    arguments: &Arguments,
-    host: &Host,
-    kept: &mut Kept,
-    ui: &mut TerminalUi,
-) -> Option<Connection> {
-    take_kept(host, kept).or_else(|| log_in(arguments, host, ui))
-}
-
-/// The connection that was kept, if it is to `host`.
-fn take_kept(host: &Host, kept: &mut Kept) -> Option<Connection> {
-    match kept.take() {
-        Some((same, client)) if same == *host => Some(client),
-        other => {
-            if let Some((_, mut client)) = other {
-                client.close();
-            }
-            None
-        }
     }
 }
 

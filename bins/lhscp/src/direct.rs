@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use crate::FAILURE;
 use crate::command_line::Arguments;
+use crate::outcome::FAILURE;
 use crate::place::Host;
 use crate::program::{ended_well, operand, spawn, spelled, ssh};
 use crate::show::say;

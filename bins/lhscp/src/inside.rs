@@ -22,6 +22,32 @@ fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
     or_closed(Connection::log_in(request, ui))
 }
 
+/// Connection of the last step, for the next one.
+pub(crate) type Kept = Option<(Host, Connection)>;
+
+/// The connection to `host`: the one that was kept, or a new one.
+pub(crate) fn connected(
+    arguments: &Arguments,
+    host: &Host,
+    kept: &mut Kept,
+    ui: &mut TerminalUi,
+) -> Option<Connection> {
+    take_kept(host, kept).or_else(|| log_in(arguments, host, ui))
+}
+
+/// The connection that was kept, if it is to `host`.
+pub(crate) fn take_kept(host: &Host, kept: &mut Kept) -> Option<Connection> {
+    match kept.take() {
+        Some((same, client)) if same == *host => Some(client),
+        other => {
+            if let Some((_, mut client)) = other {
+                client.close();
+            }
+            None
+        }
+    }
+}
+
 /// Connects; [`authenticate`] is still to be called. Says why when it cannot.
 pub(crate) fn connect_unauthenticated(
     request: &Request,

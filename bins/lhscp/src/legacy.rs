@@ -13,10 +13,9 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Loca
 use lh_transfer::RemoteStderr;
 use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
-use crate::FAILURE;
 use crate::command_line::{Arguments, Via};
-use crate::copy::{Kept, connected};
-use crate::inside::{Connection, Ended, log_in, run_command, run_party};
+use crate::inside::{Connection, Ended, Kept, connected, log_in, run_command, run_party};
+use crate::outcome::FAILURE;
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
 use crate::record::Seen;

@@ -31,14 +31,8 @@ use lh_cli::flags::{Parsed, SCP};
 use lh_client::local_account;
 use lh_ssh_transfer::place;
 
-use crate::outcome::Outcome;
+use crate::outcome::FAILURE;
 use crate::record::RunRecord;
-
-/// Exit status when something was not copied.
-const FAILURE: u8 = Outcome::Failed.status();
-
-/// Exit status when there was no connection, or it was lost.
-const NO_CONNECTION: u8 = Outcome::NoConnection.status();
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.

@@ -57,6 +57,12 @@ impl Outcome {
     }
 }
 
+/// Exit status when something was not copied.
+pub(crate) const FAILURE: u8 = Outcome::Failed.status();
+
+/// Exit status when there was no connection, or it was lost.
+pub(crate) const NO_CONNECTION: u8 = Outcome::NoConnection.status();
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use lh_metrics::copied::{self, Copied};
 use lh_transfer::Current;
 use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
 
-use crate::FAILURE;
+use crate::outcome::FAILURE;
 
 /// Serves one copy; returns the exit status.
 pub(crate) fn run(parsed: &Parsed) -> u8 {

@@ -20,20 +20,6 @@ const UNIX_PAUSE: Duration = Duration::from_millis(20);
 /// Time limit of these retries.
 const UNIX_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The addresses of this family, without duplicates; an error when there are none.
-pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
-    let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
-    for address in all {
-        if family.allows(&address) && !some.contains(&address) {
-            some.push(address);
-        }
-    }
-    if some.is_empty() {
-        return Err(io::Error::other("No address associated with hostname"));
-    }
-    Ok(some)
-}
-
 /// Target of a connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {

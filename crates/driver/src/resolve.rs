@@ -9,13 +9,26 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::dial::of_family;
 use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
 use crate::{ControlCx, Family};
 
 /// Upper limit of resolver threads; further lookups queue up.
 const THREADS: usize = 8;
+
+/// Returns the addresses of this family, without duplicates; an error when there are none.
+pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+    let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
+    for address in all {
+        if family.allows(&address) && !some.contains(&address) {
+            some.push(address);
+        }
+    }
+    if some.is_empty() {
+        return Err(io::Error::other("No address associated with hostname"));
+    }
+    Ok(some)
+}
 
 /// Callback for the result.
 type Then = Box<dyn FnOnce(io::Result<Vec<SocketAddr>>, &mut ControlCx<'_>)>;

@@ -17,7 +17,7 @@ use lh_client::{
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
-use crate::connection::mark_as_bulk;
+use crate::bulk::mark_as_bulk;
 use crate::load::Gauge;
 
 /// Channels of one additional connection: what OpenSSH's server allows.

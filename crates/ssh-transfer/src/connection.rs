@@ -9,16 +9,14 @@ use lh_client::{
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
-use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Load, Side};
+use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 
 use crate::additional::{Asked, Connector};
-use crate::load::Gauge;
+use crate::bulk::mark_as_bulk;
+use crate::load::{Gauge, Measure};
 
 /// What the loop stops with when the server does not start what was asked for.
 const NOT_STARTED: i32 = 255;
-
-/// Says what a connection has to carry, in place of what the kernel counts.
-pub type Measure = Arc<dyn Fn() -> Load + Send + Sync>;
 
 /// A host that somebody is logged in to, and the agent that `-A` lends it.
 pub struct Connection {
@@ -244,15 +242,6 @@ impl Connection {
 fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
     if options.log_level >= LogLevel::Fatal {
         ui.say(&error.to_string());
-    }
-}
-
-/// `IPQoS`: a copy is bulk.
-pub(crate) fn mark_as_bulk(client: &mut Client, options: &ClientOptions) {
-    // 0 is what a new socket has.
-    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-    if let (Some(_), Some(service)) = (client.address(), service) {
-        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
     }
 }
 

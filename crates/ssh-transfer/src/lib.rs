@@ -5,10 +5,12 @@
 //! where the user asks for them (`-j`) or where one is found to be what holds the copy up.
 
 mod additional;
+mod bulk;
 mod connection;
 mod load;
 mod piped;
 pub mod place;
 
 pub use additional::Connector;
-pub use connection::{Connection, Copying, Measure, NoConnection};
+pub use connection::{Connection, Copying, NoConnection};
+pub use load::Measure;

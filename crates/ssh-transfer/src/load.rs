@@ -1,12 +1,14 @@
 //! What the first connection of a copy and its thread have to carry, from what the kernel counts.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_sys::tcp_info::TcpInfo;
 use lh_transfer::{Load, Side};
 
-use crate::connection::Measure;
+/// Says what a connection has to carry, in place of what the kernel counts.
+pub type Measure = Arc<dyn Fn() -> Load + Send + Sync>;
 
 /// With fewer cores than these an additional connection's thread would take the time of the first one's, or of
 /// the other end's.
