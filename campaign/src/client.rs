@@ -6,13 +6,12 @@
 use lh_crypto::{EphemeralKey, KexAlgorithm, PacketKey, PrivateKey};
 use lh_wire::{Reader, Writer};
 
-use crate::exchange::agreed;
+use crate::exchange::{CIPHER, agreed};
 use crate::packets::Packets;
 pub use crate::packets::{End, Received, Wire};
 
 /// The identification line of this client, without its end.
 const IDENT: &[u8] = b"SSH-2.0-LonghaulCampaign";
-pub(crate) const CIPHER: &str = "chacha20-poly1305@openssh.com";
 pub(crate) const KEX: &str = "curve25519-sha256";
 const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 pub(crate) const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";

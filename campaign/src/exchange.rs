@@ -3,7 +3,8 @@
 use lh_crypto::{Cipher, Direction, Hash, PacketKey, SharedSecret, derive_key};
 use lh_wire::Writer;
 
-use crate::client::CIPHER;
+/// The cipher of both directions.
+pub(crate) const CIPHER: &str = "chacha20-poly1305@openssh.com";
 
 /// The hash of an exchange, and the keys that follow from it.
 pub(crate) struct Agreed {

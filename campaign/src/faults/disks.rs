@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, 
 use super::case::Case;
 use super::fuse::{Disk, Failure};
 use super::site::{Ended, Peer, Way};
-use super::{Counts, State};
+use super::state::{Counts, State};
 
 /// Environment variable that is set when this program runs in its own mount namespace.
 const IN_NAMESPACE: &str = "LH_FAULTS_NAMESPACE";

@@ -11,6 +11,7 @@ mod link;
 mod processes;
 mod routes;
 mod site;
+mod state;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use case::{Case, Trees};
 pub use disks::in_namespace;
 use processes::Victim;
 use site::{Peer, Site, Way};
-use trees::Shape;
+use state::{Counts, State};
 
 /// Plan of a run.
 #[derive(Debug, Default)]
@@ -118,52 +119,6 @@ impl Fault {
                 | Self::ReadOnly
                 | Self::VanishedMount
         )
-    }
-}
-
-/// Result of a round.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Counts {
-    /// Faults that hit a copy.
-    pub(crate) hits: u64,
-    /// The copy was complete before.
-    pub(crate) late: u64,
-}
-
-/// State that rounds share.
-pub(crate) struct State {
-    /// How long copies take, by way, shape and peer.
-    times: BTreeMap<(Way, Shape, Peer), Duration>,
-    /// How long something is stopped or down, at most.
-    patience: Duration,
-}
-
-/// Assumed time of a copy before one was measured.
-const FIRST_GUESS: Duration = Duration::from_millis(400);
-
-impl State {
-    /// A random moment of a copy like this one.
-    fn moment(&self, case: &Case<'_>, random: &mut Seeded) -> Duration {
-        let whole = self.times.get(&(case.way, case.shape, case.peer)).copied().unwrap_or(FIRST_GUESS);
-        whole.mul_f64(random.below(1000) as f64 / 1000.0)
-    }
-
-    /// Records the time of a complete copy.
-    fn took(&mut self, case: &Case<'_>, time: Duration) {
-        self.times.insert((case.way, case.shape, case.peer), time);
-    }
-
-    /// A copy was not complete at the last moment chosen: later ones may be chosen.
-    fn lasts_longer(&mut self, case: &Case<'_>) {
-        let time = self.times.entry((case.way, case.shape, case.peer)).or_insert(FIRST_GUESS);
-        *time = time.mul_f64(1.02);
-    }
-
-    /// Duration of a stop: seconds, and now and then the longest possible.
-    fn pause(&self, random: &mut Seeded) -> Duration {
-        let seconds = Duration::from_millis(500 + random.below(3000) as u64);
-        let longest = random.below(4) == 0;
-        if longest { self.patience.max(seconds) } else { seconds.min(self.patience) }
     }
 }
 

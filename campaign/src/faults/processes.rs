@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::case::Case;
 use super::site::{Running, Way, signal};
-use super::{Counts, State};
+use super::state::{Counts, State};
 
 /// The process that is affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use lh_testkit::Seeded;
 
 use super::case::Case;
 use super::link::Link;
-use super::{Counts, State};
+use super::state::{Counts, State};
 
 fn link<'a>(case: &Case<'a>) -> Result<&'a Link, String> {
     case.site.link(case.peer).ok_or_else(|| "there is no link".to_owned())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lh_wire::Writer;
 use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, connect as connect_socket, socket};
 
-use super::handshake;
+use super::handshake::handshake;
 use crate::client::Client;
 use crate::explore::sockets::Socket;
 

@@ -1,6 +1,7 @@
 //! What many clients cost a server on loopback: idle sessions, logins in the same moment, and honest logins
 //! beside hostile connections; and whether everything is back to where it was afterwards.
 
+mod handshake;
 mod hostile;
 mod memory;
 
@@ -15,6 +16,7 @@ use lh_wire::Writer;
 use crate::client::{Client, End};
 use crate::explore::sequence::{Login, Sequence, run};
 use crate::explore::sockets::Socket;
+use handshake::{handshake, wait_for};
 use hostile::{Hostility, Target};
 use memory::{CpuTime, Footprint};
 
@@ -114,30 +116,6 @@ impl Scene {
                 return Err(format!("{} processes of the server are left: {now}", now.processes - 1));
             }
             std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-/// The key exchange of an honest client.
-fn handshake(client: &mut Client<Socket>) -> Result<(), End> {
-    client.identify()?;
-    client.send_kexinit();
-    let theirs = wait_for(client, 20)?;
-    client.on_kexinit(&theirs);
-    client.send_public();
-    let reply = wait_for(client, 31)?;
-    client.on_reply(&reply)?;
-    client.send_newkeys();
-    wait_for(client, 21)?;
-    client.on_newkeys();
-    Ok(())
-}
-
-fn wait_for(client: &mut Client<Socket>, number: u8) -> Result<Vec<u8>, End> {
-    loop {
-        let payload = client.receive()?;
-        if payload[0] == number {
-            return Ok(payload);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::io::Errno;
 
 use super::super::trees::Tree;
+use super::failure::{Failure, LONGEST_WRITE};
 use super::wire::{Answer, Body, Fields, Operation, Request};
-use super::{Failure, LONGEST_WRITE};
 
 /// The number of the top directory.
 const ROOT: u64 = 1;

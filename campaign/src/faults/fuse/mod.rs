@@ -4,6 +4,7 @@
 //! The kernel hands the errors to the programs as those of any other file system, in the calls where a disk
 //! would return them.
 
+mod failure;
 mod files;
 mod wire;
 
@@ -18,22 +19,10 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::trees::Tree;
+pub(super) use failure::Failure;
+use failure::LONGEST_WRITE;
 use files::Files;
 use wire::{Answer, Request};
-
-/// The longest write that the kernel may send.
-const LONGEST_WRITE: u32 = 128 << 10;
-
-/// A kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// Writing, once this many bytes more have been written.
-    Writing(Errno, u64),
-    /// Every change, once this many bytes more have been written.
-    Changing(Errno, u64),
-    /// Reading the second half of every file in this many (the first, the one after so many others, …).
-    Reading(Errno, u64),
-}
 
 /// The file system, mounted.
 pub(super) struct Disk {

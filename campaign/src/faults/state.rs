@@ -1,0 +1,56 @@
+//! What rounds count, and what they share.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lh_testkit::Seeded;
+
+use super::case::Case;
+use super::site::{Peer, Way};
+use super::trees::Shape;
+
+/// Result of a round.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    /// Faults that hit a copy.
+    pub(crate) hits: u64,
+    /// The copy was complete before.
+    pub(crate) late: u64,
+}
+
+/// State that rounds share.
+pub(crate) struct State {
+    /// How long copies take, by way, shape and peer.
+    pub(super) times: BTreeMap<(Way, Shape, Peer), Duration>,
+    /// How long something is stopped or down, at most.
+    pub(super) patience: Duration,
+}
+
+/// Assumed time of a copy before one was measured.
+const FIRST_GUESS: Duration = Duration::from_millis(400);
+
+impl State {
+    /// A random moment of a copy like this one.
+    pub(super) fn moment(&self, case: &Case<'_>, random: &mut Seeded) -> Duration {
+        let whole = self.times.get(&(case.way, case.shape, case.peer)).copied().unwrap_or(FIRST_GUESS);
+        whole.mul_f64(random.below(1000) as f64 / 1000.0)
+    }
+
+    /// Records the time of a complete copy.
+    pub(super) fn took(&mut self, case: &Case<'_>, time: Duration) {
+        self.times.insert((case.way, case.shape, case.peer), time);
+    }
+
+    /// A copy was not complete at the last moment chosen: later ones may be chosen.
+    pub(super) fn lasts_longer(&mut self, case: &Case<'_>) {
+        let time = self.times.entry((case.way, case.shape, case.peer)).or_insert(FIRST_GUESS);
+        *time = time.mul_f64(1.02);
+    }
+
+    /// Duration of a stop: seconds, and now and then the longest possible.
+    pub(super) fn pause(&self, random: &mut Seeded) -> Duration {
+        let seconds = Duration::from_millis(500 + random.below(3000) as u64);
+        let longest = random.below(4) == 0;
+        if longest { self.patience.max(seconds) } else { seconds.min(self.patience) }
+    }
+}
