@@ -8,7 +8,8 @@ use lh_connection::{ChannelId, ChannelOptions, Connection, HandedOver, OpenError
 use lh_transport::Transport;
 
 use crate::core::Core;
-use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
+use crate::handler::{ChannelEvent, ChannelHandler, Source};
+use crate::ids::{HandlerId, SourceId};
 
 /// Operations of a [`ChannelHandler`], all on its own channel. Once the channel is closed they have no
 /// effect.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lh_connection::ChannelId;
 use lh_transport::Negotiated;
 
+use crate::ids::HandlerId;
 use crate::{ChannelCx, ControlCx, Interests, Ready};
 
 /// Event on one channel.
@@ -104,14 +105,6 @@ pub trait ChannelHandler {
         true
     }
 }
-
-/// Identifies one handler for the life of the driver; unlike a [`ChannelId`] it is never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HandlerId(pub(crate) u64);
-
-/// Identifies a [`Source`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SourceId(pub(crate) u64);
 
 /// Event on the connection as a whole.
 #[non_exhaustive]

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use lh_transport::{Event, Job, Transport, TransportError};
 
-use crate::core::SHARE_PER_TURN;
 use crate::input_limit::InputLimit;
 use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
+use crate::share::SHARE_PER_TURN;
 use crate::stream::Stream;
 use crate::worker_pool::{Advice, WorkerPool, WorkerScaling, Workers};
 

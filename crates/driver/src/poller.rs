@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::handler::{HandlerId, SourceId};
+use crate::ids::{HandlerId, SourceId};
 
 /// Conditions to wait for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

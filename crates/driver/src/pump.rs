@@ -9,7 +9,7 @@ use crate::handler::{ChannelEvent, ChannelHandler};
 use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
 use crate::sink::Sink;
-use crate::{ChannelCx, core::MOST_PER_READ};
+use crate::{ChannelCx, share::MOST_PER_READ};
 
 /// Request that tells the other side that its output has no reader any more.
 const EOW_REQUEST: &str = "eow@openssh.com";

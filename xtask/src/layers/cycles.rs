@@ -11,7 +11,7 @@ use crate::workspace::shown;
 const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("crates/client", 20),
-    ("crates/driver", 5),
+    ("crates/driver", 3),
     ("crates/server", 47),
     ("crates/transfer", 30),
 ];
