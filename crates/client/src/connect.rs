@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lh_config::client::JumpHost;
 use lh_config::client_table::ClientSettings;
 use lh_config::special::Port;
-use lh_crypto::{FingerprintHash, SystemRandom};
+use lh_crypto::SystemRandom;
 use lh_driver::{
     ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
     WindowPolicy, Workers,
@@ -22,11 +22,10 @@ use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, shake_hands};
 use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
-use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
 use crate::known_command::KnownHostsCommand;
 use crate::log::{Log, Logger};
-use crate::login::LoginConfig;
+use crate::login_setup::{login_config, session_proof};
 use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
 use crate::pending::{self, Pending};
@@ -74,7 +73,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
 /// # Errors
 /// As [`connect`].
 pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
-    let mut log = Log::configured(ui, options);
+    let mut log = options.log(ui);
     let ConnectedLink { mut link, proxy, update, pending } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     link.transport().keep_early();
@@ -124,7 +123,7 @@ impl Client {
     pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         self.driver.send_early_data();
-        pending.log_in(self.driver.link(), &mut Log::configured(ui, &pending.options))?;
+        pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
         self.driver.logged_in();
         self.metrics = Metrics::start(&pending.options, self.driver.link());
         Ok(())
@@ -361,17 +360,6 @@ fn host_key_update(
     (vouched_for && !policy.user_files.is_empty()).then(|| HostKeyUpdate::new(policy, ask, types))
 }
 
-/// What an agent checks to know that it is used for this session.
-pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
-    let transport = link.transport_ref();
-    let (host_key, signature) = transport.session_proof()?;
-    Some(SessionProof {
-        host_key: host_key.to_vec(),
-        session_id: transport.session_id()?.to_vec(),
-        signature: signature.to_vec(),
-    })
-}
-
 /// Logs the parts of the configuration that have no effect.
 fn log_notes(options: &Options, log: &mut Log<'_>) {
     for note in &options.config.notes {
@@ -512,13 +500,6 @@ fn happy_delay(settings: &ClientSettings) -> Duration {
     Duration::from_millis(if millis == 0 { 250 } else { millis.into() })
 }
 
-fn fingerprint_hash(options: &Options) -> FingerprintHash {
-    match *options.config.fingerprint_hash {
-        lh_config::enums::FingerprintHash::Sha256 => FingerprintHash::Sha256,
-        lh_config::enums::FingerprintHash::Md5 => FingerprintHash::Md5,
-    }
-}
-
 fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Policy, ClientError> {
     use lh_config::enums::StrictHostKeyChecking;
     let config = &options.config;
@@ -551,7 +532,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         // The configuration loader has expanded them.
         revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
         hash: *config.hash_known_hosts,
-        fingerprint: fingerprint_hash(options),
+        fingerprint: options.fingerprint_hash(),
         visual: *config.visual_host_key,
         checks: checks(options),
     })
@@ -576,7 +557,7 @@ fn checks(options: &Options) -> Checks {
         command: config.known_hosts_command.command().map(|text| KnownHostsCommand {
             text: text.to_owned(),
             tokens: config.tokens(&SystemEnvironment),
-            fingerprint: fingerprint_hash(options),
+            fingerprint: options.fingerprint_hash(),
         }),
     }
 }
@@ -595,88 +576,4 @@ pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<
         Some(format!("{}\n", line.trim_end()))
     };
     Ok(identities.list.iter().filter_map(line).collect())
-}
-
-/// Methods in OpenSSH's default order, for an unset `PreferredAuthentications`.
-const METHODS: [&str; 5] =
-    [lh_auth::gss::GSS_METHOD, "hostbased", "publickey", "keyboard-interactive", "password"];
-
-/// `CertificateFile` paths with their tokens expanded.
-fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
-    let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
-    texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
-}
-
-pub(crate) fn login_config(
-    options: &Options,
-    address: Option<SocketAddr>,
-    untrusted: bool,
-) -> Result<LoginConfig, ClientError> {
-    use lh_auth::gss::GSS_METHOD;
-    use lh_config::enums::ClientPubkeyAuthentication;
-    let config = &options.config;
-    let preferred: Vec<String> = match config.preferred_authentications.as_deref() {
-        Some(list) => list.split(',').map(str::to_owned).collect(),
-        None => METHODS.map(str::to_owned).to_vec(),
-    };
-    let allowed = |method: &String| match method.as_str() {
-        GSS_METHOD => lh_sys::gssapi::SUPPORTED && *config.gssapi_authentication,
-        "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
-        "hostbased" => *config.hostbased_authentication,
-        // A secret typed here would reach an impostor in the host's place.
-        "password" => *config.password_authentication && !untrusted && !*config.batch_mode,
-        "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
-        _ => false,
-    };
-    let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
-    let default_names =
-        ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
-    let explicit = files.iter().any(|file| file.configured);
-    let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
-        default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
-    } else {
-        files.into_iter().map(|file| file.path).collect()
-    };
-    Ok(LoginConfig {
-        user: config.user().to_owned(),
-        host: config.host.clone(),
-        alias: config.host_key_alias.value.clone(),
-        peer: address.map_or_else(
-            || "via proxy".to_owned(),
-            |address| format!("[{}]:{}", address.ip().to_canonical(), address.port()),
-        ),
-        methods: preferred.into_iter().filter(allowed).collect(),
-        password_prompts: *config.number_of_password_prompts,
-        kbd_interactive_devices: config.kbd_interactive_devices.value.clone().unwrap_or_default(),
-        pubkey_algorithms: algorithms::user_keys(config)?,
-        hostbased_algorithms: algorithms::host_based(config)?,
-        local_user: config.account.name.clone(),
-        delegate: *config.gssapi_delegate_credentials,
-        required_rsa_size: *config.required_rsa_size,
-        identities: IdentityConfig {
-            files: paths,
-            explicit,
-            certificates: certificate_files(config)?,
-            only: *config.identities_only,
-            session: None,
-            add: *config.add_keys_to_agent,
-            agent: options.agent_socket().map_err(ClientError::Config)?,
-            passphrase_tries: *config.number_of_password_prompts,
-            provider: security_key_provider(config.security_key_provider.value.as_deref()),
-            fingerprint: fingerprint_hash(options),
-        },
-    })
-}
-
-/// The library for security keys: the configured one (`$NAME` is read from the environment), else the one
-/// that OpenSSH's programs read from the environment, else only what is built in.
-fn security_key_provider(configured: Option<&str>) -> String {
-    let of = |name: &str| std::env::var(name).ok();
-    match configured {
-        Some(text) => match text.strip_prefix('$').filter(|name| !name.is_empty()) {
-            Some(name) => of(name).unwrap_or_default(),
-            None => text.to_owned(),
-        },
-        None => of("SSH_SK_PROVIDER").unwrap_or_else(|| lh_security_key::INTERNAL.to_owned()),
-    }
 }

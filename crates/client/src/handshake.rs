@@ -169,7 +169,7 @@ fn ask_dns(policy: &mut Policy, key: &PublicKey, dns: DnsLookup, log: &mut Log<'
         verdict => {
             policy.checks.dns_found = Some(matches!(verdict, DnsVerdict::Match { .. }));
             if verdict == DnsVerdict::Mismatch {
-                let kind = crate::identity::short_type(key.key_type());
+                let kind = crate::key_types::short_type(key.key_type());
                 log.error(&hostkey::warning(&kind, &key.fingerprint(policy.fingerprint)));
                 log.error("Update the SSHFP RR in DNS with the new host key to get rid of this message.");
             }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use lh_crypto::{FingerprintHash, PublicKey};
 
 use crate::error::ClientError;
-use crate::identity::short_type;
+use crate::key_types::short_type;
 use crate::known_command::KnownHostsCommand;
 use crate::log::Log;
 

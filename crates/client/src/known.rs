@@ -7,7 +7,7 @@ use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
 use crate::dial::errno_text;
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Verdict};
-use crate::identity::short_type;
+use crate::key_types::short_type;
 use crate::known_command::{NAME, Reason};
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;

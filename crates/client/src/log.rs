@@ -10,7 +10,6 @@ use lh_config::special::LogVerbose;
 /// Makes text from a peer or a file safe for a terminal.
 pub use lh_wire::printable_lines as sanitise;
 
-use crate::options::Options;
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
@@ -152,11 +151,10 @@ impl<'u> Log<'u> {
         Self { ui, level, batch, places: LogVerbose::default() }
     }
 
-    /// A log with the settings of the configuration.
-    pub(crate) fn configured(ui: &'u mut dyn UserInterface, options: &Options) -> Self {
-        let config = &options.config;
-        let log = Self::new(ui, options.log_level, *config.batch_mode);
-        Self { places: config.log_verbose.value.clone(), ..log }
+    /// Shows debug messages of these places in the code whatever the level is (`LogVerbose`).
+    #[must_use]
+    pub(crate) fn with_places(self, places: LogVerbose) -> Self {
+        Self { places, ..self }
     }
 
     pub(crate) fn shows(&self, level: LogLevel) -> bool {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
 use lh_config::{Account, ConfigError, Environment};
+use lh_crypto::FingerprintHash;
 
+use crate::log::Log;
 use crate::ticket::Ticket;
-use crate::ui::LogLevel;
+use crate::ui::{LogLevel, UserInterface};
 
 /// What a connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,20 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns a log with the settings of the configuration.
+    pub(crate) fn log<'u>(&self, ui: &'u mut dyn UserInterface) -> Log<'u> {
+        let log = Log::new(ui, self.log_level, *self.config.batch_mode);
+        log.with_places(self.config.log_verbose.value.clone())
+    }
+
+    /// Returns the hash of fingerprints in messages (`FingerprintHash`).
+    pub(crate) fn fingerprint_hash(&self) -> FingerprintHash {
+        match *self.config.fingerprint_hash {
+            lh_config::enums::FingerprintHash::Sha256 => FingerprintHash::Sha256,
+            lh_config::enums::FingerprintHash::Md5 => FingerprintHash::Md5,
+        }
+    }
+
     /// Reads the configuration for `request`.
     ///
     /// # Errors

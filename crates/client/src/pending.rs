@@ -6,12 +6,12 @@ use std::time::Instant;
 use lh_auth::{FIRST_FLIGHT, FirstFlight};
 use lh_driver::{Link, LinkError};
 
-use crate::connect::{login_config, session_proof};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, LinkPackets};
 use crate::log::Log;
 use crate::login::log_in;
+use crate::login_setup::{login_config, session_proof};
 use crate::options::Options;
 use crate::unencrypted;
 

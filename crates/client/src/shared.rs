@@ -12,7 +12,6 @@ use lh_transport::Transport;
 
 use crate::connect::{Client, channels, connect_unauthenticated};
 use crate::error::ClientError;
-use crate::log::Log;
 use crate::mux::{ConnectError, MuxClient, MuxError};
 use crate::options::Options;
 use crate::ui::UserInterface;
@@ -66,7 +65,7 @@ fn share(options: &Options, ui: &mut dyn UserInterface) -> Option<Client> {
     if matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask) {
         return None;
     }
-    let mut log = Log::configured(ui, options);
+    let mut log = options.log(ui);
     let master = match MuxClient::connect(Path::new(path)) {
         Ok(master) => master,
         Err(ConnectError::Missing(_)) => {

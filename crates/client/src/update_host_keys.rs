@@ -12,7 +12,7 @@ use lh_driver::{ControlCx, ControlEvent};
 use lh_wire::{Reader, Writer};
 
 use crate::hostkey::Policy;
-use crate::identity::short_type;
+use crate::key_types::short_type;
 use crate::known::check_not_revoked;
 use crate::known_hosts::{self, Entry, KnownHosts, Marker};
 use crate::log::Log;

@@ -7,7 +7,7 @@ use lh_cli::prompt::Prompter;
 use lh_crypto::FingerprintHash;
 use lh_security_key::flags;
 
-use super::short_type;
+use crate::key_types::short_type;
 use crate::log::Log;
 use crate::ui::LogLevel;
 

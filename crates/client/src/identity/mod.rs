@@ -13,11 +13,12 @@ use std::path::PathBuf;
 
 use lh_agent::{Constraints, SessionBind};
 use lh_config::special::AddKeysToAgent;
-use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PublicKey, key_algorithms};
+use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PublicKey};
 use lh_security_key::FileKey;
 use zeroize::Zeroizing;
 
 use crate::agent::{Agent, AgentKey};
+use crate::key_types::short_type;
 use crate::log::Log;
 use crate::ui::LogLevel;
 
@@ -298,21 +299,6 @@ impl Identity {
         }
         Err(SignFailure::Skip)
     }
-}
-
-/// `ED25519`, `RSA`, `ECDSA`: key types in messages.
-pub(crate) fn short_type(key_type: &str) -> String {
-    let cert = if key_algorithms::is_certificate(key_type) { "-CERT" } else { "" };
-    let plain = key_algorithms::plain(key_type);
-    let name = match plain.trim_end_matches("@openssh.com") {
-        "ssh-ed25519" => "ED25519",
-        "ssh-rsa" => "RSA",
-        "sk-ssh-ed25519" => "ED25519-SK",
-        "sk-ecdsa-sha2-nistp256" => "ECDSA-SK",
-        other if other.starts_with("ecdsa-sha2-") => "ECDSA",
-        other => other,
-    };
-    format!("{name}{cert}")
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ use kerberos::Dialogue;
 use lh_auth::gss::GSS_METHOD as KERBEROS;
 
 use crate::error::ClientError;
-use crate::identity::{Identities, IdentityConfig, SignFailure, short_type};
+use crate::identity::{Identities, IdentityConfig, SignFailure};
+use crate::key_types::short_type;
 use crate::log::{Log, sanitise};
 
 /// The packets of one connection, as the login uses them.
