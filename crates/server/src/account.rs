@@ -69,7 +69,7 @@ pub(crate) fn judge(
     }
     if let Some(shadow) = shadow {
         // With PAM these two are PAM's business.
-        let pam = crate::uses_pam(settings);
+        let pam = crate::pam_use::uses_pam(settings);
         if !pam && shadow.hash.starts_with(b"!") {
             return Err(Refusal::Locked { user: name() });
         }

@@ -11,6 +11,7 @@ mod admission;
 pub mod authorized_keys;
 mod cert_options;
 mod counters;
+mod exit_status;
 mod facts;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -25,6 +26,7 @@ mod log;
 mod modules;
 mod monitor;
 mod monitor_ipc;
+mod pam_use;
 mod passwords;
 mod penalties;
 mod session;
@@ -47,12 +49,6 @@ pub use session::{inetd, main as session_main};
 pub use surroundings::{Host, default_algorithms};
 
 use lh_config::server_table::ServerSettings;
-
-/// Whether PAM decides about logins: it is asked for and built in. It does so for a server of an ordinary user too: modules have
-/// helpers of their own (`unix_chkpwd`) for what only root may read.
-pub(crate) fn uses_pam(settings: &ServerSettings) -> bool {
-    lh_sys::pam::SUPPORTED && settings.use_pam.value
-}
 
 /// Whether this build can do what `UsePAM` asks for.
 pub const PAM: bool = lh_sys::pam::SUPPORTED;

@@ -11,7 +11,7 @@ use lh_config::cidr;
 use lh_config::pattern::ListMatch;
 use lh_config::server_values::{NetBlockSize, Penalties};
 
-use crate::session::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
+use crate::exit_status::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
 
 /// Addresses that count as one: of one family, equal in the bits that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -28,7 +28,7 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
 /// Those of them that can succeed here: without root's rights nobody's password can be checked but by PAM.
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
-    let passwords = lh_sys::ids::is_root() || crate::uses_pam(settings);
+    let passwords = lh_sys::ids::is_root() || crate::pam_use::uses_pam(settings);
     methods.retain(|method| passwords || matches!(*method, "publickey" | "hostbased" | GSS_METHOD));
     methods
 }
@@ -50,7 +50,7 @@ pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
 }
 
 fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bool {
-    let pam = crate::uses_pam(settings);
+    let pam = crate::pam_use::uses_pam(settings);
     chain.iter().all(|method| match method.split_once(':') {
         None => method == "none" || enabled.contains(&method.as_str()),
         // The only device there is.

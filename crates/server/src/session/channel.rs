@@ -406,7 +406,7 @@ impl SessionChannel {
             set_env: &shared.settings.set_env.0,
             user_file: &shared.user_environment,
             credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
-            pam: crate::uses_pam(&shared.settings),
+            pam: crate::pam_use::uses_pam(&shared.settings),
             modules: &shared.modules_environment,
             connection: shared.connection,
             agent: agent.as_deref(),

@@ -9,6 +9,7 @@ use lh_transport::{Event, TransportError};
 use lh_wire::msg::disconnect;
 use zeroize::Zeroizing;
 
+use super::common::Address;
 use super::names;
 use crate::log::{Log, debug, error, info};
 use crate::monitor::Verdict;
@@ -58,7 +59,7 @@ impl MonitorClient {
 /// The address for log lines.
 struct Client<'a> {
     monitor: &'a MonitorClient,
-    address: &'a super::Address,
+    address: &'a Address,
 }
 
 impl std::fmt::Display for Client<'_> {
@@ -75,7 +76,7 @@ impl std::fmt::Display for Client<'_> {
 pub(super) fn log_in(
     link: &mut Link,
     monitor: &mut MonitorClient,
-    address: &super::Address,
+    address: &Address,
     deadline: Option<Instant>,
 ) -> Result<(), NoLogin> {
     let log = address.log.preauth();
@@ -205,7 +206,7 @@ pub(super) fn log_in(
 }
 
 /// Logs the end of a connection in OpenSSH's words.
-fn failed(link: &mut Link, monitor: &MonitorClient, address: &super::Address, problem: LinkError) -> NoLogin {
+fn failed(link: &mut Link, monitor: &MonitorClient, address: &Address, problem: LinkError) -> NoLogin {
     let log = &address.log.preauth();
     let client = Client { monitor, address };
     match problem {

@@ -12,9 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use zeroize::Zeroizing;
 
+use super::common::Address;
 use super::usage_log::UsageLog;
-use super::{
-    Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
+use crate::exit_status::{
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
 use crate::log::{debug, error, info};

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use zeroize::Zeroizing;
 
-use super::EXIT_FAILURE;
+use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::log::{Log, error};
 use crate::modules::{Order, Outcome, Report};

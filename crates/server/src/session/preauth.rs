@@ -18,8 +18,9 @@ use lh_sys::users;
 use lh_transport::Transport;
 use lh_wire::msg::disconnect;
 
+use super::common::{Address, Common, Connection, Failure};
 use super::login::{MonitorClient, NoLogin, log_in};
-use super::{Address, Common, Connection, EXIT_FAILURE, EXIT_GRACE, Failure};
+use crate::exit_status::{EXIT_FAILURE, EXIT_GRACE};
 use crate::log::{Log, error};
 use crate::monitor_ipc::MonitorSocket;
 

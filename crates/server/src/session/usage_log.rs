@@ -5,8 +5,9 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::{Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
+use super::common::Address;
 use crate::counters::{Counter, Counters};
+use crate::exit_status::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
 use crate::log::error;
 use crate::monitor::{Monitor, Who};
 use crate::transfer_log::{Record, TransferLog};

@@ -26,13 +26,15 @@ use zeroize::Zeroizing;
 
 use super::auth_info::AuthInfo;
 use super::become_user::Start;
+use super::common::{self, Address, Common, Connection, Failure};
 use super::control::Serving;
 use super::credentials::Credentials;
 use super::pam_holder::{Holder, Inherited};
 use super::sftp::{Mounts, Workers as FileWorkers};
 use super::shared::{self, Shared};
 use super::usage_reporter;
-use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user, environment};
+use super::{become_user, environment};
+use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::key_options::KeyOptions;
 use crate::log::{error, info};
@@ -135,7 +137,7 @@ fn begin(
     let settings = common.session.config.for_connection(&facts)?.settings;
     let mut config = common.transport_config();
     // Blocks that depend on the user count from here on.
-    config.rekey = super::rekey_limit(&settings);
+    config.rekey = common::rekey_limit(&settings);
     let stream = connection.into_stream()?;
     let login = Login {
         user,
@@ -150,7 +152,7 @@ fn begin(
         inherited,
     };
     // While this is still root, who may have more than everybody.
-    super::tune(stream.read_fd(), &login.settings, &address.log);
+    common::tune(stream.read_fd(), &login.settings, &address.log);
     let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo

@@ -22,14 +22,14 @@ struct Queue {
 
 /// The answers that are owed. Clones share them.
 #[derive(Clone, Default)]
-pub(in crate::session) struct Replies(Rc<RefCell<Queue>>);
+pub(crate) struct Replies(Rc<RefCell<Queue>>);
 
 /// A place in the order; `None` where no answer is wanted.
-pub(in crate::session) type Slot = Option<u64>;
+pub(crate) type Slot = Option<u64>;
 
 impl Replies {
     /// Takes the place of a request that has arrived now.
-    pub(in crate::session) fn expect(&self, want_reply: bool) -> Slot {
+    pub(crate) fn expect(&self, want_reply: bool) -> Slot {
         let mut queue = self.0.borrow_mut();
         want_reply.then(|| {
             queue.answers.push_back(Answer::Pending);
@@ -38,7 +38,7 @@ impl Replies {
     }
 
     /// Answers with success and these fields, or with failure, as soon as all earlier ones are answered.
-    pub(in crate::session) fn answer(&self, slot: Slot, answer: Option<Vec<u8>>, cx: &mut ControlCx<'_>) {
+    pub(crate) fn answer(&self, slot: Slot, answer: Option<Vec<u8>>, cx: &mut ControlCx<'_>) {
         let mut queue = self.0.borrow_mut();
         let Some(slot) = slot else { return };
         let index = usize::try_from(slot.saturating_sub(queue.first)).unwrap_or(usize::MAX);

@@ -63,7 +63,7 @@ const LOCAL: &[&str] = &[
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The table of mounts of this process.
-pub(in crate::session) struct Mounts {
+pub(crate) struct Mounts {
     /// Opened before the session changes its root; nothing where there is no `/proc`.
     file: Option<File>,
     /// What the table said, and when it was looked at last.
@@ -72,7 +72,7 @@ pub(in crate::session) struct Mounts {
 
 impl Mounts {
     /// Opens the table. Call before chroot(2): afterwards there may be no `/proc`.
-    pub(in crate::session) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self { file: File::open("/proc/self/mountinfo").ok(), known: Cell::new(None) }
     }
 

@@ -21,7 +21,7 @@ pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// The file threads of one session process; clones share them.
 #[derive(Clone, Default)]
-pub(in crate::session) struct Workers(Arc<Shared>);
+pub(crate) struct Workers(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {

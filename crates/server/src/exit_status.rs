@@ -1,0 +1,14 @@
+//! Exit statuses of a session's monitor: those of OpenSSH's sshd-session. The listener's penalties depend on them.
+
+/// `LoginGraceTime` is over.
+pub(crate) const EXIT_GRACE: i32 = 3;
+/// The pre-auth process has crashed.
+pub(crate) const EXIT_CRASH: i32 = 4;
+/// Logins were tried, and none succeeded.
+pub(crate) const EXIT_AUTH_ATTEMPTED: i32 = 5;
+/// `RefuseConnection` refuses the connection.
+pub(crate) const EXIT_REFUSED: i32 = 6;
+/// A login was tried as a user who does not exist.
+pub(crate) const EXIT_INVALID_USER: i32 = 7;
+/// Every other session that did not end in order.
+pub(crate) const EXIT_FAILURE: i32 = 255;

@@ -1,0 +1,153 @@
+//! What the three processes of a session know before they split: the connection, the configuration, the addresses.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use lh_auth::{FIRST_FLIGHT, FirstFlight, TICKET};
+use lh_config::ConnectionFacts;
+use lh_config::server_table::ServerSettings;
+use lh_driver::Stream;
+use lh_sys::tuning::Tuning;
+use lh_transport::{Config, RekeyLimit};
+
+use super::names;
+use crate::hand_over::Session;
+use crate::log::{Log, error, verbose};
+
+/// Who is connected, for log lines.
+pub(super) struct Address {
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    /// False when the connection is no TCP connection (inetd mode over pipes) and the addresses mean nothing.
+    pub(super) known: bool,
+    pub(super) log: Log,
+}
+
+/// What the client is connected by.
+pub(super) enum Connection {
+    Socket(OwnedFd),
+    Pipes(OwnedFd, OwnedFd),
+}
+
+impl Connection {
+    pub(super) fn into_stream(self) -> std::io::Result<Stream> {
+        match self {
+            Self::Socket(socket) => Stream::socket(socket),
+            Self::Pipes(read, write) => Stream::pipes(read, write),
+        }
+    }
+}
+
+pub(super) type Failure = Box<dyn std::error::Error>;
+
+/// `RefuseConnection`, before anybody has said a word.
+#[derive(Debug, thiserror::Error)]
+#[error("administratively prohibited connection from {} port {}", from.ip(), from.port())]
+pub(super) struct Refused {
+    from: SocketAddr,
+}
+
+/// What all three processes know.
+pub(super) struct Common {
+    pub(super) session: Session,
+    pub(super) facts: ConnectionFacts,
+    /// The rules for this connection as long as nobody has said who it is.
+    pub(super) settings: ServerSettings,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) known: bool,
+    /// The client's host name, where `UseDNS` found one.
+    pub(super) host_name: Option<String>,
+    /// The end of LoginGraceTime.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Common {
+    pub(super) fn new(session: Session, connection: &Connection, log: &Log) -> Result<Box<Self>, Failure> {
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
+        let (peer, local) = match connection {
+            Connection::Socket(socket) => {
+                (lh_sys::socket::peer_address(socket), lh_sys::socket::local_address(socket))
+            }
+            Connection::Pipes(..) => (None, None),
+        };
+        let known = peer.is_some() && local.is_some();
+        let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
+        let (from, to) = (peer.ip(), local.ip());
+        verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
+        let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
+        let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
+        // Name servers that do not answer cost the client its time to log in; the listener ends what takes longer.
+        let wanted = known && session.config.use_dns.value;
+        let host_name = wanted.then(|| lh_sys::reverse_lookup::checked_host_name(peer.ip())).flatten();
+        let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
+        let settings = session.config.for_connection(&facts)?.settings;
+        if settings.refuse_connection.value {
+            return Err(Refused { from: peer }.into());
+        }
+        if let (Connection::Socket(socket), true) = (connection, known) {
+            let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
+            tune(socket, &settings, log);
+        }
+        Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline }))
+    }
+
+    pub(super) fn address(&self, log: Log) -> Address {
+        Address { peer: self.peer, local: self.local, known: self.known, log }
+    }
+
+    /// What the transport is told, before the pre-auth process and after it. Reads the file of moduli where
+    /// it may be needed.
+    pub(super) fn transport_config(&self) -> Config {
+        let settings = &self.settings;
+        let algorithms = names::algorithms(settings);
+        let sha1 = offers_sha1(&algorithms);
+        let needs_moduli = algorithms.kex.iter().any(|name| name.contains("group-exchange"));
+        let moduli = settings.moduli_file.value.as_deref().filter(|_| needs_moduli);
+        let host_keys = &self.session.host_keys;
+        let host_keys = host_keys.iter().map(|key| crate::host_keys::for_transport(key, sha1)).collect();
+        let keys = settings.pubkey_authentication.value && settings.authentication_methods.0.is_empty();
+        let first_flight = FirstFlight { window: FirstFlight::WINDOW, keys };
+        Config {
+            algorithms,
+            rekey: rekey_limit(settings),
+            moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
+            server_sig_algs: names::user_key_algorithms(settings),
+            // The names RFC 9987 registers for agent forwarding are understood.
+            extensions: [
+                (lh_agent::names::AGENT_FORWARD, "0".to_owned()),
+                (FIRST_FLIGHT, first_flight.encode()),
+                (TICKET, "0".to_owned()),
+            ]
+            .into_iter()
+            .filter(|(name, _)| *name != TICKET || settings.longhaul_tickets.value)
+            .map(|(name, value)| (name.to_owned(), value.into_bytes()))
+            .collect(),
+            comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
+            ..Config::server(host_keys)
+        }
+    }
+}
+
+/// Sets what the configuration says about a client's socket.
+pub(super) fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
+    let tuning = Tuning {
+        receive_buffer: settings.tcp_rcv_buf.value.bytes(),
+        congestion: settings.tcp_congestion.value.clone(),
+        pacing: settings.tcp_pacing.value.bytes_per_second(),
+    };
+    for refused in tuning.apply(socket) {
+        error!(log, "{refused}");
+    }
+}
+
+pub(super) fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
+    algorithms.host_key.iter().any(|name| lh_crypto::key_algorithms::SHA1.contains(&name.as_str()))
+}
+
+/// `RekeyLimit`.
+pub(super) fn rekey_limit(settings: &ServerSettings) -> RekeyLimit {
+    let limit = &settings.rekey_limit.value;
+    RekeyLimit { bytes: limit.bytes, interval: limit.interval }
+}
