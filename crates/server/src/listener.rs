@@ -6,6 +6,7 @@
 mod bind;
 mod exporter;
 pub(crate) mod oom;
+mod options;
 mod reports;
 mod restart;
 mod room;
@@ -33,6 +34,8 @@ use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use exporter::{Exporter, Present};
+use options::system;
+pub use options::{ListenError, ListenerOptions};
 use reports::Reports;
 pub use restart::is_restarted;
 use startup::Startup;
@@ -47,37 +50,6 @@ const MOST_ACCEPTED: usize = 64;
 
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
-
-/// What the listener is told besides the configuration.
-#[derive(Debug, Clone, Default)]
-pub struct ListenerOptions {
-    /// `-D` or `-d`: stay in the foreground.
-    pub foreground: bool,
-    /// `-d`: serve one connection, then end.
-    pub once: bool,
-    /// The program and its arguments, to start again at SIGHUP.
-    pub restart: Option<(PathBuf, Vec<std::ffi::OsString>)>,
-}
-
-/// Why there is no server.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Every address failed; each has been logged.
-    #[error("Cannot bind any address.")]
-    NoAddress,
-    /// Something else in the system failed.
-    #[error("{what}: {error}")]
-    System {
-        /// What was being done.
-        what: &'static str,
-        /// What the system says.
-        error: io::Error,
-    },
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> ListenError {
-    move |error| ListenError::System { what, error }
-}
 
 /// A session process that has not been waited for.
 struct Running {

@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily as Family, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt,
 };
 
-use super::ListenError;
+use super::options::ListenError;
 use crate::log::{Log, error, info};
 
 /// Connections that may wait to be accepted. When they are more, the kernel drops their packets, and each client tries

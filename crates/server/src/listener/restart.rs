@@ -8,7 +8,7 @@ use std::process::Command;
 
 use lh_sys::spawn::Program;
 
-use super::ListenerOptions;
+use super::options::ListenerOptions;
 
 /// Tells the program, started again in its own process, that it is in the background already: the process id, which init scripts
 /// and pid files know.

@@ -8,7 +8,7 @@ use lh_config::token::Tokens;
 use lh_sys::ids;
 use rustix::fs::Mode;
 
-use super::user::Login;
+use super::authenticated::Login;
 
 /// Why the process could not become the user. The session ends.
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@
 
 mod agent;
 mod auth_info;
+mod authenticated;
 mod become_user;
 mod channel;
 mod command;

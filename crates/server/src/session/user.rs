@@ -18,13 +18,11 @@ use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
-use lh_sys::ids::Ids;
-use lh_sys::users::User;
 use lh_transport::{Transport, TransportError, Unencrypted};
 use rustix::process::Signal;
-use zeroize::Zeroizing;
 
 use super::auth_info::AuthInfo;
+use super::authenticated::Login;
 use super::become_user::Start;
 use super::common::{self, Address, Common, Connection, Failure};
 use super::control::Serving;
@@ -36,34 +34,11 @@ use super::usage_reporter;
 use super::{become_user, environment};
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
-use crate::key_options::KeyOptions;
 use crate::log::{error, info};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// How long the last words to a client may take.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// Who has logged in, and under which rules.
-pub(super) struct Login {
-    pub(super) user: User,
-    pub(super) ids: Ids,
-    /// The configuration with the `Match` blocks of this user applied.
-    pub(super) settings: ServerSettings,
-    /// What the key that was used allows and forces.
-    pub(super) options: KeyOptions,
-    /// The password is too old: nothing but changing it is allowed.
-    pub(super) must_change_password: bool,
-    /// By ticket: another connection of the session has logged in.
-    pub(super) joined: bool,
-    /// How the user has proven who he is.
-    pub(super) proofs: String,
-    /// What modules want the user to read.
-    pub(super) said: String,
-    /// Kerberos credentials that came with the login.
-    pub(super) credentials: Option<Zeroizing<Vec<u8>>>,
-    /// What came from PAM, where it is used.
-    pub(super) inherited: Option<Inherited>,
-}
 
 /// Waits for the monitor's word and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {

@@ -10,6 +10,7 @@
 mod mounts;
 mod own_thread;
 mod records;
+mod visit;
 mod workers;
 
 use std::io::IoSliceMut;
@@ -29,6 +30,7 @@ use super::shared::Shared;
 use crate::log::{Log, error, info};
 use own_thread::OwnThread;
 use records::Reporter;
+use visit::Visit;
 use workers::Mailbox;
 
 /// Replies that a worker may make before it comes back.
@@ -80,18 +82,6 @@ struct Pace {
     idle: bool,
     /// A thread's engine can go on.
     more: bool,
-}
-
-/// What a thread has done for the channel.
-struct Visit {
-    /// The engine, where the thread does not keep it.
-    server: Option<Box<Server>>,
-    replies: Backlog,
-    idle: bool,
-    /// `None`: nothing was served.
-    result: Option<Result<Progress, ServerError>>,
-    /// The session is over and accounted for.
-    closed: bool,
 }
 
 /// The channel as the engine's output.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use bytes::Bytes;
 use lh_sftp::server::{Backlog, Server};
 
-use super::Visit;
+use super::visit::Visit;
 use super::workers::Address;
 
 /// What the thread is to do.

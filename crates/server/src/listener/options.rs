@@ -1,0 +1,35 @@
+//! Settings of the listener, and the errors that end it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Settings of the listener besides the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct ListenerOptions {
+    /// `-D` or `-d`: stay in the foreground.
+    pub foreground: bool,
+    /// `-d`: serve one connection, then end.
+    pub once: bool,
+    /// The program and its arguments, to start again at SIGHUP.
+    pub restart: Option<(PathBuf, Vec<std::ffi::OsString>)>,
+}
+
+/// The server cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Every address failed; each has been logged.
+    #[error("Cannot bind any address.")]
+    NoAddress,
+    /// Something else in the system failed.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> ListenError {
+    move |error| ListenError::System { what, error }
+}
