@@ -23,6 +23,7 @@ mod hosts;
 pub mod key_options;
 mod listener;
 mod log;
+mod log_level;
 mod modules;
 mod monitor;
 mod monitor_ipc;
@@ -39,6 +40,7 @@ mod tickets;
 mod transfer_log;
 mod usage;
 mod user_groups;
+mod verdict;
 
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};

@@ -29,7 +29,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lh_auth::gss::GssReply;
 use lh_auth::server::{Attempt, Method};
 use lh_config::server_table::ServerSettings;
 use lh_config::{ConnectionFacts, ServerConfig};
@@ -47,6 +46,7 @@ use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
+use crate::verdict::Verdict;
 pub(crate) use chains::satisfiable;
 use gss::Gss;
 use joining::Joining;
@@ -60,25 +60,6 @@ pub(crate) use who::Who;
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
-
-/// What becomes of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The user is in: [`Monitor::grant`] says as whom.
-    Accept,
-    /// Not that way. `partial`: the attempt was right but is not enough.
-    Reject { methods: Vec<String>, partial: bool },
-    /// The key would do; let the client sign.
-    KeyOk,
-    /// Ask the user this, and show what he types where the second value says so.
-    Prompt(Vec<(String, bool)>),
-    /// Go on with the dialogue of two libraries.
-    Gss(GssReply),
-    /// Too many failures: end the connection.
-    TooMany,
-    /// He is who he says, but the account is closed: show the text and end the connection.
-    Denied(String),
-}
 
 /// What the client is expected to do next. What is not expected is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("crates/client", 13),
     ("crates/driver", 3),
-    ("crates/server", 14),
+    ("crates/server", 6),
     ("crates/transfer", 30),
 ];
 

@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 pub(crate) use self::fields::{put_list, put_option, read_list, read_option, text};
 use self::methods::{put_method, read_method};
 pub(crate) use self::socket::{MonitorSocket, MonitorSocketError};
-use crate::log::Level;
-use crate::monitor::Verdict;
+use crate::log_level::Level;
 use crate::usage::{Conduct, Transfer};
+use crate::verdict::Verdict;
 
 /// Longer than any attempt to log in that fits a packet.
 pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;

@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 use super::common::Address;
 use super::names;
 use crate::log::{Log, debug, error, info};
-use crate::monitor::Verdict;
 use crate::monitor_ipc::{Decision, MonitorRequest, MonitorSocket, MonitorSocketError};
+use crate::verdict::Verdict;
 
 /// How long to try to tell the client why it is turned away.
 const GOODBYE: Duration = Duration::from_secs(2);

@@ -1,0 +1,22 @@
+//! The monitor's answers to attempts to log in.
+
+use lh_auth::gss::GssReply;
+
+/// The monitor's answer to an attempt to log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The user is in: [`Grant`](crate::grant::Grant) says as whom.
+    Accept,
+    /// Not that way. `partial`: the attempt was right but is not enough.
+    Reject { methods: Vec<String>, partial: bool },
+    /// The key would do; let the client sign.
+    KeyOk,
+    /// Ask the user this, and show what he types where the second value says so.
+    Prompt(Vec<(String, bool)>),
+    /// Go on with the dialogue of two libraries.
+    Gss(GssReply),
+    /// Too many failures: end the connection.
+    TooMany,
+    /// He is who he says, but the account is closed: show the text and end the connection.
+    Denied(String),
+}
