@@ -145,7 +145,7 @@ fn sshuttle_carries_a_network() {
                 (cd /srv/web; ip netns exec far setsid python3 -m http.server 8000 --bind 10.78.0.1 >/dev/null 2>&1 &); started=yes; /usr/sbin/sshd -E /var/log/sshd.log -o ListenAddress=127.0.0.1; ip netns exec far /usr/sbin/sshd -o PidFile=/run/far.pid -E /var/log/sshd-far.log; listening 22\n\
                 mkdir -p /root/.ssh; cp /home/me/.ssh/id_ed25519 /root/.ssh; sed 's/^[^ ]* /10.77.0.2 /' /home/me/.ssh/known_hosts >/root/.ssh/known_hosts; chmod 700 /root/.ssh; chmod 600 /root/.ssh/id_ed25519",
         look: "curl -s -o /dev/null --max-time 1 http://10.78.0.1:8000/p; echo $?; sshuttle --method nat --python /usr/bin/python3 -r bob@10.77.0.2 10.78.0.0/24 -D --pidfile /run/sshuttle.pid; echo $?; for i in {1..100}; do curl -s -o /dev/null --max-time 5 http://10.78.0.1:8000/p && break; sleep 0.1; done\n\
-               for n in 1 2 3; do curl -s --max-time 20 http://10.78.0.1:8000/p; echo $?; done; kill $(cat /run/sshuttle.pid); for i in {1..100}; do pgrep -x sshuttle >/dev/null || break; sleep 0.1; done; iptables -t nat -S | grep -c sshuttle",
+               for n in 1 2 3; do curl -s --max-time 20 http://10.78.0.1:8000/p; echo $?; done; kill $(cat /run/sshuttle.pid); for i in {1..300}; do iptables -t nat -S | grep -q sshuttle || break; sleep 0.1; done; iptables -t nat -S | grep -c sshuttle",
         sees: &["page\n0\npage\n0\npage\n0\n0\n"],
         ..RECIPE
     }

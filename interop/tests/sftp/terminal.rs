@@ -100,8 +100,9 @@ fn arguments_of_commands_are_completed() {
     terminal.send(&format!("cd {}\nlcd {}\n", lab.arg("r"), lab.arg("l")));
     terminal.expect("sftp> ");
     terminal.expect("sftp> ");
-    // What is typed, and what it has become. ^C gives the line up.
-    for (typed, completed) in [
+    // What is typed, and what it has become. ^C gives the line up. The prompt is shown again and again while a
+    // line is edited, so the output of a command tells that the next line has begun.
+    for (number, (typed, completed)) in [
         ("rename fil\t", "rename file "),
         ("rename file di\t", "rename file dir/"),
         ("chmod 600 fin\t", "chmod 600 fine "),
@@ -117,10 +118,14 @@ fn arguments_of_commands_are_completed() {
         ("lcd l\t", "lcd ldir/"),
         ("lls lf\t", "lls lfile "),
         ("symlink fil\t", "symlink file "),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         terminal.send(typed);
         terminal.expect(completed);
-        terminal.send("\u{3}");
+        terminal.send(&format!("\u{3}!echo li''ne {number} ends\n"));
+        terminal.expect(&format!("line {number} ends"));
         terminal.expect("sftp> ");
     }
     terminal.send("rename -\t");
