@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use lh_client::TerminalUi;
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready};
-use lh_transfer::RemoteStderr;
+use lh_driver::{FdPump, LocalFd};
+use lh_ssh_transfer::PumpUntilClosed;
 use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
 use crate::command_line::{Arguments, Via};
@@ -257,64 +257,5 @@ fn pumped(
     ui: &mut TerminalUi,
 ) -> io::Result<Ended> {
     let pump = FdPump::new().input(LocalFd::owned(input)?).output(LocalFd::owned(output)?);
-    let handler = UntilClosed { pump, stderr: RemoteStderr::default(), closed: false };
-    Ok(run_command(client, command, Box::new(handler), ui))
-}
-
-/// A pump that stops the driver when the channel is closed and everything is handed on, or nobody takes it any more.
-struct UntilClosed {
-    pump: FdPump,
-    stderr: RemoteStderr,
-    closed: bool,
-}
-
-impl UntilClosed {
-    fn stop_if_done(&self, cx: &mut ChannelCx<'_>) {
-        if (self.closed && self.pump.finished()) || self.pump.output_error().is_some() {
-            cx.stop(0);
-        }
-    }
-}
-
-impl ChannelHandler for UntilClosed {
-    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
-        if let ChannelEvent::Data { ext: Some(_), data } = event {
-            self.stderr.write(&data);
-            return cx.consumed(data.len());
-        }
-        self.closed |= matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. });
-        self.pump.on_event(event, cx);
-        self.stop_if_done(cx);
-    }
-
-    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_batch_end(cx);
-        self.stop_if_done(cx);
-    }
-
-    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_writable(cx);
-        self.stop_if_done(cx);
-    }
-
-    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        self.pump.interests(out);
-    }
-
-    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
-        self.pump.on_ready(token, ready, cx);
-        self.stop_if_done(cx);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.pump.next_deadline()
-    }
-
-    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_timeout(cx);
-    }
-
-    fn finished(&self) -> bool {
-        self.pump.finished()
-    }
+    Ok(run_command(client, command, Box::new(PumpUntilClosed::new(pump)), ui))
 }

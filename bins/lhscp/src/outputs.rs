@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -328,18 +328,9 @@ fn sum_of(path: &[u8], entry: &Entry, algorithm: SumAlgorithm, source: bool) -> 
         if same { Ok(()) } else { Err(io::Error::other("it has changed since it was copied")) }
     };
     same(&file)?;
-    let mut sum = algorithm.start();
-    let mut buffer = vec![0; 256 * 1024];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => sum.update(buffer.get(..n).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let sum = algorithm.sum_of(&mut file)?;
     same(&file)?;
-    Ok(sum.finish())
+    Ok(sum)
 }
 
 /// The directory that paths begin at, as a command line names it.

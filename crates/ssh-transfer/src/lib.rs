@@ -10,7 +10,9 @@ mod connection;
 mod load;
 mod piped;
 pub mod place;
+mod pump_until_closed;
 
 pub use additional::Connector;
 pub use connection::{Connection, Copying, NoConnection};
 pub use load::Measure;
+pub use pump_until_closed::PumpUntilClosed;

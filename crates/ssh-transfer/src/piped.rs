@@ -3,13 +3,12 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
 use lh_client::Start;
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, FdPump, Interests, LocalFd, Ready};
-use lh_transfer::RemoteStderr;
+use lh_driver::{ChannelOptions, FdPump, LocalFd};
 
-use crate::Connection;
+use crate::connection::Connection;
+use crate::pump_until_closed::PumpUntilClosed;
 
 impl Connection {
     /// Runs the connection while `work`, on a thread of its own, talks to the SFTP server through the socket that it is given. The
@@ -26,7 +25,7 @@ impl Connection {
         let pump = FdPump::new()
             .input(LocalFd::owned(both_ways.0.into())?)
             .output(LocalFd::owned(both_ways.1.into())?);
-        let handler = Piped { pump, stderr: RemoteStderr::default(), closed: false };
+        let handler = PumpUntilClosed::new(pump);
         let setup = self.setup(Start::Subsystem("sftp".to_owned()));
         let channel = self.open_session(setup, &ChannelOptions::default(), Box::new(handler));
         let channel = match channel {
@@ -51,63 +50,5 @@ impl Connection {
             (result, worker.join().ok())
         });
         Ok((done, result))
-    }
-}
-
-/// Stops the driver when the channel is closed and everything is handed on.
-struct Piped {
-    pump: FdPump,
-    stderr: RemoteStderr,
-    closed: bool,
-}
-
-impl Piped {
-    fn stop_if_done(&self, cx: &mut ChannelCx<'_>) {
-        if (self.closed && self.pump.finished()) || self.pump.output_error().is_some() {
-            cx.stop(0);
-        }
-    }
-}
-
-impl ChannelHandler for Piped {
-    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
-        if let ChannelEvent::Data { ext: Some(_), data } = event {
-            self.stderr.write(&data);
-            return cx.consumed(data.len());
-        }
-        self.closed |= matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. });
-        self.pump.on_event(event, cx);
-        self.stop_if_done(cx);
-    }
-
-    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_batch_end(cx);
-        self.stop_if_done(cx);
-    }
-
-    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_writable(cx);
-        self.stop_if_done(cx);
-    }
-
-    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        self.pump.interests(out);
-    }
-
-    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
-        self.pump.on_ready(token, ready, cx);
-        self.stop_if_done(cx);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.pump.next_deadline()
-    }
-
-    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        self.pump.on_timeout(cx);
-    }
-
-    fn finished(&self) -> bool {
-        self.pump.finished()
     }
 }

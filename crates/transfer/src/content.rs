@@ -1,6 +1,7 @@
 //! Sums over the content of whole files, which other programs can check: SHA-256 as `sha256sum` prints it, XXH3 of 128 bits as `xxh128sum` does.
 
 use std::fmt;
+use std::io::{self, Read};
 
 use lh_crypto::{Hash, Hasher};
 use twox_hash::XxHash3_128;
@@ -53,6 +54,23 @@ impl SumAlgorithm {
         let mut sum = self.start();
         sum.update(data);
         sum.finish()
+    }
+
+    /// The sum of all that `reader` still holds.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn sum_of(self, reader: &mut impl Read) -> io::Result<Vec<u8>> {
+        let mut sum = self.start();
+        let mut buffer = vec![0; 256 * 1024];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return Ok(sum.finish()),
+                Ok(n) => sum.update(buffer.get(..n).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

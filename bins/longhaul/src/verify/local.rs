@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -54,17 +54,7 @@ fn compare(path: &Path, entry: &Entry, algorithm: SumAlgorithm) -> io::Result<Op
     }
     let Some(wanted) = wanted else { return Ok(Some(Finding::Unchecked)) };
     let mut file = File::open(path)?;
-    let mut sum = algorithm.start();
-    let mut buffer = vec![0; 256 * 1024];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => sum.update(buffer.get(..n).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((sum.finish() != *wanted).then_some(Finding::Content))
+    Ok((algorithm.sum_of(&mut file)? != *wanted).then_some(Finding::Content))
 }
 
 /// Tells of files below `root` that are not in the manifest.

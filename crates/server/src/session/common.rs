@@ -41,7 +41,7 @@ impl Connection {
 
 pub(super) type Failure = Box<dyn std::error::Error>;
 
-/// `RefuseConnection`, before anybody has said a word.
+/// `RefuseConnection`, before the first byte.
 #[derive(Debug, thiserror::Error)]
 #[error("administratively prohibited connection from {} port {}", from.ip(), from.port())]
 pub(super) struct Refused {
@@ -52,7 +52,7 @@ pub(super) struct Refused {
 pub(super) struct Common {
     pub(super) session: Session,
     pub(super) facts: ConnectionFacts,
-    /// The rules for this connection as long as nobody has said who it is.
+    /// The rules for this connection before the user is known.
     pub(super) settings: ServerSettings,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
