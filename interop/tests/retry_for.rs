@@ -1,4 +1,4 @@
-//! `lhscp --retry-for`: copies that nobody watches outlast a server, and end at once where waiting is of no use.
+//! `lhscp --retry-for`: unattended copies outlast a server, and end at once where waiting does not help.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -5,7 +5,7 @@ use lh_auth::gss::GssReply;
 /// The monitor's answer to an attempt to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The user is in: [`Grant`](crate::grant::Grant) says as whom.
+    /// The user is logged in; [`Grant`](crate::grant::Grant) has the account.
     Accept,
     /// Not that way. `partial`: the attempt was right but is not enough.
     Reject { methods: Vec<String>, partial: bool },

@@ -1,6 +1,6 @@
 //! Files that have no name until they are complete.
 //!
-//! Nobody sees a half of them, and nothing is left of one whose writer is killed. In memory file systems it
+//! No other program sees an incomplete one, and nothing is left of one whose writer is killed. In memory file systems it
 //! costs a third less than another name and a rename.
 
 use std::io;

@@ -15,7 +15,7 @@ pub(crate) struct Item {
     pub(super) linked: bool,
     /// The copy turned out wrong once and is made again.
     pub(super) again: bool,
-    /// The target's end lets nobody rename: it is written under its final name.
+    /// The target's end permits no rename: it is written under its final name.
     pub(super) in_place: bool,
     /// Not in a batch: one that it was in may still be worked on.
     pub(super) alone: bool,

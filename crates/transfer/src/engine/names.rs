@@ -333,7 +333,7 @@ impl Engine {
         self.child_finished(name.item.parent);
     }
 
-    /// Where links are made, or only differences are copied, none is written through below the top: a tree that comes from somebody else must not lead out of
+    /// Where links are made, or only differences are copied, none is written through below the top: a tree from an untrusted source must not lead out of
     /// the target.
     pub(super) const fn follows_no_links(&self, item: &Item) -> bool {
         self.options.tree_sync.is_some() || (self.options.keep.links && item.parent.is_some())
