@@ -1,18 +1,13 @@
-//! State that all scenarios share (options, keys, data, contestants), and the run from the command line to
-//! the report.
+//! State that all contestants and scenarios share: options, keys, data, and the user of the sessions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use lh_interop::{Lab, TestUser, find, is_root, make_blob, me};
 
 use crate::args::Options;
-use crate::contestant::{Contestant, field};
-use crate::machine::Machine;
-use crate::{report, scenario};
 
 /// Host key alias of all servers.
 pub(crate) const HOST_ALIAS: &str = "lhbench";
@@ -39,8 +34,6 @@ pub(crate) struct Bench {
     pub(crate) me: PathBuf,
     /// Test user without start-up files for the shell, created where root measures. Removed at the end.
     made: Option<TestUser>,
-    /// The contestants: ours first, then the peers.
-    pub(crate) field: Vec<Contestant>,
     counter: AtomicUsize,
 }
 
@@ -55,15 +48,7 @@ impl Bench {
             .map_err(|error| format!("{}: {error}", place.display()))?;
         // The sessions' user reads and writes here.
         set_mode(data.path(), 0o777)?;
-        let mut bench = Self {
-            options,
-            lab: Lab::new(),
-            data,
-            me,
-            made: None,
-            field: Vec::new(),
-            counter: AtomicUsize::new(0),
-        };
+        let mut bench = Self { options, lab: Lab::new(), data, me, made: None, counter: AtomicUsize::new(0) };
         bench.make_keys()?;
         if is_root() {
             let user = TestUser::new(&bench.lab);
@@ -73,7 +58,6 @@ impl Bench {
             }
             bench.made = Some(user);
         }
-        bench.field = field(&bench)?;
         Ok(bench)
     }
 
@@ -115,7 +99,7 @@ impl Bench {
     }
 
     /// Description of that user for the report.
-    fn user_text(&self) -> &'static str {
+    pub(crate) fn user_text(&self) -> &'static str {
         match self.made {
             Some(_) => "Sessions run as an ordinary user made for it, with no start-up files for its shell.",
             None => {
@@ -153,16 +137,6 @@ impl Bench {
             .env_remove("SSH_ASKPASS")
             .env_remove("LS_COLORS");
     }
-
-    /// Our clients with OpenSSH's server, where that is installed, whether or not its clients take part.
-    pub(crate) fn ours_with_stock_server(&self) -> Option<Contestant> {
-        self.ours().with_stock_server(find("sshd")?)
-    }
-
-    /// The contestant Longhaul.
-    pub(crate) fn ours(&self) -> &Contestant {
-        &self.field[0]
-    }
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
@@ -174,43 +148,4 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
 /// Removes a file or directory, if it exists.
 pub(crate) fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-}
-
-/// Runs a measurement and writes the reports.
-pub(crate) fn main(args: &[String]) -> Result<(), String> {
-    let options = Options::parse(args)?;
-    for program in ["lhssh", "lhscp", "lhsshd"] {
-        let path = lh_interop::bin_dir().join(program);
-        if !path.is_file() {
-            return Err(format!("{} is not built; use `cargo xtask bench`", path.display()));
-        }
-    }
-    let started = Instant::now();
-    let bench = Bench::new(options)?;
-    let mut machine = Machine::inspect(&bench.field, bench.user_text());
-    if !machine.is_quiet() {
-        eprintln!(
-            "lh-bench: other work runs on this machine (load {}): the figures are not reliable",
-            machine.load
-        );
-    }
-    let mut tables = Vec::new();
-    for name in &bench.options.scenarios {
-        tables.extend(scenario::run(&bench, name)?);
-    }
-    machine.finish();
-    let command = report::command_line(args);
-    let seconds = started.elapsed().as_secs();
-    let document = report::Document { machine: &machine, command, seconds, tables: &tables };
-    let out = &bench.options.out;
-    fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    for (name, text) in [("report.md", document.markdown()), ("report.json", document.json())] {
-        let path = out.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    println!("{}", document.markdown());
-    println!("written to {0}/report.md and {0}/report.json", out.display());
-    // A failing peer is only reported; a failure of ours fails the run.
-    let broken: Vec<String> = tables.iter().filter_map(report::our_failure).collect();
-    if broken.is_empty() { Ok(()) } else { Err(broken.join("\n")) }
 }

@@ -23,6 +23,7 @@ mod json;
 mod machine;
 pub mod piped;
 mod report;
+mod run;
 mod scenario;
 pub mod stats;
 pub mod stream;
@@ -45,7 +46,7 @@ pub fn main(args: &[String]) -> ExitCode {
         Some("piped-end") => piped::end(rest),
         Some(stream::END) => stream::end(rest),
         Some("tcp-relay") => stream::relay(rest),
-        _ => bench::main(args),
+        _ => run::main(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

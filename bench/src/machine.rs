@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::contestant::Contestant;
-
 /// The machine and the programs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Machine {
@@ -27,7 +25,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn inspect(field: &[Contestant], user: &'static str) -> Self {
+    pub(crate) fn inspect(versions: Vec<(String, String)>, user: &'static str) -> Self {
         let meminfo = read("/proc/meminfo");
         Self {
             cpu: cpu_model(&read("/proc/cpuinfo")),
@@ -39,7 +37,7 @@ impl Machine {
             user,
             load_after: String::new(),
             commit: first_line_of(Command::new("git").args(["describe", "--always", "--dirty"])),
-            versions: field.iter().map(|who| (who.name.clone(), who.version.clone())).collect(),
+            versions,
         }
     }
 

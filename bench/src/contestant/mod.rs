@@ -2,73 +2,19 @@
 
 mod movers;
 mod suites;
+mod task;
 
 pub(crate) use movers::rsync_over;
 pub(crate) use suites::client_options;
+pub(crate) use task::{Mover, Task, Variation};
 
 use std::path::{Path, PathBuf};
 
 use lh_interop::{find, is_root};
 
 use crate::bench::Bench;
-use crate::cipher_suite::CipherSuite;
 use crate::job::{Client, Server};
 use crate::table::Role;
-
-/// Task of a client. Paths are equal at both ends.
-#[derive(Debug, Clone)]
-pub(crate) enum Task<'a> {
-    /// Runs `cat FILE` remotely, with the output discarded locally.
-    PipeDown(&'a Path),
-    /// Sends a local file, which is discarded remotely.
-    PipeUp(&'a Path),
-    /// Receives zeros for this many seconds, counted locally.
-    ZerosDown(u64),
-    /// Sends zeros for this many seconds.
-    ZerosUp(u64),
-    /// Downloads a file.
-    Get(&'a Path, &'a Path),
-    /// Uploads a file.
-    Put(&'a Path, &'a Path),
-    /// Downloads a directory; the target does not exist.
-    GetTree(&'a Path, &'a Path),
-    /// Uploads a directory; the target does not exist.
-    PutTree(&'a Path, &'a Path),
-    /// Downloads the files of a remote directory that match a pattern to an existing directory.
-    Glob(&'a Path, &'a str, &'a Path),
-    /// Runs `true` this many times in a row.
-    Nothing(u64),
-    /// Runs any remote command.
-    Command(&'a str),
-}
-
-/// Variable parameters of a connection.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Variation {
-    pub(crate) suite: Option<CipherSuite>,
-    pub(crate) kex: Option<String>,
-    /// Key type of host and user; `None` is the first one.
-    pub(crate) key: Option<&'static str>,
-}
-
-impl Variation {
-    pub(crate) fn of(suite: &CipherSuite) -> Self {
-        Self { suite: Some(*suite), ..Self::default() }
-    }
-
-    pub(crate) fn key(&self) -> &'static str {
-        self.key.unwrap_or(crate::bench::KEY_KINDS[0].0)
-    }
-}
-
-/// A program that transfers data over SSH but has no server of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mover {
-    Mscp,
-    Rclone,
-    Lftp,
-    Rsync,
-}
 
 /// Programs of one contestant.
 #[derive(Clone)]
@@ -168,8 +114,38 @@ impl Contestant {
     }
 }
 
-/// Longhaul and all installed peers that are not excluded.
-pub(crate) fn field(bench: &Bench) -> Result<Vec<Contestant>, String> {
+/// The contestants of a run.
+pub(crate) struct Contestants {
+    /// Ours first, then the peers.
+    pub(crate) all: Vec<Contestant>,
+}
+
+impl Contestants {
+    /// Finds Longhaul and all installed peers that are not excluded.
+    ///
+    /// # Errors
+    /// When a peer that the options name is incomplete.
+    pub(crate) fn find(bench: &Bench) -> Result<Self, String> {
+        Ok(Self { all: installed(bench)? })
+    }
+
+    /// Longhaul.
+    pub(crate) fn ours(&self) -> &Contestant {
+        &self.all[0]
+    }
+
+    /// Our clients with OpenSSH's server, where that is installed, whether or not its clients take part.
+    pub(crate) fn ours_with_stock_server(&self) -> Option<Contestant> {
+        self.ours().with_stock_server(find("sshd")?)
+    }
+
+    /// Names with versions.
+    pub(crate) fn versions(&self) -> Vec<(String, String)> {
+        self.all.iter().map(|who| (who.name.clone(), who.version.clone())).collect()
+    }
+}
+
+fn installed(bench: &Bench) -> Result<Vec<Contestant>, String> {
     let bins = lh_interop::bin_dir();
     let mut field =
         vec![suite("longhaul".to_owned(), true, bins.join("lhssh"), bins.join("lhscp"), bins.join("lhsshd"))];
@@ -243,9 +219,4 @@ fn other_suite(name: &str, directory: &Path) -> Result<Contestant, String> {
     };
     let (ssh, scp) = (program(["ssh", "hpnssh"])?, program(["scp", "hpnscp"])?);
     Ok(suite(name.to_owned(), false, ssh, scp, program(["sshd", "hpnsshd"])?))
-}
-
-/// A remote location: `user@address:path`.
-fn remote(bench: &Bench, path: &Path) -> String {
-    format!("{}@{{address}}:{}", bench.user(), path.display())
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Mover, Task, Variation, remote, suites};
+use super::suites;
+use super::task::{Mover, Task, Variation, remote};
 use crate::bench::Bench;
 use crate::job::{Client, Program};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lh_interop::find;
 
-use super::{Task, Variation, remote};
+use super::task::{Task, Variation, remote};
 use crate::bench::{Bench, HOST_ALIAS};
 use crate::cipher_suite::CipherSuite;
 use crate::job::{Client, Flow, Program, Server};

@@ -20,10 +20,10 @@ use lh_driver::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::master::Master;
 use crate::bench::Bench;
-use crate::contestant::{Contestant, Kind, Variation, client_options};
+use crate::contestant::{Contestant, Contestants, Kind, Variation, client_options};
 use crate::job::Running;
-use crate::scenario::master::Master;
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
 
@@ -52,16 +52,22 @@ impl Bulk {
 }
 
 /// Idle, then with data in either direction. Longhaul runs as a library, others through a master.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
-    tables(bench, "keys", "keystroke and echo", true)
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
+    tables(bench, field, "keys", "keystroke and echo", true)
 }
 
 /// Like [`run`], with mux clients of a master for all contestants.
-pub(super) fn passengers(bench: &Bench) -> Result<Vec<Table>, String> {
-    tables(bench, "forward", "keystroke and echo of a mux client", false)
+pub(super) fn passengers(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
+    tables(bench, field, "forward", "keystroke and echo of a mux client", false)
 }
 
-fn tables(bench: &Bench, scenario: &'static str, what: &str, as_library: bool) -> Result<Vec<Table>, String> {
+fn tables(
+    bench: &Bench,
+    field: &Contestants,
+    scenario: &'static str,
+    what: &str,
+    as_library: bool,
+) -> Result<Vec<Table>, String> {
     let with = Variation::of(&bench.options.suites[0]);
     let count = if bench.options.smoke { 5 } else { 60 };
     let mut tables = Vec::new();
@@ -69,7 +75,7 @@ fn tables(bench: &Bench, scenario: &'static str, what: &str, as_library: bool) -
         [(Bulk::None, "nothing else"), (Bulk::Down, "bulk downwards"), (Bulk::Up, "bulk upwards")]
     {
         let mut entries = Vec::new();
-        for who in &bench.field {
+        for who in &field.all {
             let (Kind::Suite { ours, ssh, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else {
                 continue;
             };

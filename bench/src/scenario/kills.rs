@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::small_files;
+use super::measured::small_files;
 use crate::bench::{Bench, remove};
-use crate::contestant::{Contestant, Task, Variation};
+use crate::contestant::{Contestant, Contestants, Task, Variation};
 use crate::job::{Client, Running, Server, client_command};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Part of the copy after which the kill happens.
 const PART: std::ops::Range<f64> = 0.02..0.98;
 
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let options = &bench.options;
     let size = if options.given.size || !options.smoke { options.size } else { 16 << 20 };
     let size = if options.given.size || options.smoke { size } else { FILE };
@@ -69,7 +69,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
             }
             let source = if what.starts_with("1 file") { &blob } else { &tree };
             let mut entries = Vec::new();
-            for who in contestants(bench) {
+            for who in contestants(field) {
                 for victim in [Victim::Client, Victim::Server] {
                     let name = format!("{}, {} killed", who.name, victim.name());
                     let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
@@ -87,8 +87,8 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
 }
 
 /// Longhaul, with its own server and with OpenSSH's.
-fn contestants(bench: &Bench) -> Vec<Contestant> {
-    std::iter::once(bench.ours().clone()).chain(bench.ours_with_stock_server()).collect()
+fn contestants(field: &Contestants) -> Vec<Contestant> {
+    std::iter::once(field.ours().clone()).chain(field.ours_with_stock_server()).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

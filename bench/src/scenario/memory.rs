@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::bench::Bench;
-use crate::contestant::{Contestant, Kind, Task, Variation};
+use crate::contestant::{Contestant, Contestants, Kind, Task, Variation};
 use crate::job::{Client, Running, Server, client_command};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
@@ -15,7 +15,7 @@ use crate::usage::{Memory, descendants};
 const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat"];
 
 /// Idle with several sessions, so that shared memory counts once; busy with one.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let smoke = bench.options.smoke;
     let with = Variation::of(&bench.options.suites[0]);
     let mut tables = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     ] {
         let settle = Duration::from_millis(if smoke { 100 } else { settle });
         let mut entries = Vec::new();
-        for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
+        for who in field.all.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
             entries.extend(entry(bench, who, &with, command, count, settle));
         }
         let title =

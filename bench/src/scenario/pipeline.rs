@@ -37,7 +37,7 @@ pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String>
         let mut entries = Vec::new();
         for &workers in counts {
             let (suite, single) = (*suite, &single);
-            entries.push(Entry::new(super::workers_text(workers), Role::Peer, move || {
+            entries.push(Entry::new(super::measured::workers_text(workers), Role::Peer, move || {
                 let (seal, open) = measure(&suite, workers, payload, time)?;
                 if workers == 1 {
                     single.set((seal, open));
@@ -46,8 +46,8 @@ pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String>
                 Ok(vec![
                     ("seal MB/s", Better::Higher, seal),
                     ("open MB/s", Better::Higher, open),
-                    (super::SEAL_TIMES, Better::Higher, seal / one_seal),
-                    (super::OPEN_TIMES, Better::Higher, open / one_open),
+                    (super::measured::SEAL_TIMES, Better::Higher, seal / one_seal),
+                    (super::measured::OPEN_TIMES, Better::Higher, open / one_open),
                 ])
             }));
         }

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use super::rate;
+use super::measured::rate;
 use crate::bench::Bench;
 use crate::cipher_suite::CipherSuite;
-use crate::contestant::{Task, Variation};
+use crate::contestant::{Contestants, Task, Variation};
 use crate::job;
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
@@ -17,11 +17,11 @@ const WORKERS: &[usize] = &[0, 1, 2, 4, 8];
 
 /// Downloads a file to standard output. Without workers it runs on every machine. Numbers of workers that
 /// exceed the cores for both ends are left out.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let ours = bench.ours();
+    let ours = field.ours();
     let mut tables = Vec::new();
     for name in SUITES {
         let suite = CipherSuite::parse(name)?;
@@ -38,7 +38,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                 program.env.push(("LH_WORKERS".to_owned(), workers.to_string()));
             }
             let alone = &alone;
-            entries.push(Entry::new(super::workers_text(workers), Role::Peer, move || {
+            entries.push(Entry::new(super::measured::workers_text(workers), Role::Peer, move || {
                 let sample = job::run(bench, Some(&server), &client)?;
                 if workers == 0 {
                     alone.set(sample.wall_s);
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                 Ok(run)
             }));
         }
-        let title = format!("one connection, {name}, {}, {cores} cores", super::size_text(size));
+        let title = format!("one connection, {name}, {}, {cores} cores", super::measured::size_text(size));
         tables.push(interleave("scale", title, bench.options.rounds, entries));
     }
     Ok(tables)

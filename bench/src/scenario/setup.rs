@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::bench::{Bench, KEY_KINDS};
-use crate::contestant::{Kind, Task, Variation};
+use crate::contestant::{Contestants, Kind, Task, Variation};
 use crate::job::{self, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Role, Table, interleave};
@@ -14,28 +14,36 @@ const IN_A_ROW: u64 = 10;
 const FEW_IN_A_ROW: u64 = 3;
 
 /// Runs the programs' default algorithms first, then every key exchange and every key type.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let rounds = bench.options.rounds;
     let times = if bench.options.smoke { 1 } else { IN_A_ROW };
-    let mut tables = vec![table(bench, "as the programs choose", &Variation::default(), times, rounds)];
+    let mut tables =
+        vec![table(bench, field, "as the programs choose", &Variation::default(), times, rounds)];
     let few = FEW_IN_A_ROW.min(times);
-    let kexes = kex_names(bench);
+    let kexes = kex_names(field);
     for name in kexes.iter().take(if bench.options.smoke { 1 } else { kexes.len() }) {
         let with = Variation { kex: Some(name.clone()), ..Variation::default() };
-        tables.push(table(bench, &format!("key exchange {name}"), &with, few, rounds));
+        tables.push(table(bench, field, &format!("key exchange {name}"), &with, few, rounds));
     }
     if !bench.options.smoke {
         for (kind, ..) in KEY_KINDS {
             let with = Variation { key: Some(kind), ..Variation::default() };
-            tables.push(table(bench, &format!("host and user key {kind}"), &with, few, rounds));
+            tables.push(table(bench, field, &format!("host and user key {kind}"), &with, few, rounds));
         }
     }
     Ok(tables)
 }
 
-fn table(bench: &Bench, what: &str, with: &Variation, times: u64, rounds: usize) -> Table {
+fn table(
+    bench: &Bench,
+    field: &Contestants,
+    what: &str,
+    with: &Variation,
+    times: u64,
+    rounds: usize,
+) -> Table {
     let mut entries = Vec::new();
-    for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
+    for who in field.all.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
         let supported = match (&who.kind, &with.kex) {
             (Kind::Suite { ssh, .. }, Some(kex)) => query(ssh, "kex").iter().any(|name| name == kex),
             _ => true,
@@ -74,8 +82,8 @@ fn per_session(sample: &Sample, times: u64) -> Vec<Measured> {
 }
 
 /// Key exchanges of Longhaul, without those that are obsolete or differ only in their hash or name.
-fn kex_names(bench: &Bench) -> Vec<String> {
-    let Kind::Suite { ssh, .. } = &bench.ours().kind else { return Vec::new() };
+fn kex_names(field: &Contestants) -> Vec<String> {
+    let Kind::Suite { ssh, .. } = &field.ours().kind else { return Vec::new() };
     let all = query(ssh, "kex");
     let second_name = |name: &str| {
         all.iter().any(|other| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('@')))

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::{ceiling, ends, rate, size_text, small_files};
+use super::measured::{ceiling, ends, rate, size_text, small_files};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
-use crate::contestant::{Contestant, Kind, Task, Variation};
+use crate::contestant::{Contestant, Contestants, Kind, Task, Variation};
 use crate::job::{self, Client, Program, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
@@ -17,7 +17,7 @@ use crate::warm::Warm;
 const SLOW: u64 = 16;
 
 /// A command's output and input, all suites.
-pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn pipe(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
     let slow_size = (size / SLOW).max(1 << 20);
@@ -27,7 +27,7 @@ pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
         let with = Variation::of(suite);
         for way in ["down", "up"] {
             let mut entries = Vec::new();
-            for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
+            for who in field.all.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
                 let slow = matches!(who.kind, Kind::Dropbear { .. });
                 let (blob, size) = if slow { (&slow_blob, slow_size) } else { (&blob, size) };
                 let task = if way == "down" { Task::PipeDown(blob) } else { Task::PipeUp(blob) };
@@ -78,7 +78,7 @@ fn tcp_ceilings<'a>(bench: &'a Bench, suite: &CipherSuite, size: u64) -> [Entry<
 }
 
 /// A big file, all suites; movers without a suite of their own take part with the first.
-pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn copy(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
     let target = bench.data("copied");
@@ -87,7 +87,7 @@ pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
         let with = Variation::of(suite);
         for (way, task) in [("up", Task::Put(&blob, &target)), ("down", Task::Get(&blob, &target))] {
             let mut entries = Vec::new();
-            for who in bench.field.iter().filter(|who| index == 0 || who.is_suite()) {
+            for who in field.all.iter().filter(|who| index == 0 || who.is_suite()) {
                 let mut first = true;
                 let (blob, target) = (&blob, &target);
                 let one = entry(bench, who, &with, &task, move |sample| {
@@ -99,7 +99,7 @@ pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
                 entries.extend(one.map(|one| warmed(one, blob, target)));
             }
             if let (Some(server), Some(mut client)) =
-                (bench.ours().server(bench, &with), bench.ours().client(bench, &with, &task))
+                (field.ours().server(bench, &with), field.ours().client(bench, &with, &task))
             {
                 client.program.args.insert(0, "--no-verify".to_owned());
                 let target = &target;
@@ -153,7 +153,7 @@ fn same(left: &Path, right: &Path) -> bool {
 }
 
 /// Two thousand small files in a few directories.
-pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn small(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let files = if bench.options.smoke { 60 } else { bench.options.files.unwrap_or(2000) };
     let tree = bench.data("tree");
     let bytes = small_files(&tree, files, bench.options.file_size)?;
@@ -175,7 +175,7 @@ pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for (way, task) in [("up", Task::PutTree(&tree, &target)), ("down", Task::GetTree(&tree, &target))] {
         let mut entries = Vec::new();
-        for who in bench.field.iter().cloned().chain(bench.ours_with_stock_server()) {
+        for who in field.all.iter().cloned().chain(field.ours_with_stock_server()) {
             entries.extend(entry(bench, &who, &with, &task, judge));
             if let (Some(server), Some(client)) = (who.server(bench, &with), who.tar(bench, &with, &task)) {
                 let name = format!("tar, {}", who.name);
@@ -206,7 +206,7 @@ pub(super) fn count_files(dir: &Path) -> usize {
 }
 
 /// Ten files out of a directory of very many, by a wildcard that the client expands.
-pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn list(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let files: usize = if bench.options.smoke { 1000 } else { 100_000 };
     let dir = bench.data("many");
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -233,7 +233,7 @@ pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
     };
     let with = Variation::of(&bench.options.suites[0]);
     let mut entries = Vec::new();
-    for who in &bench.field {
+    for who in &field.all {
         entries.extend(entry(bench, who, &with, &Task::Glob(&dir, pattern, &target), judge));
     }
     let title = format!("{expected} files by a wildcard out of {files}, {}", suite_name(bench));
@@ -241,7 +241,7 @@ pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
     let listed = bench.data("listed");
     let names = files / 100;
     let mut entries = Vec::new();
-    for who in bench.field.iter().cloned().chain(bench.ours_with_stock_server()) {
+    for who in field.all.iter().cloned().chain(field.ours_with_stock_server()) {
         let (Some(server), Some(client)) =
             (who.server(bench, &with), who.listing(bench, &with, &dir.join("*77.dat"), &listed))
         else {

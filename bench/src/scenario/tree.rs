@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::ends;
+use super::measured::ends;
 use super::transfer::count_files;
 use crate::bench::{Bench, remove};
-use crate::contestant::{Task, Variation};
+use crate::contestant::{Contestants, Task, Variation};
 use crate::job::{self, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Table, interleave};
@@ -15,7 +15,7 @@ use crate::table::{Entry, Table, interleave};
 const IN_FOLDER: usize = 1000;
 
 /// A tree of empty files, with our server and with OpenSSH's.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let files = if bench.options.smoke { 3000 } else { bench.options.files.unwrap_or(1_000_000) };
     let (tree, target) = (bench.data("huge"), bench.data("huge-copied"));
     make(&tree, files).map_err(|error| format!("{}: {error}", tree.display()))?;
@@ -29,7 +29,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
             continue;
         }
         let mut entries = Vec::new();
-        for who in std::iter::once(bench.ours().clone()).chain(bench.ours_with_stock_server()) {
+        for who in std::iter::once(field.ours().clone()).chain(field.ours_with_stock_server()) {
             let (Some(server), Some(client)) = (who.server(bench, &with), who.client(bench, &with, &task))
             else {
                 continue;

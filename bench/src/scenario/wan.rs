@@ -15,11 +15,11 @@ use std::time::Duration;
 use lh_interop::find;
 use lh_link::path::{Path, Side, Spec};
 
+use super::measured::{OF_IPERF, PIPED, STEADY_OF_IPERF, ceiling, rate};
 use super::transfer::warmed;
-use super::{OF_IPERF, PIPED, STEADY_OF_IPERF, ceiling, rate};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
-use crate::contestant::{Contestant, Kind, Task, Variation, rsync_over};
+use crate::contestant::{Contestant, Contestants, Kind, Task, Variation, rsync_over};
 use crate::job::{self, Client, Flow, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Role, Table, interleave};
@@ -56,10 +56,11 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     options.address = Side::Far.ipv4().to_owned();
     // Keys, users and contestants of its own, separate from the other scenarios'.
     let over = Bench::new(options)?;
+    let field = &Contestants::find(&over)?;
     let mut tables = Vec::new();
     for suite in &over.options.suites {
         for way in [Way::Down, Way::Up] {
-            tables.push(Scene { bench: &over, path: &path, suite, way }.table()?);
+            tables.push(Scene { bench: &over, field, path: &path, suite, way }.table()?);
         }
     }
     for (name, counters) in ["near to far", "far to near"].iter().zip(path.down()?.into_iter().flatten()) {
@@ -78,6 +79,7 @@ enum Way {
 /// One suite in one direction.
 struct Scene<'a> {
     bench: &'a Bench,
+    field: &'a Contestants,
     path: &'a Path,
     suite: &'a CipherSuite,
     way: Way,
@@ -85,7 +87,7 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn table(&self) -> Result<Table, String> {
-        let bench = self.bench;
+        let (bench, field) = (self.bench, self.field);
         let with = Variation::of(self.suite);
         let full = file_size(bench);
         let baseline = Cell::new(UNKNOWN);
@@ -102,13 +104,13 @@ impl<'a> Scene<'a> {
         } else {
             eprintln!("lh-bench: iperf3 is not installed: there is nothing to compare with");
         }
-        let ours = bench.ours();
-        let stock = bench.field.iter().find(|who| who.name == "openssh");
+        let ours = field.ours();
+        let stock = field.all.iter().find(|who| who.name == "openssh");
         // Contestants at the near and at the far end.
         let mut pairs = vec![("longhaul".to_owned(), ours, ours)];
         let between = if self.way == Way::Down { "from" } else { "to" };
         pairs.extend(stock.map(|stock| (format!("longhaul {between} openssh's sshd"), ours, stock)));
-        let peers = bench.field.iter().filter(|who| who.role() == Role::Peer && is_suite(who));
+        let peers = field.all.iter().filter(|who| who.role() == Role::Peer && is_suite(who));
         pairs.extend(peers.map(|who| (who.name.clone(), who, who)));
         for (name, near, far) in &pairs {
             let Some(server) = far.server(bench, &with) else { continue };

@@ -7,40 +7,38 @@ use std::path::Path;
 
 use carrier::{Carrier, carry};
 
+use super::keys;
 use super::master::Master;
-use super::{keys, per_start, size_text};
+use super::measured::{DIRECT, START, per_start, size_text};
 use crate::bench::Bench;
-use crate::contestant::{Kind, Variation};
+use crate::contestant::{Contestants, Kind, Variation};
 use crate::job::{Client, Program, Running, run_client};
 use crate::stream::Way;
 use crate::table::{Entry, Role, Table, interleave};
-
-/// Name of the row of a direct session.
-pub(crate) const DIRECT: &str = "longhaul, direct session";
 
 /// Consecutive starts of which one value is the mean.
 const IN_A_ROW: u64 = 20;
 
 /// Runs the scenario.
-pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for carrier in [Carrier::Local, Carrier::Dynamic, Carrier::Jump, Carrier::MuxClient] {
         for way in Way::BOTH {
-            tables.push(bulk(bench, carrier, way)?);
+            tables.push(bulk(bench, field, carrier, way)?);
         }
     }
-    tables.push(start(bench));
-    tables.extend(keys::passengers(bench)?);
+    tables.push(start(bench, field));
+    tables.extend(keys::passengers(bench, field)?);
     Ok(tables)
 }
 
 /// One long stream.
-fn bulk(bench: &Bench, carrier: Carrier, way: Way) -> Result<Table, String> {
+fn bulk(bench: &Bench, field: &Contestants, carrier: Carrier, way: Way) -> Result<Table, String> {
     let size = bench.options.size;
     let suite = &bench.options.suites[0];
     let with = Variation::of(suite);
     let mut entries = Vec::new();
-    for who in &bench.field {
+    for who in &field.all {
         let with = with.clone();
         entries.push(match &who.kind {
             Kind::Suite { .. } => {
@@ -51,7 +49,7 @@ fn bulk(bench: &Bench, carrier: Carrier, way: Way) -> Result<Table, String> {
     }
     let direct = with.clone();
     entries.push(Entry::new(DIRECT, Role::Ceiling, move || {
-        carry(bench, bench.ours(), &direct, Carrier::Direct, way)
+        carry(bench, field.ours(), &direct, Carrier::Direct, way)
     }));
     entries.push(Entry::new("raw TCP relays", Role::Ceiling, move || carrier::relays(bench, carrier, way)));
     let title = format!("{} {}, {}, {}", carrier.name(), way.name(), suite.name(), size_text(size));
@@ -59,11 +57,11 @@ fn bulk(bench: &Bench, carrier: Carrier, way: Way) -> Result<Table, String> {
 }
 
 /// `true` through a running master.
-fn start(bench: &Bench) -> Table {
+fn start(bench: &Bench, field: &Contestants) -> Table {
     let times = if bench.options.smoke { 2 } else { IN_A_ROW };
     let with = Variation::of(&bench.options.suites[0]);
     let mut entries = Vec::new();
-    for who in &bench.field {
+    for who in &field.all {
         let (Kind::Suite { ssh, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else { continue };
         for (what, flags, command) in [("", &[][..], Some("true")), (", -O check", &["-O", "check"], None)] {
             let role = if what.is_empty() { who.role() } else { Role::Ceiling };
@@ -88,6 +86,3 @@ fn start(bench: &Bench) -> Table {
     }));
     interleave("forward", START.to_owned(), bench.options.rounds, entries)
 }
-
-/// Title of the table about starts.
-pub(crate) const START: &str = "mux client start (`true` over a master)";

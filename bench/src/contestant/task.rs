@@ -1,0 +1,66 @@
+//! Tasks of a client, and what may vary between connections.
+
+use std::path::Path;
+
+use crate::bench::{Bench, KEY_KINDS};
+use crate::cipher_suite::CipherSuite;
+
+/// Task of a client. Paths are equal at both ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Task<'a> {
+    /// Runs `cat FILE` remotely, with the output discarded locally.
+    PipeDown(&'a Path),
+    /// Sends a local file, which is discarded remotely.
+    PipeUp(&'a Path),
+    /// Receives zeros for this many seconds, counted locally.
+    ZerosDown(u64),
+    /// Sends zeros for this many seconds.
+    ZerosUp(u64),
+    /// Downloads a file.
+    Get(&'a Path, &'a Path),
+    /// Uploads a file.
+    Put(&'a Path, &'a Path),
+    /// Downloads a directory; the target does not exist.
+    GetTree(&'a Path, &'a Path),
+    /// Uploads a directory; the target does not exist.
+    PutTree(&'a Path, &'a Path),
+    /// Downloads the files of a remote directory that match a pattern to an existing directory.
+    Glob(&'a Path, &'a str, &'a Path),
+    /// Runs `true` this many times in a row.
+    Nothing(u64),
+    /// Runs any remote command.
+    Command(&'a str),
+}
+
+/// Variable parameters of a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Variation {
+    pub(crate) suite: Option<CipherSuite>,
+    pub(crate) kex: Option<String>,
+    /// Key type of host and user; `None` is the first one.
+    pub(crate) key: Option<&'static str>,
+}
+
+impl Variation {
+    pub(crate) fn of(suite: &CipherSuite) -> Self {
+        Self { suite: Some(*suite), ..Self::default() }
+    }
+
+    pub(crate) fn key(&self) -> &'static str {
+        self.key.unwrap_or(KEY_KINDS[0].0)
+    }
+}
+
+/// A program that transfers data over SSH but has no server of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mover {
+    Mscp,
+    Rclone,
+    Lftp,
+    Rsync,
+}
+
+/// A remote location: `user@address:path`.
+pub(super) fn remote(bench: &Bench, path: &Path) -> String {
+    format!("{}@{{address}}:{}", bench.user(), path.display())
+}
