@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "\
-usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT]
+usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [--clients]
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
        lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]";
 
@@ -32,9 +32,16 @@ fn number(args: &[String], flag: &str) -> Result<Option<u64>, String> {
 }
 
 fn explore(args: &[String]) -> Result<(), String> {
+    use lh_campaign::explore::{self, Peers};
     let duration = number(args, "--seconds")?.map(Duration::from_secs);
     let seed = number(args, "--seed")?.unwrap_or(1);
-    lh_campaign::explore::campaign(&lh_campaign::explore::Plan { duration, seed, only: only(args) })
+    let given = |flag: &str| args.iter().any(|arg| arg == flag);
+    let peers = match (given("--servers"), given("--clients")) {
+        (true, false) => Some(Peers::Servers),
+        (false, true) => Some(Peers::Clients),
+        _ => None,
+    };
+    explore::campaign(&explore::Plan { duration, seed, only: only(args), peers })
 }
 
 fn only(args: &[String]) -> Option<String> {

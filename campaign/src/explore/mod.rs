@@ -1,7 +1,8 @@
 //! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against
-//! Longhaul's state machines, and over sockets against lhsshd and OpenSSH's sshd, whose reactions are
-//! compared.
+//! Longhaul's state machines, and over sockets: against lhsshd and OpenSSH's sshd, and against lhssh and
+//! OpenSSH's ssh, whose reactions are compared.
 
+pub mod clients;
 pub mod lying;
 pub mod memory;
 pub mod message;
@@ -11,20 +12,22 @@ pub mod sequence;
 pub mod sockets;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lh_crypto::PrivateKey;
 use lh_interop::{Inetd, Lab, Lhsshd, find, me};
 use lh_testkit::Seeded;
 
+use clients::Bait;
 use memory::Keys;
-use reviewed::Reviewed;
+use reviewed::{CLIENTS, Reviewed, SERVERS};
 use sequence::Sequence;
 
-/// A CI run: seconds in memory, and connections over sockets.
-const SHORT: (Duration, usize) = (Duration::from_secs(10), 160);
+/// A CI run: seconds in memory, sequences of a client over sockets, and sequences of a server.
+const SHORT: (Duration, usize, usize) = (Duration::from_secs(10), 160, 80);
 
 /// Configuration lines of our server: as many connections as there are cores, one after the other, from one
 /// address.
@@ -39,7 +42,21 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
     if plan.only.is_none() {
         in_memory(plan.duration.unwrap_or(SHORT.0), plan.seed)?;
     }
-    over_sockets(plan)
+    let servers = if plan.peers == Some(Peers::Clients) { Ok(()) } else { over_sockets(plan) };
+    let clients = if plan.peers == Some(Peers::Servers) { Ok(()) } else { with_clients(plan) };
+    match (servers, clients) {
+        (Err(one), Err(other)) => Err(format!("{one}\n{other}")),
+        (one, other) => one.and(other),
+    }
+}
+
+/// Peers of the sequences over sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peers {
+    /// Sequences of a client, to servers.
+    Servers,
+    /// Sequences of a server, to clients.
+    Clients,
 }
 
 /// Settings of the campaign.
@@ -52,6 +69,8 @@ pub struct Plan {
     pub seed: u64,
     /// Only sequences over sockets whose text holds this, with both reactions shown.
     pub only: Option<String>,
+    /// Over sockets only to these; `None` is both.
+    pub peers: Option<Peers>,
 }
 
 fn cores() -> usize {
@@ -124,7 +143,6 @@ fn in_memory(duration: Duration, seed: u64) -> Result<(), String> {
 
 /// Sequences with one insertion against both servers: all of them, or a sample.
 fn over_sockets(plan: &Plan) -> Result<(), String> {
-    let (all, seed) = (plan.duration.is_some(), plan.seed);
     let Some(sshd) = find("sshd") else {
         println!("explore: SKIPPED over sockets: sshd is not installed");
         return Ok(());
@@ -134,38 +152,102 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
     let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
     let ours = Lhsshd::start(&lab, OURS);
     let theirs = Inetd::openssh(&lab, &sshd, THEIRS);
+    let sequences = chosen(plan, SHORT.1);
+    let user = me();
+    let start = Instant::now();
+    // Clients wait for servers most of the time.
+    let mut list = Reviewed::read(&SERVERS)?;
+    let differences = compare(&sequences, plan, &list, cores() * 2, |sequence| {
+        let react = |port| {
+            sockets::react(port, &user, &key, sequence)
+                .map_or_else(|error| error.to_string(), |reaction| reaction.class())
+        };
+        (react(ours.port), react(theirs.port))
+    })?;
+    println!(
+        "explore: {} sequences over sockets against lhsshd and sshd in {} s, {} differences",
+        sequences.len(),
+        start.elapsed().as_secs(),
+        differences.len()
+    );
+    review(differences, &mut list, plan)
+}
+
+/// Sequences with one insertion against both clients: all of them, or a sample.
+fn with_clients(plan: &Plan) -> Result<(), String> {
+    let (lhssh, Some(ssh)) = clients::programs() else {
+        println!("explore: SKIPPED clients over sockets: ssh is not installed");
+        return Ok(());
+    };
+    let lab = Lab::new();
+    let key = std::fs::read(lab.path("host_ed25519")).map_err(|error| error.to_string())?;
+    let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
+    // One listener for each client at a time, so that none gets the connection of another.
+    let workers = cores() * 2;
+    let baits = (0..workers).map(|_| Bait::new(&lab, &key)).collect::<Result<Vec<_>, _>>();
+    let baits = baits.map_err(|error| format!("a listener: {error}"))?;
+    baits.iter().for_each(|bait| lab.know(bait.port()));
+    let free = Mutex::new(baits);
+    let sequences = chosen(plan, SHORT.2);
+    let start = Instant::now();
+    let mut list = Reviewed::read(&CLIENTS)?;
+    let differences = compare(&sequences, plan, &list, workers, |sequence| {
+        let bait = free.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("one for each worker");
+        let react =
+            |client: &Path| bait.react(client, sequence).unwrap_or_else(|error| format!("failed: {error}"));
+        let reactions = (react(&lhssh), react(&ssh));
+        free.lock().unwrap_or_else(PoisonError::into_inner).push(bait);
+        reactions
+    })?;
+    println!(
+        "explore: {} sequences over sockets against lhssh and ssh in {} s, {} differences",
+        sequences.len(),
+        start.elapsed().as_secs(),
+        differences.len()
+    );
+    review(differences, &mut list, plan)
+}
+
+/// Sequences over sockets: those of the plan, or a sample of this size, and honest ones.
+fn chosen(plan: &Plan, sample: usize) -> Vec<Sequence> {
     let mut sequences: Vec<Sequence> = Sequence::singles().collect();
     if let Some(only) = &plan.only {
         sequences.retain(|sequence| sequence.text().contains(only.as_str()));
-    } else if !all {
-        let mut random = Seeded::new(seed);
-        sequences = (0..SHORT.1).map(|_| sequences[random.below(sequences.len())].clone()).collect();
+    } else if plan.duration.is_none() {
+        let mut random = Seeded::new(plan.seed);
+        sequences = (0..sample).map(|_| sequences[random.below(sequences.len())].clone()).collect();
     }
     sequences.extend([Sequence::honest(true), Sequence::honest(false)]);
+    sequences
+}
+
+/// Plays every sequence to our program and to the peer's, and returns the differences of their reactions.
+fn compare(
+    sequences: &[Sequence],
+    plan: &Plan,
+    list: &Reviewed,
+    workers: usize,
+    react: impl Fn(&Sequence) -> (String, String) + Sync,
+) -> Result<Vec<String>, String> {
     let (next, differences) = (AtomicUsize::new(0), Mutex::new(Vec::<String>::new()));
-    let user = me();
-    let start = Instant::now();
     std::thread::scope(|scope| {
-        // Clients wait for servers most of the time.
-        for _ in 0..cores() * 2 {
+        for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(sequence) = sequences.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let react = |port| {
-                        sockets::react(port, &user, &key, sequence)
-                            .map_or_else(|error| error.to_string(), |reaction| reaction.class())
-                    };
-                    let (mut our, mut their) = (react(ours.port), react(theirs.port));
-                    // On a busy machine the server may have answered too late.
+                    let (mut our, mut their) = react(sequence);
+                    let text =
+                        |our: &str, their: &str| format!("{} ours={our} theirs={their}", sequence.text());
+                    // On a busy machine an answer may have come too late.
                     for _ in 0..2 {
-                        if our != their {
-                            (our, their) = (react(ours.port), react(theirs.port));
+                        if our != their && !list.has(&text(&our, &their)) {
+                            (our, their) = react(sequence);
                         }
                     }
                     if plan.only.is_some() {
-                        println!("{} ours={our} theirs={their}", sequence.text());
+                        println!("{}", text(&our, &their));
                     }
                     if let (true, Ok(mut differences)) = (our != their, differences.lock()) {
-                        differences.push(format!("{} ours={our} theirs={their}", sequence.text()));
+                        differences.push(text(&our, &their));
                     }
                 }
             });
@@ -173,24 +255,24 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
     });
     let mut differences = differences.into_inner().map_err(|error| error.to_string())?;
     differences.sort();
-    println!(
-        "explore: {} sequences over sockets against lhsshd and sshd in {} s, {} differences",
-        sequences.len(),
-        start.elapsed().as_secs(),
-        differences.len()
-    );
-    let mut list = Reviewed::read()?;
+    Ok(differences)
+}
+
+/// Fails for differences that are not on the list.
+fn review(differences: Vec<String>, list: &mut Reviewed, plan: &Plan) -> Result<(), String> {
     let unknown: Vec<String> = differences.into_iter().filter(|difference| !list.knows(difference)).collect();
     if !unknown.is_empty() {
         return Err(format!(
-            "{} differences are not in campaign/reviewed.list (seed {seed}):\n{}",
+            "{} differences are not in {} (seed {}):\n{}",
             unknown.len(),
+            list.name(),
+            plan.seed,
             unknown.join("\n")
         ));
     }
-    // Which differences show depends on the version of sshd, and a little on the machine: no reason to fail.
-    for unused in list.unused().filter(|_| all) {
-        println!("explore: no difference needs this line of campaign/reviewed.list: {unused}");
+    // Which differences show depends on the peer's version, and a little on the machine: no reason to fail.
+    for unused in list.unused().filter(|_| plan.duration.is_some()) {
+        println!("explore: no difference needs this line of {}: {unused}", list.name());
     }
     Ok(())
 }

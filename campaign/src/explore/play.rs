@@ -1,7 +1,7 @@
 //! A server that follows a sequence: the messages of an honest server, with others inserted.
 
 use lh_crypto::PrivateKey;
-use lh_wire::Writer;
+use lh_wire::{Reader, Writer};
 
 use super::sequence::{Place, Sequence};
 use crate::packets::{End, Wire};
@@ -14,12 +14,14 @@ pub(super) struct Play<'a, 'b, W> {
     pub(super) reached: Place,
     /// Messages of the connection protocol that arrived while another message was awaited.
     early: Vec<Vec<u8>>,
+    /// Numbers of messages that an honest server would not have got.
+    answers: Vec<u8>,
 }
 
 impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
     pub(super) fn new(wire: W, key: &'a PrivateKey, sequence: &'b Sequence) -> Self {
         let server = Server::new(wire, key, sequence.strict);
-        Self { server, sequence, reached: Place::Identification, early: Vec::new() }
+        Self { server, sequence, reached: Place::Identification, early: Vec::new(), answers: Vec::new() }
     }
 
     fn insert(&mut self, place: Place) {
@@ -37,8 +39,34 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
             if payload[0] == number {
                 return Ok(payload);
             }
-            if matches!(payload[0], 90 | 98) {
-                self.early.push(payload);
+            match payload[0] {
+                90 | 98 => self.early.push(payload),
+                // Messages that clients send without a request.
+                2 | 4 | 7 | 80 | 93 | 96 | 97 => {}
+                number => self.answers.push(number),
+            }
+        }
+    }
+
+    /// Returns the next USERAUTH_REQUEST that is no question about a key; such questions are answered.
+    fn attempt(&mut self) -> Result<(), End> {
+        loop {
+            let request = self.number(50)?;
+            let Some((algorithm, blob)) = key_query(&request) else { return Ok(()) };
+            let mut accepted = vec![60];
+            accepted.put_string(&algorithm);
+            accepted.put_string(&blob);
+            self.server.packet(&accepted);
+        }
+    }
+
+    /// Returns the next `exec` request.
+    fn command(&mut self) -> Result<Vec<u8>, End> {
+        loop {
+            let request = self.number(98)?;
+            let mut reader = Reader::new(request.get(5..).unwrap_or_default());
+            if reader.string().is_ok_and(|name| name == b"exec") {
+                return Ok(request);
             }
         }
     }
@@ -55,13 +83,16 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
             self.insert(Place::Public);
         }
         self.server.send_newkeys();
+        if first {
+            self.reached = Place::Newkeys;
+        }
         self.insert(if first { Place::Newkeys } else { Place::Rekeyed });
         self.number(21)?;
         self.server.on_newkeys();
         Ok(())
     }
 
-    /// Plays until the command's status has been sent. Its channel is the result.
+    /// Plays until the command's status has been sent and its channel, which is returned, is closed.
     pub(super) fn play(&mut self) -> Result<Vec<u8>, End> {
         self.server.identify()?;
         self.insert(Place::Identification);
@@ -79,7 +110,7 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         self.server.packet(&refusal);
         self.reached = Place::Refusal;
         self.insert(Place::Refusal);
-        self.number(50)?;
+        self.attempt()?;
         if self.sequence.authenticates {
             self.server.packet(&[52]);
             self.reached = Place::Login;
@@ -96,13 +127,54 @@ impl<'a, 'b, W: Wire> Play<'a, 'b, W> {
         self.server.packet(&opened);
         self.reached = Place::Channel;
         self.insert(Place::Channel);
-        self.number(98)?;
+        let exec = self.command()?;
+        // Behind the name of 4 bytes.
+        if exec.get(13) == Some(&1) {
+            self.server.packet(&[&[99], &channel[..]].concat());
+        }
         let mut status = vec![98];
         status.put_bytes(&channel);
         status.put_string(b"exit-status");
         status.put_bool(false);
         status.put_u32(0);
         self.server.packet(&status);
+        self.server.packet(&[&[96], &channel[..]].concat());
+        self.server.packet(&[&[97], &channel[..]].concat());
+        self.insert(Place::Closed);
         Ok(channel)
     }
+
+    /// Reads until the client ends the connection, as clients do when the command is over.
+    ///
+    /// # Errors
+    /// The client does not, or sends a message that cannot be decrypted.
+    pub(super) fn rest(&mut self) -> Result<(), End> {
+        loop {
+            match self.server.receive() {
+                Ok(payload) if matches!(payload[0], 2 | 4 | 7 | 80 | 93..=98) => {}
+                Ok(payload) => self.answers.push(payload[0]),
+                // Clients end with reason 11, "by application" (RFC 4253 section 11.1).
+                Err(End::Closed | End::Disconnected(11)) => return Ok(()),
+                Err(end) => return Err(end),
+            }
+        }
+    }
+
+    /// Returns the numbers of messages that an honest server would not have got, sorted, each once.
+    pub(super) fn answers(&self) -> Vec<u8> {
+        let mut answers = self.answers.clone();
+        answers.sort_unstable();
+        answers.dedup();
+        answers
+    }
+}
+
+/// Returns algorithm and key of a USERAUTH_REQUEST that asks whether a key is accepted (RFC 4252, section 7).
+fn key_query(request: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut reader = Reader::new(request.get(1..)?);
+    let (_user, _service) = (reader.string().ok()?, reader.string().ok()?);
+    if reader.string().ok()? != b"publickey" || reader.boolean().ok()? {
+        return None;
+    }
+    Some((reader.string().ok()?.to_vec(), reader.string().ok()?.to_vec()))
 }

@@ -1,39 +1,62 @@
-//! The list of reviewed differences: `reviewed.list`.
+//! The lists of reviewed differences: `reviewed.list` of servers, `reviewed-clients.list` of clients.
 //!
 //! A line is `PATTERN # REASON`; a pattern is the text of a difference in which `*` stands for anything. A
 //! difference without a line fails the campaign; in a complete campaign, so does a line without a difference.
 
-/// The list in the repository.
-const LIST: &str = include_str!("../../reviewed.list");
+/// Differences between servers.
+pub(super) const SERVERS: List =
+    List { name: "campaign/reviewed.list", text: include_str!("../../reviewed.list") };
+
+/// Differences between clients.
+pub(super) const CLIENTS: List =
+    List { name: "campaign/reviewed-clients.list", text: include_str!("../../reviewed-clients.list") };
+
+/// A list in the repository.
+pub(super) struct List {
+    /// Its path.
+    name: &'static str,
+    text: &'static str,
+}
 
 /// The list, with the lines that matched a difference.
 pub(super) struct Reviewed {
+    name: &'static str,
     lines: Vec<(String, bool)>,
 }
 
 impl Reviewed {
-    /// Reads the repository's list.
+    /// Reads a list.
     ///
     /// # Errors
     /// A line has no reason.
-    pub(super) fn read() -> Result<Self, String> {
-        Self::parse(LIST)
+    pub(super) fn read(list: &List) -> Result<Self, String> {
+        Self::parse(list.name, list.text)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(name: &'static str, text: &str) -> Result<Self, String> {
         let mut lines = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             match line.split_once(" # ") {
                 Some((pattern, reason)) if !reason.trim().is_empty() => {
                     lines.push((pattern.trim().to_owned(), false));
                 }
-                _ => return Err(format!("reviewed.list: no reason: {line}")),
+                _ => return Err(format!("{name}: no reason: {line}")),
             }
         }
-        Ok(Self { lines })
+        Ok(Self { name, lines })
+    }
+
+    /// Returns the path of the list.
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Whether a difference is on the list.
+    pub(super) fn has(&self, difference: &str) -> bool {
+        self.lines.iter().any(|(pattern, _)| matches(pattern, difference))
+    }
+
+    /// Like [`has`](Self::has), and marks the lines as used.
     pub(super) fn knows(&mut self, difference: &str) -> bool {
         let mut known = false;
         for (pattern, used) in &mut self.lines {
@@ -73,14 +96,16 @@ mod tests {
 
     #[test]
     fn differences_need_a_line_with_a_reason() {
-        let mut list =
-            Reviewed::parse("# text\nstrict *:ping:* ours=a theirs=b # sshd 9.2 has no ping\nx # y\n")
-                .unwrap();
+        let mut list = Reviewed::parse(
+            "list",
+            "# text\nstrict *:ping:* ours=a theirs=b # sshd 9.2 has no ping\nx # y\n",
+        )
+        .unwrap();
         assert!(list.knows("strict login:ping:right ours=a theirs=b"));
         assert!(!list.knows("strict login:pong:right ours=a theirs=b"));
         assert_eq!(list.unused().collect::<Vec<_>>(), ["x"]);
-        assert!(Reviewed::parse("pattern without a reason").is_err());
-        assert!(Reviewed::read().is_ok());
+        assert!(Reviewed::parse("list", "pattern without a reason").is_err());
+        assert!(Reviewed::read(&SERVERS).is_ok() && Reviewed::read(&CLIENTS).is_ok());
     }
 
     #[test]

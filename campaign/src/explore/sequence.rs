@@ -30,11 +30,13 @@ pub enum Place {
     Rekeyed,
     /// A session channel is open.
     Channel,
+    /// The command's status has arrived, and the session channel is closed.
+    Closed,
 }
 
 impl Place {
     /// All steps, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Identification,
         Self::Kexinit,
         Self::Public,
@@ -45,6 +47,7 @@ impl Place {
         Self::Rekey,
         Self::Rekeyed,
         Self::Channel,
+        Self::Closed,
     ];
 
     /// As in the reports.
@@ -60,6 +63,7 @@ impl Place {
             Self::Rekey => "rekey",
             Self::Rekeyed => "rekeyed",
             Self::Channel => "channel",
+            Self::Closed => "closed",
         }
     }
 }
@@ -275,15 +279,30 @@ impl<W: Wire> Walk<'_, W> {
             self.exchange(Place::Rekey, None)?;
             self.insert(Place::Rekeyed);
         }
+        let channel = self.command(5, true)?;
+        if self.sequence.insertions.iter().any(|insertion| insertion.place == Place::Closed) {
+            self.client.packet(&[&[97], &channel[..]].concat());
+            self.insert(Place::Closed);
+            // The barrier: what the server made of the message shows in whether another command runs.
+            self.command(6, false)?;
+        }
+        Ok(())
+    }
+
+    /// Runs `true` on a new session channel, ours of this number, and returns the server's number.
+    fn command(&mut self, ours: u8, first: bool) -> Result<Vec<u8>, End> {
         let mut open = Self::request(90, &[b"session"]);
-        [5, 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
+        [u32::from(ours), 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
         self.client.packet(&open);
-        let opened = self.expect(|payload| payload[0] == 91 && payload.get(1..5) == Some(&[0, 0, 0, 5]))?;
+        let number = [0, 0, 0, ours];
+        let opened = self.expect(|payload| payload[0] == 91 && payload.get(1..5) == Some(&number))?;
         if self.sequence.authenticates {
             self.reached = Place::Channel;
         }
         let channel = opened.get(5..9).unwrap_or(&[0; 4]).to_vec();
-        self.insert(Place::Channel);
+        if first {
+            self.insert(Place::Channel);
+        }
         let mut exec = vec![98];
         exec.put_bytes(&channel);
         exec.put_string(b"exec");
@@ -291,9 +310,11 @@ impl<W: Wire> Walk<'_, W> {
         exec.put_string(b"true");
         self.client.packet(&exec);
         self.expect(|payload| {
-            payload[0] == 98 && payload.windows(11).any(|window| window == b"exit-status")
+            payload[0] == 98
+                && payload.get(1..5) == Some(&number)
+                && payload.windows(11).any(|window| window == b"exit-status")
         })?;
-        Ok(())
+        Ok(channel)
     }
 }
 
