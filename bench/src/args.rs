@@ -12,7 +12,7 @@ pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
   --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward kills huge-tree
-                            wan (default: all but the last three, which take long; wan needs root)
+                            busy wan (default: all but the last four, which take long; wan needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
   --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
@@ -29,7 +29,9 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --address IP              where servers listen and clients connect (default 127.0.0.1)
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
   --client-prefix COMMAND   runs clients
-  --duration TIME           wan: how long each contestant sends (default 20s)
+  --duration TIME           wan, busy: how long each contestant sends (default 20s)
+  --sessions N              busy: downloads, as many uploads, and five times as many idle terminals
+                            (default 200)
   --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; small, kills,
                             huge-tree: tables with this word in their heading, as `up`; may be repeated
   --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
@@ -52,6 +54,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "forward",
     "kills",
     "huge-tree",
+    "busy",
     WAN,
 ];
 
@@ -59,7 +62,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
 const WAN: &str = "wan";
 
 /// Scenarios that run only when they are named.
-const LONG: &[&str] = &["kills", "huge-tree", WAN];
+const LONG: &[&str] = &["kills", "huge-tree", "busy", WAN];
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
@@ -84,6 +87,8 @@ pub(crate) struct Options {
     pub(crate) client_prefix: String,
     /// The emulated path.
     pub(crate) path: Spec,
+    /// Downloads of the busy server.
+    pub(crate) sessions: usize,
     /// Time for which each contestant sends over the path.
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
@@ -127,6 +132,7 @@ impl Options {
             server_prefix: String::new(),
             client_prefix: String::new(),
             path: Spec::default(),
+            sessions: 200,
             duration: Duration::from_secs(20),
             only: Vec::new(),
             own: Vec::new(),
@@ -162,6 +168,7 @@ impl Options {
                 }
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
+                "--sessions" => options.sessions = count(value)?,
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),
                 "--only" => options.only.push(value.clone()),

@@ -20,6 +20,7 @@ mod contestant;
 pub mod end;
 mod job;
 mod json;
+mod load;
 mod machine;
 pub mod piped;
 mod report;

@@ -1,5 +1,6 @@
 //! The scenarios, one module each.
 
+mod busy;
 mod crypto;
 mod forward;
 mod keys;
@@ -37,6 +38,7 @@ pub(crate) fn run(bench: &Bench, field: &Contestants, name: &str) -> Result<Vec<
         "forward" => forward::run(bench, field),
         "kills" => kills::run(bench, field),
         "huge-tree" => tree::run(bench, field),
+        "busy" => busy::run(bench, field),
         "wan" => wan::run(bench),
         _ => Err(format!("no scenario {name}")),
     }

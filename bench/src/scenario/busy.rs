@@ -1,0 +1,151 @@
+//! A busy server: downloads and uploads at once beside idle terminals, of which some are typed at. Compared
+//! with one connection to the same server.
+
+use std::time::Duration;
+
+use lh_crypto::PrivateKey;
+
+use crate::bench::Bench;
+use crate::contestant::{Contestant, Contestants, Kind, Variation};
+use crate::job::{Running, Server};
+use crate::load::{Account, Load, Moved, Task};
+use crate::stats::{Better, percentile};
+use crate::table::{Entry, Measured, Table, interleave};
+use crate::usage::{Memory, descendants};
+
+/// Idle terminals for each download.
+const TERMINALS: usize = 5;
+
+/// Terminals at which keys are pressed.
+const TYPED_AT: usize = 20;
+
+/// Commands in the sessions, which are not counted as memory of the server.
+const COMMANDS: &[&str] = &["sh", "bash", "dash", "cat", "stty"];
+
+/// Sizes of a run.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    transfers: usize,
+    terminals: usize,
+    typed_at: usize,
+    duration: Duration,
+}
+
+/// Runs the scenario.
+pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
+    let options = &bench.options;
+    let transfers = if options.smoke { 3 } else { options.sessions };
+    let sizes = Sizes {
+        transfers,
+        terminals: transfers * TERMINALS,
+        typed_at: TYPED_AT.min(transfers),
+        duration: if options.smoke { Duration::from_millis(500) } else { options.duration },
+    };
+    let suite = &options.suites[0];
+    let with = Variation::of(suite);
+    let path = bench.lab.path(&format!("user_{}", with.key()));
+    let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (key, _) = PrivateKey::parse(&text, None).map_err(|error| format!("{}: {error}", path.display()))?;
+    let user = bench.user();
+    let (user, key) = (user.as_str(), &key);
+    let entry = |who: &Contestant| {
+        let server = who.server(bench, &with)?;
+        Some(Entry::new(&who.name, who.role(), move || {
+            measure(bench, &server, &Account { user, key }, suite.cipher.name, sizes)
+        }))
+    };
+    let suites = field.all.iter().filter(|who| matches!(who.kind, Kind::Suite { .. }));
+    let title = format!(
+        "{transfers} downloads and {transfers} uploads at once, {} idle terminals, {} typed at, {}",
+        sizes.terminals,
+        sizes.typed_at,
+        suite.name()
+    );
+    Ok(vec![interleave("busy", title, options.rounds, suites.filter_map(entry).collect())])
+}
+
+fn measure(
+    bench: &Bench,
+    server: &Server,
+    account: &Account<'_>,
+    cipher: &str,
+    sizes: Sizes,
+) -> Result<Vec<Measured>, String> {
+    let running = Running::start(bench, server)?;
+    let address = (bench.options.address.as_str(), running.port);
+    let failed = |error: String| format!("{error} (server: {})", running.log_end());
+    let alone = |task| {
+        let mut load = Load::new(address, account, cipher)?;
+        load.add(task, 1)?;
+        let moved = load.measure(sizes.duration / 4)?;
+        Ok(total(&moved))
+    };
+    let (down, up) = (alone(Task::Download).map_err(failed)?, alone(Task::Upload).map_err(failed)?);
+    let mut load = Load::new(address, account, cipher)?;
+    let before = memory(&running);
+    load.add(Task::Idle, sizes.terminals).map_err(failed)?;
+    let idle = memory(&running);
+    load.add(Task::Keys, sizes.typed_at).map_err(failed)?;
+    let quiet = load.measure(sizes.duration / 4).map_err(failed)?.echoes;
+    load.add(Task::Download, sizes.transfers).map_err(failed)?;
+    load.add(Task::Upload, sizes.transfers).map_err(failed)?;
+    let moved = load.measure(sizes.duration).map_err(failed)?;
+    let busy = memory(&running);
+    let together = total(&moved);
+    let mut run = vec![
+        ("MB/s, all", Better::Higher, together),
+        // Both directions share the machine: their mean is what one connection would have moved.
+        ("% of one connection", Better::Higher, 100.0 * together / ((down + up) / 2.0)),
+        ("slowest, % of mean", Better::Higher, slowest(&moved.down).min(slowest(&moved.up))),
+    ];
+    for (name, echoes, q) in [
+        ("echo ms, median", &moved.echoes, 0.5),
+        ("echo ms, 99 %", &moved.echoes, 0.99),
+        ("echo ms, 99 %, before", &quiet, 0.99),
+    ] {
+        let ms: Vec<f64> = echoes.iter().map(|time| time.as_secs_f64() * 1000.0).collect();
+        run.extend(percentile(&ms, q).map(|ms| (name, Better::Lower, ms)));
+    }
+    if let (Some(before), Some(idle), Some(busy)) = (before, idle, busy) {
+        let kib = |more: u64, less: u64, count: usize| more.saturating_sub(less) as f64 / count.max(1) as f64;
+        run.push(("KiB an idle session", Better::Lower, kib(idle, before, sizes.terminals)));
+        run.push((
+            "KiB a busy session",
+            Better::Lower,
+            kib(busy, idle, 2 * sizes.transfers + sizes.typed_at),
+        ));
+    }
+    Ok(run)
+}
+
+/// Rate of all transfers, MB/s.
+fn total(moved: &Moved) -> f64 {
+    moved.down.iter().chain(&moved.up).sum::<u64>() as f64 / 1e6 / moved.seconds
+}
+
+/// Bytes of the slowest, in percent of the mean.
+fn slowest(bytes: &[u64]) -> f64 {
+    let mean = bytes.iter().sum::<u64>() as f64 / bytes.len().max(1) as f64;
+    bytes.iter().min().map_or(0.0, |&least| 100.0 * least as f64 / mean)
+}
+
+/// Proportional set size of the server's processes, KiB, without the commands.
+fn memory(running: &Running) -> Option<u64> {
+    let mut pids = descendants(running.pid());
+    pids.retain(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        !COMMANDS.contains(&name.trim())
+    });
+    Memory::of(&pids).map(|memory| memory.pss_kib)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_the_share_of_the_slowest() {
+        assert_eq!(slowest(&[10, 20, 30]), 50.0);
+        assert_eq!(slowest(&[]), 0.0);
+    }
+}
