@@ -51,6 +51,11 @@ pub(crate) fn short_load() -> Outcome {
     load(&["--short".to_owned()])
 }
 
+/// Step of the test command: each fault once, and some kills.
+pub(crate) fn short_faults() -> Outcome {
+    faults(&[])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     ("bench", bench::smoke),
     ("explore", campaign::short_explore),
     ("load", campaign::short_load),
+    ("faults", campaign::short_faults),
     ("fuzz", || fuzz::run(&[])),
 ];
 
