@@ -54,7 +54,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "forward",
     "kills",
     "huge-tree",
-    "busy",
+    BUSY,
     WAN,
 ];
 
@@ -62,7 +62,10 @@ pub(crate) const SCENARIOS: &[&str] = &[
 const WAN: &str = "wan";
 
 /// Scenarios that run only when they are named.
-const LONG: &[&str] = &["kills", "huge-tree", "busy", WAN];
+const LONG: &[&str] = &["kills", "huge-tree", BUSY, WAN];
+
+/// Scenario of a busy server: long, but not with tiny sizes.
+const BUSY: &str = "busy";
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
@@ -113,10 +116,11 @@ impl Options {
         let suites = |names: &[&str]| -> Result<Vec<CipherSuite>, String> {
             names.iter().map(|name| CipherSuite::parse(name)).collect()
         };
+        let smoke = args.iter().any(|arg| arg == "--smoke");
         let mut options = Self {
             scenarios: SCENARIOS
                 .iter()
-                .filter(|name| !LONG.contains(*name))
+                .filter(|&&name| !LONG.contains(&name) || (smoke && name == BUSY))
                 .map(|&name| name.to_owned())
                 .collect(),
             suites: suites(DEFAULT_SUITES)?,
@@ -138,7 +142,7 @@ impl Options {
             own: Vec::new(),
             given: Given::default(),
             out: PathBuf::from("target/bench"),
-            smoke: args.iter().any(|arg| arg == "--smoke"),
+            smoke,
         };
         if options.smoke {
             (options.size, options.rounds) = (4 << 20, 1);
@@ -257,6 +261,8 @@ mod tests {
     fn smoke_flag_applies_at_any_position() {
         assert_eq!(parse("--smoke").unwrap().rounds, 1);
         assert_eq!(parse("--rounds 2 --smoke").unwrap().rounds, 2);
+        let runs = |line| parse(line).unwrap().scenarios.contains(&BUSY.to_owned());
+        assert!(runs("--smoke") && runs("--scenario busy") && !runs(""));
     }
 
     #[test]
