@@ -1,4 +1,6 @@
 //! A light load generator: many sessions in one thread, driven by epoll.
+//!
+//! A generator with terminals that are typed at runs at a higher priority, where the user may have one.
 
 mod session;
 
@@ -96,7 +98,8 @@ impl<'a> Load<'a> {
     /// # Errors
     /// A session fails.
     pub(crate) fn measure(&mut self, duration: Duration) -> Result<Moved, String> {
-        let _priority = Priority::raise();
+        let types = self.sessions.iter().any(|session| session.task() == Task::Keys);
+        let _priority = types.then(Priority::raise);
         self.run_for(duration / 4)?;
         let before: Vec<u64> = self.sessions.iter().map(Session::moved).collect();
         self.sessions.iter_mut().for_each(|session| drop(session.take_echoes()));
