@@ -1,5 +1,8 @@
+use std::path::PathBuf;
+
 use lh_agent::{IdentityEntry, Reply, Request};
-use lh_crypto::{KeyType, PrivateKey};
+use lh_config::special::AddKeysToAgent;
+use lh_crypto::{FingerprintHash, KeyType, PrivateKey};
 use lh_wire::{Reader, Writer};
 
 use super::*;
