@@ -30,6 +30,8 @@ pub(super) enum Source {
     File(PathBuf, Zeroizing<Vec<u8>>),
     /// A key whose private half is in memory, or in hardware that its file refers to; and its comment.
     Loaded(FileKey, String),
+    /// A key of a PKCS#11 token; the helper that has loaded the token's library signs.
+    Token,
     /// A certificate: another identity has its private half.
     Certificate,
     /// The passphrase was wrong, or the file contains no key.
@@ -57,6 +59,8 @@ pub(crate) struct IdentityConfig {
     pub(crate) passphrase_tries: u32,
     /// `SecurityKeyProvider`: the library that talks to hardware.
     pub(crate) provider: String,
+    /// `PKCS11Provider`: the library that talks to tokens.
+    pub(crate) token_library: Option<String>,
     /// Hash of the fingerprints in messages.
     pub(crate) fingerprint: FingerprintHash,
 }
@@ -94,6 +98,9 @@ impl Identity {
         }
         if self.explicit {
             line.push_str(" explicit");
+        }
+        if matches!(self.from, Source::Token) {
+            line.push_str(" token");
         }
         if matches!(self.from, Source::Agent(_)) {
             line.push_str(" agent");

@@ -1,12 +1,14 @@
 //! The keys that a user can log in with: which exist, in which order they are tried, and how they sign.
 //!
-//! Order: configured certificates, configured keys that the agent holds, the agent's other keys, the
-//! remaining files, each followed by the certificate beside it. A certificate has no private half of its own:
+//! Order: configured certificates, configured keys that a token holds, configured keys that the agent holds,
+//! the agent's other keys, the token's other keys, the remaining files, each followed by the certificate
+//! beside it. A certificate has no private half of its own:
 //! it signs with the key that it certifies, wherever that is stored.
 
 mod hardware;
 mod key;
 mod sources;
+mod token;
 
 pub(crate) use key::{Identity, IdentityConfig, SessionProof, SignFailure};
 pub(crate) use sources::announce;
@@ -15,6 +17,7 @@ use key::Source;
 use lh_agent::Constraints;
 use lh_crypto::{CertificateKind, PublicKey};
 use lh_security_key::FileKey;
+use lh_security_key::pkcs11::Provider;
 
 use crate::agent::{Agent, AgentKey};
 use crate::key_types::short_type;
@@ -25,6 +28,8 @@ use crate::ui::LogLevel;
 pub(crate) struct Identities {
     pub(crate) list: Vec<Identity>,
     agent: Option<Agent>,
+    /// The library with the keys of tokens.
+    tokens: Option<Provider>,
     config: IdentityConfig,
 }
 
@@ -33,6 +38,13 @@ impl Identities {
     pub(crate) fn gather(config: IdentityConfig, log: &mut Log<'_>) -> Self {
         let mut files = sources::files(&config, log);
         let mut list = sources::certificates(&config, log);
+        let (tokens, mut on_token) =
+            token::open(&config, log).map_or((None, Vec::new()), |(tokens, keys)| (Some(tokens), keys));
+        let is_configured = |key: &mut Identity| files.iter().any(|file| file.public == key.public);
+        list.extend(on_token.extract_if(.., is_configured));
+        if config.only {
+            on_token.clear();
+        }
         let (agent, held) = match &config.agent {
             Some(path) => sources::ask_agent(path, config.session.as_ref(), log),
             None => (None, Vec::new()),
@@ -62,6 +74,7 @@ impl Identities {
             }
         }
         list.append(&mut others);
+        list.append(&mut on_token);
         list.append(&mut files);
         // A `.pub` file alone helps only with an agent that has the key.
         list.retain(|identity| !matches!(identity.from, Source::Useless));
@@ -71,7 +84,7 @@ impl Identities {
                 log.debug(|| format!("Will attempt key: {line}"));
             }
         }
-        Self { list, agent, config }
+        Self { list, agent, tokens, config }
     }
 
     /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private
@@ -127,6 +140,12 @@ impl Identities {
             Source::Loaded(FileKey::Security(key), _) => {
                 hardware::sign(key, &identity.name, &config.provider, config.fingerprint, data, log)
             }
+            Source::Token => match (&mut self.tokens, &identity.public) {
+                (Some(tokens), Some(key)) => tokens
+                    .sign(key.blob(), algorithm, data, &mut |label| token::ask_pin(label, log))
+                    .map_err(|error| error.to_string()),
+                _ => return Err(SignFailure::Skip),
+            },
             Source::File(..) | Source::Certificate | Source::Useless => return Err(SignFailure::Skip),
         };
         result.map_err(|why| {

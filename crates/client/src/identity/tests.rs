@@ -47,6 +47,7 @@ impl Place {
             add: AddKeysToAgent::default(),
             passphrase_tries: 3,
             provider: "internal".to_owned(),
+            token_library: None,
             fingerprint: FingerprintHash::Sha256,
         }
     }
@@ -89,6 +90,7 @@ fn shown(identities: &Identities) -> Vec<(String, &'static str)> {
         Source::Agent(_) => "agent",
         Source::File(..) => "file",
         Source::Loaded(..) => "loaded",
+        Source::Token => "token",
         Source::Certificate => "certificate",
         Source::Useless => "useless",
     };
