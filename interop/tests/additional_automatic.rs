@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use lh_cli::copying::Connecting;
 use lh_cli::flags::SCP;
 use lh_client::{
-    Options as ClientOptions, TICKET_REQUEST, TerminalUi, Ticket, answer_by_default, connect, local_account,
+    Options as ClientOptions, TICKET_REQUEST, Ticket, answer_by_default, connect, local_account,
 };
 use lh_config::client::Request;
 use lh_driver::{Control, ControlCx, ControlEvent};
 use lh_interop::path::{Path, Traits};
 use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers};
 use lh_ssh_transfer::Connection;
+use lh_terminal::TerminalUi;
 use lh_transfer::{Current, Direction, Event, Job, Load, Options, Plan, Report, Side};
 
 /// Rate of the narrow path, bytes/s: slow enough for any machine.

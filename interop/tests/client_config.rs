@@ -272,14 +272,6 @@ fn the_keys_that_would_be_tried_are_listed() {
     assert_eq!(identities(&["-i", "/nonexistent"]), "");
 }
 
-/// Covers: ssh -I
-#[test]
-fn libraries_with_keys_are_refused_clearly() {
-    let lab = Lab::new();
-    let ran = lab.run(&our("lhssh"), &["-I", "/usr/lib/x.so", "h"]);
-    assert_eq!((ran.code, ran.err.trim_end()), (255, "lhssh: option -I: no support for PKCS#11"));
-}
-
 /// Covers: ssh -P; ssh_config Tag; ssh -F
 #[test]
 fn files_may_be_pipes_and_blocks_may_be_for_tags() {

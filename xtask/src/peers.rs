@@ -78,6 +78,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/faketime", "faketime"),
     ("/bin/nc.openbsd", "netcat-openbsd"),
     ("/usr/bin/script", "bsdutils"),
+    ("/usr/bin/softhsm2-util", "softhsm2"),
+    ("/usr/bin/pkcs11-tool", "opensc"),
 ];
 
 /// Programs that any version and any place on PATH satisfies, and their packages.

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use lh_client::{
-    LogLevel, Pty, Secret, SessionSetup, Start, UserInterface, answer_by_default, local_account,
+    LogLevel, Notice, Pty, Secret, SessionSetup, Start, UserInterface, answer_by_default, local_account,
 };
 use lh_config::client::{CommandLine, Request, UserFile};
 use lh_driver::{
@@ -147,6 +147,10 @@ impl UserInterface for NoUser {
 
     fn confirm(&mut self, _prompt: &str) -> bool {
         false
+    }
+
+    fn notify(&mut self, _text: &str) -> Option<Notice> {
+        None
     }
 }
 

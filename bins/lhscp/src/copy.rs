@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::mpsc;
 
-use lh_client::TerminalUi;
+use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};

@@ -2,10 +2,11 @@
 
 use std::sync::PoisonError;
 
-use lh_client::{Start, TerminalUi};
+use lh_client::Start;
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelOptions};
 pub(crate) use lh_ssh_transfer::{Connection, NoConnection};
+use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Outcome, Party};
 
 use crate::command_line::Arguments;

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use lh_client::TerminalUi;
 use lh_driver::{FdPump, LocalFd};
 use lh_ssh_transfer::PumpUntilClosed;
+use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
 use crate::command_line::{Arguments, Via};

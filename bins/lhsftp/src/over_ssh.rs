@@ -5,7 +5,7 @@ use std::io::{IoSliceMut, Write};
 use std::rc::Rc;
 use std::time::Instant;
 
-use lh_client::{Start, TerminalUi};
+use lh_client::Start;
 use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
@@ -13,6 +13,7 @@ use lh_driver::{
 use lh_sftp::server::Output;
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
+use lh_terminal::TerminalUi;
 use lh_transfer::JobHandler;
 
 /// Subsystem or command of the channel.

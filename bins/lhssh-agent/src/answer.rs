@@ -1,13 +1,17 @@
 //! Handling of the agent's requests.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use lh_agent::{Extension, IdentityEntry, Reply, Request, SignFlags, algorithm_for, names};
+use lh_crypto::Zeroizing;
 
 use crate::hardware::Job;
 use crate::keyring::{Held, Keyring, Private, Refused};
 use crate::log::Log;
 use crate::permit::Bindings;
+use crate::token;
 
 /// Result of a request: the reply, or the event that it waits for.
 pub(crate) enum Outcome {
@@ -17,8 +21,55 @@ pub(crate) enum Outcome {
     Ask(Signing),
     /// Handle the request again at this time, not before.
     Wait(Instant),
-    /// A security key must sign.
-    Hardware(Job),
+    /// A security key or a token works.
+    Hardware(Work),
+}
+
+/// Work that may take long and is done in a thread of its own.
+pub(crate) enum Work {
+    /// A signature by a security key.
+    SecurityKey(Job),
+    /// A signature by a token.
+    Token(token::Signing),
+    /// Loads the library of a token.
+    Open(token::Opening),
+}
+
+/// Result of [`Work`]; an error is the message to log.
+pub(crate) enum WorkDone {
+    Signature(Result<Vec<u8>, String>),
+    Opened(Result<token::Opened, String>),
+}
+
+impl Work {
+    pub(crate) fn run(self) -> WorkDone {
+        match self {
+            Self::SecurityKey(job) => WorkDone::Signature(job.run()),
+            Self::Token(signing) => WorkDone::Signature(signing.run()),
+            Self::Open(opening) => WorkDone::Opened(opening.run()),
+        }
+    }
+}
+
+/// Returns the reply after finished work.
+pub(crate) fn after_work(ring: &mut Keyring, done: WorkDone, now: Instant, log: Log) -> Reply {
+    let result = match done {
+        WorkDone::Signature(Ok(signature)) => return Reply::Signature(signature),
+        WorkDone::Signature(Err(why)) => Err(why),
+        WorkDone::Opened(Ok(_)) if ring.lock.is_closed() => Err("the agent is locked".to_owned()),
+        WorkDone::Opened(Ok(opened)) => {
+            let path = opened.library.path.clone();
+            ring.add_token(opened, now).map_err(|_| format!("{path}: too many keys"))
+        }
+        WorkDone::Opened(Err(why)) => Err(why),
+    };
+    match result {
+        Ok(()) => Reply::Success,
+        Err(why) => {
+            log.error(&why);
+            Reply::Failure
+        }
+    }
 }
 
 /// A signature request that waits for the user's confirmation.
@@ -89,10 +140,21 @@ pub(crate) fn answer(
             ring.clear();
             done(true)
         }
-        Request::AddToken { provider, .. } | Request::RemoveToken { provider, .. } => {
-            let from = if bindings.is_remote() { " for another host" } else { "" };
-            log.error(&format!("provider {provider}: this agent does not support PKCS#11 tokens{from}"));
-            done(false)
+        Request::AddToken { provider, pin, constraints } => {
+            match ring.rules.token_library(provider, bindings.is_remote()) {
+                Ok(path) => {
+                    let pin = Zeroizing::new(String::from_utf8_lossy(pin).into_owned());
+                    Outcome::Hardware(Work::Open(token::Opening { path, pin, constraints }))
+                }
+                Err(why) => {
+                    log.error(&why);
+                    done(false)
+                }
+            }
+        }
+        Request::RemoveToken { provider, .. } => {
+            let real = Path::new(provider).canonicalize().ok();
+            done(real.and_then(|path| path.to_str().map(|path| ring.remove_token(path))).unwrap_or(false))
         }
         Request::Lock(passphrase) => done(ring.lock.close(passphrase)),
         Request::Unlock(passphrase) => match ring.lock.wait_until(now) {
@@ -185,6 +247,7 @@ pub(crate) fn after_question(
 
 fn signature(ring: &Keyring, held: &Held, data: &[u8], flags: SignFlags, log: Log) -> Outcome {
     let name = || log.name(&held.public);
+    let algorithm = algorithm_for(held.public.plain().key_type(), flags);
     let key = match &held.private {
         Private::Here(key) => key,
         Private::Hardware(key, provider) => {
@@ -192,15 +255,26 @@ fn signature(ring: &Keyring, held: &Held, data: &[u8], flags: SignFlags, log: Lo
                 log.error(&format!("{}: web-origin key attempting to sign non-SSH message", name()));
                 return Outcome::Reply(Reply::Failure);
             }
-            return Outcome::Hardware(Job {
+            return Outcome::Hardware(Work::SecurityKey(Job {
                 key: Box::new(key.clone()),
                 provider: provider.clone(),
                 data: data.to_vec(),
                 fingerprint: log.fingerprint(&held.public),
-            });
+            }));
+        }
+        Private::Token(library) => {
+            if data.len() > MOST_DATA_WAITING {
+                log.error(&format!("{}: too much data for a token", name()));
+                return Outcome::Reply(Reply::Failure);
+            }
+            return Outcome::Hardware(Work::Token(token::Signing {
+                library: Arc::clone(library),
+                key: held.public.plain().clone(),
+                algorithm: algorithm.to_owned(),
+                data: data.to_vec(),
+            }));
         }
     };
-    let algorithm = algorithm_for(held.public.plain().key_type(), flags);
     Outcome::Reply(match key.sign(algorithm, data) {
         Ok(signature) => {
             log.debug(|| format!("signed with {}", name()));

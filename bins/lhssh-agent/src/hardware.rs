@@ -1,4 +1,4 @@
-//! Keys on FIDO security keys: permitted provider libraries, permitted data, and signing.
+//! Keys on FIDO security keys: permitted libraries (of tokens too), permitted data, and signing.
 
 use std::path::Path;
 
@@ -62,10 +62,22 @@ impl Rules {
     /// # Errors
     /// The message to log.
     pub(crate) fn provider(&self, named: &str, remote: bool) -> Result<String, String> {
-        let refused = |why: &str| format!("failed add of SK provider \"{named}\": {why}");
         if named.eq_ignore_ascii_case(INTERNAL) {
             return Ok(named.to_owned());
         }
+        self.library("failed add of SK provider", named, remote)
+    }
+
+    /// Resolves and checks a PKCS#11 library that a client names.
+    ///
+    /// # Errors
+    /// The message to log.
+    pub(crate) fn token_library(&self, named: &str, remote: bool) -> Result<String, String> {
+        self.library("failed PKCS#11 add of", named, remote)
+    }
+
+    fn library(&self, what: &str, named: &str, remote: bool) -> Result<String, String> {
+        let refused = |why: &str| format!("{what} \"{named}\": {why}");
         if remote && !self.from_remote {
             return Err(refused("remote addition of providers is disabled"));
         }
@@ -187,6 +199,10 @@ mod tests {
         assert!(rules.provider(&link, false).is_err());
         assert!(rules.provider("/nonexistent", false).is_err());
         assert!(rules.provider(&library, true).is_err());
+        assert_eq!(rules.token_library(&library, false), Ok(library.clone()));
+        assert!(rules.token_library(&library, true).is_err_and(|why| why.contains("remote addition")));
+        assert!(rules.token_library(&link, false).is_err());
+        assert!(rules.token_library("internal", false).is_err());
         assert_eq!(rules.add("allow-remote-pkcs11"), Ok(true));
         assert!(rules.provider(&library, true).is_ok());
     }

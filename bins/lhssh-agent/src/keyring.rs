@@ -1,5 +1,6 @@
 //! The keys that the agent holds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_agent::{AddedKey, Constraints, Destination, SecurityKey};
@@ -7,6 +8,7 @@ use lh_crypto::{PrivateKey, PublicKey};
 
 use crate::hardware::Rules;
 use crate::lock::Lock;
+use crate::token::{Library, Opened};
 
 /// Upper limit of keys; further ones are refused, the others stay usable.
 const MOST_KEYS: usize = lh_agent::MAX_IDENTITIES;
@@ -28,6 +30,8 @@ pub(crate) enum Private {
     Here(PrivateKey),
     /// A security key, and its provider library.
     Hardware(SecurityKey, String),
+    /// A token.
+    Token(Arc<Library>),
 }
 
 /// Why a key was refused.
@@ -64,13 +68,48 @@ impl Keyring {
         let public = key.public().clone();
         let private = match key {
             AddedKey::Security(key) => {
-                let provider =
-                    constraints.sk_provider.unwrap_or_else(|| lh_security_key::INTERNAL.to_owned());
+                let named = constraints.sk_provider.clone();
+                let provider = named.unwrap_or_else(|| lh_security_key::INTERNAL.to_owned());
                 Private::Hardware(key.clone(), provider)
             }
             _ if constraints.sk_provider.is_some() => return Err(Refused::NotHardware),
             AddedKey::Plain(key) | AddedKey::Certified { key, .. } => Private::Here(key.clone()),
         };
+        self.hold(public, private, comment, &constraints, now)
+    }
+
+    /// Adds the keys of a token, each also with those of the certificates that are for it.
+    pub(crate) fn add_token(&mut self, opened: Opened, now: Instant) -> Result<(), Refused> {
+        let Opened { library, keys, constraints } = opened;
+        let certs = constraints.associated_certs.as_ref();
+        for (key, label) in keys {
+            let private = || Private::Token(Arc::clone(&library));
+            let of_key = |certificate: &&PublicKey| certificate.plain() == &key;
+            for certificate in certs.iter().flat_map(|certs| &certs.certificates).filter(of_key) {
+                self.hold(certificate.clone(), private(), label.clone(), &constraints, now)?;
+            }
+            if !certs.is_some_and(|certs| certs.certs_only) {
+                self.hold(key, private(), label, &constraints, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the keys of a token's library; true when there were any.
+    pub(crate) fn remove_token(&mut self, path: &str) -> bool {
+        let before = self.keys.len();
+        self.keys.retain(|held| !matches!(&held.private, Private::Token(library) if library.path == path));
+        self.keys.len() < before
+    }
+
+    fn hold(
+        &mut self,
+        public: PublicKey,
+        private: Private,
+        comment: String,
+        constraints: &Constraints,
+        now: Instant,
+    ) -> Result<(), Refused> {
         let lifetime = constraints.lifetime.map(|seconds| Duration::from_secs(seconds.into()));
         let held = Held {
             public,
@@ -82,7 +121,7 @@ impl Keyring {
                 .or(self.lifetime)
                 .and_then(|time| now.checked_add(time)),
             confirm: constraints.confirm,
-            destinations: constraints.destinations,
+            destinations: constraints.destinations.clone(),
         };
         let full = self.keys.len() >= MOST_KEYS;
         match self.keys.iter_mut().find(|known| known.public == held.public) {

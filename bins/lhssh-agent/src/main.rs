@@ -16,6 +16,7 @@ mod options;
 mod permit;
 mod serve;
 mod shell;
+mod token;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

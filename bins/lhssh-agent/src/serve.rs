@@ -15,8 +15,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
 use zeroize::Zeroize as _;
 
-use crate::answer::{Outcome, Signing, after_question, answer};
-use crate::hardware::Job;
+use crate::answer::{Outcome, Signing, Work, WorkDone, after_question, after_work, answer};
 use crate::keyring::Keyring;
 use crate::listen::Socket;
 use crate::log::{Log, reason};
@@ -24,7 +23,7 @@ use crate::permit::Bindings;
 
 /// Upper limit of clients at a time; further ones wait in the kernel's queue.
 const MOST_CLIENTS: usize = 1000;
-/// Upper limit of concurrent signatures by security keys, each with a process and a thread.
+/// Upper limit of concurrent work of security keys and tokens, each with a process and a thread.
 const MOST_JOBS: usize = 16;
 /// Size of one read, bytes.
 const READ: usize = 4096;
@@ -68,12 +67,12 @@ enum State {
     Until(Instant, zeroize::Zeroizing<Vec<u8>>),
     /// The user's confirmation.
     Asked(Box<Signing>),
-    /// A security key.
-    Signing,
+    /// A security key or a token.
+    Working,
 }
 
-/// Client number, and the signature or the reason for its failure.
-type SignedJob = (u64, Result<Vec<u8>, String>);
+/// Client number, and what its security key or token has done.
+type FinishedJob = (u64, WorkDone);
 
 /// State of the loop.
 pub(crate) struct Server {
@@ -87,8 +86,8 @@ pub(crate) struct Server {
     /// Channels for questions and answers; each answer sends a byte on the socket, which wakes the loop.
     questions: Sender<(u64, String)>,
     answers: Receiver<(u64, bool)>,
-    /// Channel for signatures of security keys, which wake the loop in the same way.
-    signed: (Sender<SignedJob>, Receiver<SignedJob>),
+    /// Channel for the work of security keys and tokens, which wakes the loop in the same way.
+    finished: (Sender<FinishedJob>, Receiver<FinishedJob>),
     wake: UnixStream,
     waker: UnixStream,
 }
@@ -125,7 +124,7 @@ impl Server {
             next_number: 0,
             questions,
             answers,
-            signed: channel(),
+            finished: channel(),
             wake,
             waker,
         })
@@ -315,11 +314,11 @@ impl Server {
         }
     }
 
-    /// Starts a signature by a security key, in a thread of its own.
-    fn start(&mut self, index: usize, job: Job) {
-        let running = self.clients.iter().filter(|client| matches!(client.state, State::Signing)).count();
+    /// Starts the work of a security key or token, in a thread of its own.
+    fn start(&mut self, index: usize, job: Work) {
+        let running = self.clients.iter().filter(|client| matches!(client.state, State::Working)).count();
         let Some(client) = self.clients.get_mut(index) else { return };
-        let (number, done, waker) = (client.number, self.signed.0.clone(), self.waker.try_clone());
+        let (number, done, waker) = (client.number, self.finished.0.clone(), self.waker.try_clone());
         let started = waker.and_then(|mut waker| {
             if running >= MOST_JOBS {
                 return Err(io::Error::other("too many signatures at once"));
@@ -331,7 +330,7 @@ impl Server {
             })
         });
         match started {
-            Ok(_) => client.state = State::Signing,
+            Ok(_) => client.state = State::Working,
             Err(error) => {
                 self.log.error(&format!("no signature: {}", reason(&error)));
                 client.reply(&Reply::Failure);
@@ -341,14 +340,8 @@ impl Server {
 
     fn on_answers(&mut self, now: Instant) {
         let _ = self.wake.read(&mut [0; 64]);
-        while let Ok((number, result)) = self.signed.1.try_recv() {
-            let reply = result.map_or_else(
-                |why| {
-                    self.log.error(&why);
-                    Reply::Failure
-                },
-                Reply::Signature,
-            );
+        while let Ok((number, done)) = self.finished.1.try_recv() {
+            let reply = after_work(&mut self.ring, done, now, self.log);
             // The client may have gone.
             if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
                 client.state = State::Open;

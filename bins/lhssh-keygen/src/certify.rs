@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::signer::{NoAgent, Signer, load_public};
 use crate::talk::{Outcome, error, fatal, reason, shown, warn};
 use crate::times::{parse_validity, show_validity};
+use crate::token;
 
 /// Upper limit of names in a certificate; OpenSSH's limit.
 const MAX_PRINCIPALS: usize = 256;
@@ -99,8 +100,13 @@ fn certificate_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Opens the authority's key: from a file, or from an agent that holds the private key of a public key file.
+/// Opens the authority's key: from a file, or from a token or an agent that holds the private key of a public
+/// key file.
 fn open_authority(arguments: &Arguments, path: &Path) -> Outcome<Signer> {
+    if let Some(library) = arguments.parsed.text('D') {
+        let (provider, key) = token::find(arguments, &library, path)?;
+        return Ok(Signer::Token(provider, key));
+    }
     if !arguments.has('U') {
         return Signer::from_file(arguments, path);
     }

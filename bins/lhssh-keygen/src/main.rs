@@ -24,6 +24,7 @@ mod signers;
 mod sshsig;
 mod talk;
 mod times;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -95,6 +96,8 @@ fn run(parsed: Parsed) -> Outcome {
         hosts::find(&arguments, &host)
     } else if has('H') {
         hosts::hash(&arguments)
+    } else if let Some(library) = text('D') {
+        token::show(&arguments, &library)
     } else if has('K') {
         enroll::download(&arguments)
     } else if has('l') || has('B') {

@@ -1,9 +1,10 @@
-//! Signing keys: from a file, or held by an agent.
+//! Signing keys: from a file, held by an agent, or on a token.
 
 use std::path::{Path, PathBuf};
 
 use lh_client::agent::Agent;
-use lh_crypto::{FingerprintHash, PrivateKey, PublicKey};
+use lh_crypto::{FingerprintHash, PrivateKey, PublicKey, Zeroizing};
+use lh_security_key::pkcs11::Provider;
 use lh_security_key::{FileKey, flags};
 
 use crate::arguments::Arguments;
@@ -17,6 +18,8 @@ pub(crate) enum Signer {
     File(FileKey, String),
     /// The agent's connection, and the key or certificate to request.
     Agent(Agent, PublicKey),
+    /// The library of the token, and the key.
+    Token(Provider, PublicKey),
 }
 
 impl Signer {
@@ -44,13 +47,16 @@ impl Signer {
     pub(crate) fn public(&self) -> &PublicKey {
         match self {
             Self::File(key, _) => key.public(),
-            Self::Agent(_, key) => key.plain(),
+            Self::Agent(_, key) | Self::Token(_, key) => key.plain(),
         }
     }
 
     /// Signs `data`; returns a signature blob.
     pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, String> {
         match self {
+            Self::Token(provider, key) => {
+                provider.sign(key.blob(), algorithm, data, &mut ask_token_pin).map_err(|why| why.to_string())
+            }
             Self::File(key, provider) => {
                 let kind = key.public().display_type();
                 if let FileKey::Security(key) = key
@@ -65,6 +71,11 @@ impl Signer {
             Self::Agent(agent, key) => agent.sign(key.blob(), algorithm, data).map_err(|why| why.to_string()),
         }
     }
+}
+
+/// Asks for the PIN of the token with this label.
+pub(crate) fn ask_token_pin(label: &str) -> Option<Zeroizing<String>> {
+    ask_pin(&format!("Enter PIN for '{}': ", lh_client::sanitise(label)))
 }
 
 /// Why an agent cannot sign.

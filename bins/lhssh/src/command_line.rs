@@ -105,6 +105,7 @@ const VALUED: &[(char, &str)] = &[
     ('P', "Tag"),
     ('b', "BindAddress"),
     ('e', "EscapeChar"),
+    ('I', "PKCS11Provider"),
     ('l', "User"),
 ];
 

@@ -17,7 +17,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use lh_cli::flags::SSH;
-use lh_client::{Options, TerminalUi, local_account};
+use lh_client::{Options, local_account};
+use lh_terminal::TerminalUi;
 
 use crate::command_line::{Arguments, interpret};
 use crate::plan::Wanted;

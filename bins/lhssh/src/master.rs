@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use lh_client::mux::{Listen, Master};
-use lh_client::{Client, Forwards, LogLevel, Options, TerminalUi, X11Forward};
+use lh_client::{Client, Forwards, LogLevel, Options, X11Forward};
 use lh_config::enums::ControlMaster;
 use lh_driver::error_words;
+use lh_terminal::TerminalUi;
 
 use crate::mux_client::mux_through_new_master;
 use crate::plan::Plan;
@@ -23,14 +24,15 @@ pub(crate) fn listen(
         return None;
     }
     let config = &options.config;
-    let ask = match *config.control_master {
+    let permission = match *config.control_master {
         ControlMaster::No => return None,
-        ControlMaster::Yes | ControlMaster::Auto => false,
-        ControlMaster::Ask | ControlMaster::AutoAsk => true,
+        ControlMaster::Yes | ControlMaster::Auto => None,
+        ControlMaster::Ask | ControlMaster::AutoAsk => Some(lh_terminal::permission()),
     };
     let path = config.control_path.as_deref()?;
     let logger = ui.logger(options.log_level).with_places(&config.log_verbose);
-    let master = Master::new(forwards.clone(), logger, client.host(), ask, agent).with_x11(x11.clone());
+    let master =
+        Master::new(forwards.clone(), logger, client.host(), permission, agent).with_x11(x11.clone());
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,

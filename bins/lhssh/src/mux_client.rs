@@ -5,12 +5,13 @@ use std::path::Path;
 
 use lh_client::mux::wire::{Kind, NewSession};
 use lh_client::mux::{ConnectError, Ended, MuxClient, MuxError};
-use lh_client::{Client, ClientError, LogLevel, Options, SessionSetup, Start, TerminalUi};
+use lh_client::{Client, ClientError, LogLevel, Options, SessionSetup, Start};
 use lh_config::enums::ControlMaster;
 use lh_config::forward::Forward;
 use lh_config::special::ForwardAgent;
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, is_terminal};
+use lh_terminal::TerminalUi;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::stdio::{stderr, stdin, stdout};

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use lh_client::{LogLevel, Options, Purpose, Start, TerminalUi};
+use lh_client::{LogLevel, Options, Purpose, Start};
 use lh_config::enums::{RequestTty, SessionType};
 use lh_config::forward::Endpoint;
 use lh_driver::Target;
 use lh_sys::termios::is_terminal;
+use lh_terminal::TerminalUi;
 use rustix::stdio::stdin;
 
 use crate::command_line::ControlCommand;

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use lh_client::{ClientError, LogLevel, Options, TerminalUi, UserInterface};
+use lh_client::{ClientError, LogLevel, Options, UserInterface};
+use lh_terminal::TerminalUi;
 
 /// Exit status of all failures of lhssh itself.
 pub(crate) const FAILURE: u8 = 255;

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use lh_client::forward::TunnelEnd;
-use lh_client::{Client, ClientError, LogLevel, Options, SystemEnvironment, TerminalUi, connect};
+use lh_client::{Client, ClientError, LogLevel, Options, SystemEnvironment, connect};
+use lh_terminal::TerminalUi;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::command_line::ControlCommand;

@@ -9,7 +9,7 @@ use lh_client::forward::TunnelEnd;
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Logger, Options, Pty, SessionNote,
-    SessionSetup, TerminalUi, UserInterface, X11Forward, answer_by_default, sanitise,
+    SessionSetup, UserInterface, X11Forward, answer_by_default, sanitise,
 };
 use lh_config::enums::{ControlMaster, RequestTty};
 use lh_config::special::ControlPersist;
@@ -20,6 +20,7 @@ use lh_driver::{
 use lh_driver::{Interests, LocalFd, Ready};
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
+use lh_terminal::TerminalUi;
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 

@@ -1,7 +1,12 @@
 //! Helper programs: another program of ours starts one, sends a single request on its standard input, and
 //! reads the answer.
 
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Exit status of a failure; OpenSSH's helpers call it fatal.
 const FATAL: u8 = 255;
@@ -18,6 +23,30 @@ pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
             ExitCode::from(FATAL)
         }
     }
+}
+
+/// Keeps this process's memory, which contains PINs, out of core files and debuggers.
+///
+/// # Errors
+/// The line to print.
+pub fn protect_memory() -> Result<(), String> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .and_then(|()| setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }))
+        .map_err(|error| format!("cannot protect the memory of this process: {error}"))
+}
+
+/// Moves standard input and output to other descriptors, so that libraries that read or print cannot disturb
+/// the protocol.
+///
+/// # Errors
+/// The system's error.
+pub fn own_channels() -> io::Result<(File, File)> {
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    let null: OwnedFd = File::options().read(true).write(true).open("/dev/null")?.into();
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok((File::from(input), File::from(output)))
 }
 
 /// Prints one line on standard error. Control characters are escaped: the text may come from a library or

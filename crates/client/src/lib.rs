@@ -41,7 +41,6 @@ mod session;
 mod shared;
 mod sshfp;
 mod syslog;
-mod terminal;
 #[cfg(test)]
 mod testing;
 mod ticket;
@@ -65,8 +64,7 @@ pub use session::{
 };
 pub use shared::{connect_or_share, connect_or_share_unauthenticated};
 pub use syslog::Syslog;
-pub use terminal::TerminalUi;
 pub use ticket::{TICKET_REQUEST, Ticket};
-pub use ui::{LogLevel, Secret, UserInterface};
+pub use ui::{LogLevel, Notice, Permission, Secret, UserInterface};
 pub use update_host_keys::HostKeyUpdate;
 pub use x11::{X11Forward, X11Request};

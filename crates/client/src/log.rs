@@ -11,7 +11,7 @@ use lh_config::special::LogVerbose;
 pub use lh_wire::printable_lines as sanitise;
 
 use crate::syslog::Syslog;
-use crate::ui::{LogLevel, Secret, UserInterface};
+use crate::ui::{LogLevel, Notice, Secret, UserInterface};
 
 /// Destination of log messages.
 #[derive(Debug, Clone, Default)]
@@ -224,6 +224,11 @@ impl<'u> Log<'u> {
     /// Asks for permission, which only a person can give.
     pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
         !self.batch && self.ui.confirm(prompt)
+    }
+
+    /// Shows a text on the user's display until the result is dropped.
+    pub(crate) fn notify(&mut self, text: &str) -> Option<Notice> {
+        self.ui.notify(text)
     }
 
     pub(crate) fn is_batch(&self) -> bool {

@@ -93,6 +93,7 @@ pub(crate) fn login_config(
             agent: options.agent_socket().map_err(ClientError::Config)?,
             passphrase_tries: *config.number_of_password_prompts,
             provider: security_key_provider(config.security_key_provider.value.as_deref()),
+            token_library: config.pkcs11_provider.value.clone(),
             fingerprint: options.fingerprint_hash(),
         },
     })

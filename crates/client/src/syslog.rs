@@ -17,7 +17,8 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    pub(crate) fn open(ident: &str, facility: &str) -> Self {
+    /// Connects to the system's log, under the name `ident`; `facility` is a value of `SyslogFacility`.
+    pub fn open(ident: &str, facility: &str) -> Self {
         Self::open_at(Path::new(SOCKET), ident, facility)
     }
 

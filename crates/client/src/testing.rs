@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ui::{LogLevel, Secret, UserInterface};
+use crate::ui::{LogLevel, Notice, Secret, UserInterface};
 
 /// Answers from a list, then acts as if there were no user; records all messages and prompts.
 #[derive(Debug, Default)]
@@ -39,6 +39,11 @@ impl UserInterface for FakeUi {
 
     fn confirm(&mut self, prompt: &str) -> bool {
         self.ask(prompt).is_some_and(|answer| *answer == "yes")
+    }
+
+    fn notify(&mut self, text: &str) -> Option<Notice> {
+        self.messages.push(text.to_owned());
+        None
     }
 }
 

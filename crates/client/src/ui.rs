@@ -67,6 +67,12 @@ impl LogLevel {
     }
 }
 
+/// Asks for permission, from a thread beside the loop: the prompt, and whether the user agrees.
+pub type Permission = std::sync::Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// A notice on the user's display, shown until the value is dropped.
+pub type Notice = Box<dyn std::any::Any>;
+
 /// The user of the library, or a stand-in.
 ///
 /// Texts have no final newline and no control characters from the peer.
@@ -86,4 +92,7 @@ pub trait UserInterface {
 
     /// Asks for permission, in a window if possible. False if there is no way to ask.
     fn confirm(&mut self, prompt: &str) -> bool;
+
+    /// Shows a text on the user's display until the result is dropped. `None` if there is no display.
+    fn notify(&mut self, text: &str) -> Option<Notice>;
 }

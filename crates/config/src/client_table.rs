@@ -264,10 +264,10 @@ keyword_table! {
     /// Default: the list that `lhssh -G host` prints
     /// Example: `MACs umac-64-etm@openssh.com`
     macs: AlgorithmList = "", "MACs", Match, Works;
-    /// Library with PKCS#11 keys.
+    /// Library of PKCS#11 tokens, such as smart cards, whose keys are tried; none: no library.
     /// Default: none
-    /// Example: `PKCS11Provider none`
-    pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, AcceptedWithoutEffect("no support for PKCS#11; keys on a token can be used through an agent");
+    /// Example: `PKCS11Provider /usr/lib/x86_64-linux-gnu/opensc-pkcs11.so`
+    pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, Works;
     /// Order of authentication methods.
     /// Default: gssapi-with-mic,hostbased,publickey,keyboard-interactive,password
     /// Example: `PreferredAuthentications publickey,password`

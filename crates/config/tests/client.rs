@@ -126,10 +126,7 @@ fn unknown_keywords_can_be_ignored_and_old_ones_are() {
         !read.0 && read.1.is_some_and(|text| text.starts_with("Reading configuration data ")),
         "{read:?}"
     );
-    assert_eq!(
-        notes,
-        [(false, Some("no support for PKCS#11; keys on a token can be used through an agent"))]
-    );
+    assert_eq!(notes, []);
     assert!(home.with_text("h", "Foo 1\nIgnoreUnknown Foo\n").is_err(), "only from there on");
 }
 

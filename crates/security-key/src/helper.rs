@@ -1,21 +1,16 @@
 //! Client of the security key helper.
 
-use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::io;
 use std::process::{Command, Stdio};
 
 use lh_agent::SecurityKey;
-use lh_wire::Writer as _;
-use zeroize::Zeroizing;
 
 use crate::flags;
-use crate::messages::{Enrollment, MAX_MESSAGE, Reply, Request, Resident, Secret, VERSION};
-use crate::{FileKey, SkError};
+use crate::messages::{Enrollment, Reply, Request, Resident, Secret, VERSION};
+use crate::{FileKey, SkError, program};
 
 /// Name of the helper program.
 const HELPER: &str = "lhssh-sk-helper";
-/// Paths of the helper, if it is not in the directory of the calling program.
-const ELSEWHERE: [&str; 2] = ["/usr/libexec/lhssh-sk-helper", "/usr/lib/longhaul/lhssh-sk-helper"];
 
 /// Resident keys of the hardware.
 pub type Residents = Vec<Resident>;
@@ -83,43 +78,28 @@ pub fn residents(provider: &str, device: &str, pin: Secret, verbose: bool) -> Re
     }
 }
 
-fn helper() -> PathBuf {
-    if let Some(named) = std::env::var_os("SSH_SK_HELPER").filter(|path| !path.is_empty()) {
-        return named.into();
-    }
-    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(HELPER)));
-    let mut paths = beside.into_iter().chain(ELSEWHERE.iter().map(PathBuf::from));
-    paths.find(|path| path.is_file()).unwrap_or_else(|| ELSEWHERE[0].into())
-}
-
 /// Runs the helper for one request and returns its reply.
 fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
-    let path = helper();
+    let path = program::find(HELPER, "SSH_SK_HELPER");
     let failed = |source| SkError::Helper { what: format!("helper \"{}\"", path.display()), source };
     let mut child =
         Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let sent = child.stdin.take().map_or(Ok(()), |mut to| {
-        let body = request.encode(verbose);
-        let mut message = Zeroizing::new(Vec::with_capacity(body.len() + 5));
-        message.put_u32(u32::try_from(body.len() + 1).unwrap_or(u32::MAX));
-        message.put_u8(VERSION);
-        message.put_bytes(&body);
-        to.write_all(&message)
-    });
-    let mut reply = Vec::new();
-    let received =
-        child.stdout.take().map_or(Ok(0), |from| from.take(MAX_MESSAGE as u64 + 5).read_to_end(&mut reply));
+    let sent =
+        child.stdin.take().map_or(Ok(()), |mut to| program::send(&mut to, VERSION, &request.encode(verbose)));
+    let received = child.stdout.take().map_or(Ok(None), |mut from| program::receive(&mut from, VERSION));
     // Always wait for the child, even after an error.
     let ended = child.wait().map_err(failed)?;
     if !ended.success() {
         return Err(SkError::Died);
     }
     sent.map_err(failed)?;
-    received.map_err(failed)?;
-    let (length, rest) = reply.split_first_chunk().ok_or(SkError::Invalid)?;
-    match rest.split_first() {
-        Some((&VERSION, body)) if u32::from_be_bytes(*length) as usize == rest.len() => Reply::parse(body),
-        _ => Err(SkError::Invalid),
+    match received {
+        Ok(Some(body)) => Reply::parse(&body),
+        Ok(None) => Err(SkError::Invalid),
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+            Err(SkError::Invalid)
+        }
+        Err(error) => Err(failed(error)),
     }
 }
 

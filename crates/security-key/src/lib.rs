@@ -1,4 +1,4 @@
-//! Keys in FIDO security keys: their files, and how they are created, listed and used.
+//! Keys in hardware: those of FIDO security keys with their files, and those of PKCS#11 tokens ([`pkcs11`]).
 //!
 //! The library that talks to the hardware (a *provider* with OpenSSH's C interface) is third-party code. A
 //! separate program, `lhssh-sk-helper`, loads it, so that its crashes and its memory do not affect an agent
@@ -9,6 +9,8 @@ mod failure;
 mod file;
 mod helper;
 pub mod messages;
+pub mod pkcs11;
+pub mod program;
 
 pub use failure::SkError;
 pub use file::FileKey;

@@ -10,8 +10,6 @@ use crate::SkError;
 
 /// Version of the protocol.
 pub const VERSION: u8 = 5;
-/// Longest message, bytes: OpenSSH's limit.
-pub const MAX_MESSAGE: usize = 256 * 1024;
 
 const ERROR: u32 = 0;
 const SIGN: u32 = 1;

@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use lh_client::{
-    LogLevel, Options as ClientOptions, SessionSetup, Start, TerminalUi, Ticket, answer_by_default, connect,
+    LogLevel, Options as ClientOptions, SessionSetup, Start, Ticket, answer_by_default, connect,
 };
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
 use crate::bulk::mark_as_bulk;

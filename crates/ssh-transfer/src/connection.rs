@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use lh_client::{
     AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
-    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, connect_or_share_unauthenticated,
+    SessionSetup, Start, TICKET_REQUEST, answer_by_default, connect_or_share_unauthenticated,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 
 use crate::additional::{Asked, Connector};

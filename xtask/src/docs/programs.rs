@@ -435,7 +435,13 @@ pub(super) const PAGES: &[Page] = &[
                 "lhssh-agent -a ~/.ssh/agent.sock -t 8h",
             ),
         ],
-        see_also: &[("lhssh-add", 1), ("lhssh", 1), ("lhssh-keygen", 1), ("lhssh-sk-helper", 8)],
+        see_also: &[
+            ("lhssh-add", 1),
+            ("lhssh", 1),
+            ("lhssh-keygen", 1),
+            ("lhssh-sk-helper", 8),
+            ("lhssh-pkcs11-helper", 8),
+        ],
     },
     Page {
         name: "lhssh-add",
@@ -590,5 +596,28 @@ pub(super) const HELPERS: &[(Page, &str)] = &[
             see_also: &[("lhssh-keygen", 1), ("lhssh-agent", 1), ("lhssh-add", 1), ("lhssh_config", 5)],
         },
         "talk to security keys for other programs",
+    ),
+    (
+        Page {
+            name: "lhssh-pkcs11-helper",
+            description: "lhssh-pkcs11-helper loads a library of PKCS#11 tokens, such as smart cards, and talks \
+                          to it for lhssh, lhssh-keygen and lhssh-agent, so that no third-party library runs \
+                          inside these programs. It stays logged in to the tokens until the program that \
+                          has started it ends or has no more use for it. It is not run by hand.",
+            parts: &[],
+            exit: "0 when its input has ended, else 255.",
+            environment: &[(
+                "SSH_PKCS11_HELPER",
+                "Read by the programs that start it: the path of this program, where it is not beside them, in \
+                 /usr/libexec or in /usr/lib/longhaul. OpenSSH's helper has another protocol.",
+            )],
+            files: &[],
+            examples: &[(
+                "List the keys of a smart card:",
+                "lhssh-keygen -D /usr/lib/x86_64-linux-gnu/opensc-pkcs11.so",
+            )],
+            see_also: &[("lhssh-keygen", 1), ("lhssh-agent", 1), ("lhssh-add", 1), ("lhssh_config", 5)],
+        },
+        "talk to PKCS#11 tokens for other programs",
     ),
 ];

@@ -30,7 +30,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cli", &["config", "sys", "wire"]),
     ("metrics", &["sys"]),
     ("sftp-server", &["sftp", "cli", "config", "sys"]),
-    ("ssh-transfer", &["client", "config", "driver", "sys", "transfer"]),
+    ("terminal", &["cli", "client"]),
+    ("ssh-transfer", &["client", "terminal", "config", "driver", "sys", "transfer"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
         "client",
@@ -45,7 +46,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "driver",
             "config",
             "known-hosts",
-            "cli",
             "metrics",
             "sys",
         ],

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 
 use lh_cli::copying::Connecting;
-use lh_client::{TerminalUi, local_account};
+use lh_client::local_account;
 use lh_sftp::{ReplyBody, Request, StatusCode};
 use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_terminal::TerminalUi;
 use lh_transfer::journal::{self, Saved, SavedPart};
 use lh_transfer::{display_name, status_text};
 

@@ -14,9 +14,10 @@ use std::path::Path;
 
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{LONGHAUL, Parsed};
-use lh_client::{TerminalUi, local_account};
+use lh_client::local_account;
 use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
 use lh_transfer::manifest_file::Reader;
 

@@ -1,6 +1,6 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::program::Support::{Accepted, Never, Works};
+use super::program::Support::{Accepted, Works};
 use super::program::{Flag, Program};
 
 /// `lhssh`.
@@ -43,7 +43,7 @@ pub static SSH: Program = Program {
         Flag::plain('f', Works, "Go to the background just before the command runs. Implies -n."),
         Flag::plain('G', Works, "Print the configuration that would be used and exit."),
         Flag::plain('g', Works, "Let other hosts use local forwards."),
-        Flag::with('I', "pkcs11", Never("no support for PKCS#11"), "Use keys of this PKCS#11 library."),
+        Flag::with('I', "pkcs11", Works, "Use keys of this PKCS#11 library."),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with(
             'J',

@@ -3,22 +3,14 @@
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
-use lh_driver::{
-    ChannelCx, ChannelHandler, ChannelId, ChannelOptions, ControlCx, ControlEvent, FdPump, LocalFd, Target,
-};
+use lh_driver::{ChannelCx, ChannelHandler, ChannelId, ChannelOptions, ControlCx, FdPump, LocalFd, Target};
 use lh_wire::Writer;
 
-use super::Forwards;
+use super::state::{Forwards, Name};
 use crate::log::sanitise;
 use crate::proxy::open_failure_words;
 use crate::session::SessionNote;
 use crate::ui::LogLevel;
-
-/// Type and description of an open channel.
-pub(super) struct Name {
-    pub(super) channel: ChannelId,
-    pub(super) text: String,
-}
 
 /// The originator fields of a channel open.
 pub(super) fn originator(from: Option<SocketAddr>) -> (String, u32) {
@@ -142,28 +134,5 @@ impl Forwards {
         let mut all: Vec<_> = state.names.values().map(|name| (name.channel, sanitise(&name.text))).collect();
         all.sort();
         all
-    }
-
-    /// Handles the events that concern forwards; returns the others.
-    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
-        match event {
-            ControlEvent::OpenRequested { id, kind, fields }
-                if matches!(kind.as_str(), "forwarded-tcpip" | "forwarded-streamlocal@openssh.com") =>
-            {
-                self.connect_back(id, &kind, &fields, cx);
-                None
-            }
-            ControlEvent::GlobalReply { name, ok, fields }
-                if matches!(name.as_str(), "tcpip-forward" | "streamlocal-forward@openssh.com") =>
-            {
-                self.answered(ok, &fields, cx);
-                None
-            }
-            ControlEvent::ChannelGone { id, handler } => {
-                self.0.state.borrow_mut().names.remove(&handler);
-                Some(ControlEvent::ChannelGone { id, handler })
-            }
-            event => Some(event),
-        }
     }
 }

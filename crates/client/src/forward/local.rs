@@ -5,17 +5,12 @@ use std::path::Path;
 
 use lh_config::forward::{Endpoint, Forward};
 use lh_driver::{
-    Accepted, Bound, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp,
+    Accepted, Bound, ControlCx, ListenOn, Listening, LocalFd, UnixListener, error_words, listen_tcp,
 };
 
-use super::{Done, Forwards, target, words};
+use super::state::{Done, Forwards, LocalListener, target};
+use super::words;
 use crate::ui::LogLevel;
-
-/// A forward that listens on this host.
-pub(super) struct Listener {
-    forward: Forward,
-    sources: Vec<SourceId>,
-}
 
 impl Forwards {
     /// Starts a local listener. If the address is a host name, `done` is called later, after the look-up.
@@ -51,6 +46,16 @@ impl Forwards {
         }
     }
 
+    /// Addresses for a local listener (`-L`, `-D`; `GatewayPorts`).
+    fn listen_on(&self, host: Option<&str>) -> ListenOn {
+        match host {
+            None if self.0.rules.gateway_ports => ListenOn::Everywhere,
+            None | Some("localhost") => ListenOn::Loopback,
+            Some("" | "*") => ListenOn::Everywhere,
+            Some(host) => ListenOn::Host(host.to_owned()),
+        }
+    }
+
     fn complain(&self, text: String) -> String {
         self.0.logger.say(LogLevel::Error, &text);
         text
@@ -83,7 +88,7 @@ impl Forwards {
             let accepted = self.acceptor(forward, listening);
             sources.push(cx.add_source(Box::new(Listening::tcp(socket, accepted))));
         }
-        self.0.state.borrow_mut().local.push(Listener { forward: forward.clone(), sources });
+        self.0.state.borrow_mut().local.push(LocalListener { forward: forward.clone(), sources });
         Ok(port)
     }
 
@@ -104,7 +109,7 @@ impl Forwards {
         self.0.logger.debug(|| format!("Local forwarding listening on path {path}."));
         let accepted = self.acceptor(forward, format!("listening path {path}"));
         let sources = vec![cx.add_source(Box::new(Listening::unix(listener, accepted)))];
-        self.0.state.borrow_mut().local.push(Listener { forward: forward.clone(), sources });
+        self.0.state.borrow_mut().local.push(LocalListener { forward: forward.clone(), sources });
         Ok(0)
     }
 

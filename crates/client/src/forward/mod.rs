@@ -12,98 +12,22 @@ mod remote;
 mod remote_socks;
 pub mod socks;
 mod socks_listener;
+mod state;
 #[cfg(test)]
 mod tests;
 mod tunnel;
 mod words;
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
-use std::rc::Rc;
+use lh_config::forward::Forward;
+use lh_driver::{ControlCx, ControlEvent};
 
-use lh_config::client::ClientConfig;
-use lh_config::forward::{Endpoint, Forward};
-use lh_config::special::{ChannelTimeouts, PermitForward};
-use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
-
+pub use state::{Done, Forwards, configured, target};
 pub use tunnel::TunnelEnd;
 pub use words::allocated;
 
-use crate::log::Logger;
 use crate::ui::LogLevel;
 
-/// Called with the result of a forward: the port that it listens on (0 for a socket path), or the error.
-pub type Done = Box<dyn FnOnce(Result<u16, String>, &mut ControlCx<'_>)>;
-
-/// The configuration's general rules for forwards.
-struct Rules {
-    gateway_ports: bool,
-    bind_mask: u32,
-    bind_unlink: bool,
-    exit_on_failure: bool,
-    permit_remote_open: PermitForward,
-    timeouts: ChannelTimeouts,
-    family: Family,
-}
-
-/// All forwards of one connection. Clones share them.
-#[derive(Clone)]
-pub struct Forwards(Rc<Shared>);
-
-struct Shared {
-    rules: Rules,
-    logger: Logger,
-    resolver: Resolver,
-    /// The configuration's forwards, with `%` and `${}` expanded: local listeners, and listeners at the
-    /// server.
-    configured: (Vec<Forward>, Vec<Forward>),
-    state: RefCell<State>,
-}
-
-#[derive(Default)]
-struct State {
-    local: Vec<local::Listener>,
-    remote: Vec<remote::Listener>,
-    /// Requests to the server that await their replies, oldest first: id of the remote listener, and its
-    /// callback.
-    asked: VecDeque<(u64, Done)>,
-    next: u64,
-    /// Descriptions of the open channels, for `~#`.
-    names: HashMap<HandlerId, channels::Name>,
-    /// Number of configured forwards whose result is still open.
-    pending: usize,
-    /// Remote forwards are not waited for.
-    relayed: bool,
-    /// Number of local forwards that failed, and that work.
-    local_failed: usize,
-    local_works: usize,
-    fatal: Option<String>,
-}
-
 impl Forwards {
-    /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
-    pub fn new(config: &ClientConfig, logger: Logger) -> Self {
-        use lh_config::enums::AddressFamily;
-        let configured = configured(config);
-        let rules = Rules {
-            gateway_ports: *config.gateway_ports,
-            bind_mask: config.stream_local_bind_mask.0,
-            bind_unlink: *config.stream_local_bind_unlink,
-            exit_on_failure: *config.exit_on_forward_failure,
-            permit_remote_open: config.permit_remote_open.value.clone(),
-            timeouts: config.channel_timeout.value.clone(),
-            family: match *config.address_family {
-                AddressFamily::Any => Family::Any,
-                AddressFamily::Inet => Family::Inet,
-                AddressFamily::Inet6 => Family::Inet6,
-            },
-        };
-        let shared =
-            Shared { rules, logger, resolver: Resolver::new(), configured, state: RefCell::default() };
-        Self(Rc::new(shared))
-    }
-
     /// Sets up the configured forwards and logs each failure. With `ExitOnForwardFailure`, a failure stops
     /// the loop and [`fatal`](Self::fatal) returns the reason.
     ///
@@ -174,33 +98,26 @@ impl Forwards {
         self.0.state.borrow().fatal.clone()
     }
 
-    /// Addresses for a local listener (`-L`, `-D`; `GatewayPorts`).
-    fn listen_on(&self, host: Option<&str>) -> ListenOn {
-        match host {
-            None if self.0.rules.gateway_ports => ListenOn::Everywhere,
-            None | Some("localhost") => ListenOn::Loopback,
-            Some("" | "*") => ListenOn::Everywhere,
-            Some(host) => ListenOn::Host(host.to_owned()),
+    /// Handles the events that concern forwards; returns the others.
+    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
+        match event {
+            ControlEvent::OpenRequested { id, kind, fields }
+                if matches!(kind.as_str(), "forwarded-tcpip" | "forwarded-streamlocal@openssh.com") =>
+            {
+                self.connect_back(id, &kind, &fields, cx);
+                None
+            }
+            ControlEvent::GlobalReply { name, ok, fields }
+                if matches!(name.as_str(), "tcpip-forward" | "streamlocal-forward@openssh.com") =>
+            {
+                self.answered(ok, &fields, cx);
+                None
+            }
+            ControlEvent::ChannelGone { id, handler } => {
+                self.0.state.borrow_mut().names.remove(&handler);
+                Some(ControlEvent::ChannelGone { id, handler })
+            }
+            event => Some(event),
         }
-    }
-}
-
-/// The forwards of a configuration: local ones, and those at the server. The configuration loader has
-/// expanded their socket paths.
-pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
-    if *config.clear_all_forwardings {
-        return (Vec::new(), Vec::new());
-    }
-    let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
-    (here.cloned().collect(), config.remote_forward.0.clone())
-}
-
-/// The connect target of an endpoint.
-pub fn target(endpoint: &Endpoint) -> Target {
-    match endpoint {
-        Endpoint::Tcp { host, port } => {
-            Target::Tcp { host: host.clone().unwrap_or_else(|| "localhost".to_owned()), port: *port }
-        }
-        Endpoint::Unix(path) => Target::Unix(PathBuf::from(path)),
     }
 }

@@ -1,29 +1,15 @@
 //! Listeners at the server: `-R`.
 
-use std::rc::Rc;
-
 use lh_config::forward::{Endpoint, Forward};
 use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial, error_words};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Result as WireResult, Writer};
 
 use super::remote_socks::RemoteSocks;
-use super::{Done, Forwards, target, words};
+use super::state::{Done, Forwards, RemoteListener, Taker, target};
+use super::words;
 use crate::log::sanitise;
 use crate::ui::LogLevel;
-
-/// A forward that listens at the server.
-pub(super) struct Listener {
-    id: u64,
-    forward: Forward,
-    /// The port it listens on, once the server has replied.
-    port: u16,
-    /// Handles its connections instead of this process.
-    taker: Option<Taker>,
-}
-
-/// Handles a channel that the server opens for a connection: its type and fields.
-pub(crate) type Taker = Rc<dyn Fn(ChannelId, &str, &[u8], &mut ControlCx<'_>)>;
 
 /// The address as sent to the server: a missing one means its loopback address, `*` means all addresses.
 fn bind_host(host: Option<&str>) -> &str {
@@ -74,7 +60,7 @@ impl Forwards {
         let mut state = self.0.state.borrow_mut();
         let id = state.next;
         state.next += 1;
-        state.remote.push(Listener { id, forward: forward.clone(), port, taker });
+        state.remote.push(RemoteListener { id, forward: forward.clone(), port, taker });
         state.asked.push_back((id, done));
     }
 
@@ -113,7 +99,7 @@ impl Forwards {
     /// Asks the server to stop listening. False if there is no such forward.
     pub fn cancel_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>) -> bool {
         let mut state = self.0.state.borrow_mut();
-        let is_it = |each: &Listener| {
+        let is_it = |each: &RemoteListener| {
             each.forward.listen == forward.listen
                 // A port that the server chose is named by its number.
                 || matches!((&each.forward.listen, &forward.listen),
@@ -182,10 +168,10 @@ impl Forwards {
         let found = match listen {
             Endpoint::Unix(_) => state.remote.iter().find(|each| each.forward.listen == *listen),
             Endpoint::Tcp { host, port } => {
-                let tcp = |each: &&Listener| {
+                let tcp = |each: &&RemoteListener| {
                     matches!(each.forward.listen, Endpoint::Tcp { .. }) && each.port == *port && *port != 0
                 };
-                let exactly = |each: &&Listener| match &each.forward.listen {
+                let exactly = |each: &&RemoteListener| match &each.forward.listen {
                     Endpoint::Tcp { host: ours, .. } => Some(bind_host(ours.as_deref())) == host.as_deref(),
                     Endpoint::Unix(_) => false,
                 };

@@ -11,8 +11,8 @@ use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready, Target, dial, error_words,
 };
 
-use super::Forwards;
 use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
+use super::state::Forwards;
 use crate::log::sanitise;
 use crate::ui::LogLevel;
 

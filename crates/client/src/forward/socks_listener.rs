@@ -8,8 +8,8 @@ use lh_driver::{ControlCx, Interest, Interests, LocalFd, Ready, Source, Target};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::Forwards;
 use super::socks::{Handshake, Outcome, Step, answer};
+use super::state::Forwards;
 
 /// Time limit for the client's SOCKS request; after it the connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -9,7 +9,7 @@ use lh_driver::{ChannelOptions, ControlCx, PacketPump};
 use lh_sys::tun::Layer;
 use lh_wire::Writer;
 
-use super::Forwards;
+use super::state::Forwards;
 use crate::ui::LogLevel;
 
 /// The channel's type, and its name in `ChannelTimeout`.

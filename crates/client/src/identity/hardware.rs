@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 
 use lh_agent::SecurityKey;
-use lh_cli::prompt::Prompter;
 use lh_crypto::FingerprintHash;
 use lh_security_key::flags;
 
@@ -29,7 +28,7 @@ pub(super) fn sign(
             log.warn(&text);
             None
         }
-        (true, false) => Prompter::from_environment().notify(&text),
+        (true, false) => log.notify(&text),
         (false, _) => None,
     };
     let verbose = log.shows(LogLevel::Debug1);

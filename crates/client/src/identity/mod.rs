@@ -1,104 +1,35 @@
 //! The keys that a user can log in with: which exist, in which order they are tried, and how they sign.
 //!
-//! Order: configured certificates, configured keys that the agent holds, the agent's other keys, the
-//! remaining files, each followed by the certificate beside it. A certificate has no private half of its own:
+//! Order: configured certificates, configured keys that a token holds, configured keys that the agent holds,
+//! the agent's other keys, the token's other keys, the remaining files, each followed by the certificate
+//! beside it. A certificate has no private half of its own:
 //! it signs with the key that it certifies, wherever that is stored.
 
 mod hardware;
+mod key;
 mod sources;
+mod token;
 
+pub(crate) use key::{Identity, IdentityConfig, SessionProof, SignFailure};
 pub(crate) use sources::announce;
 
-use std::path::PathBuf;
-
-use lh_agent::{Constraints, SessionBind};
-use lh_config::special::AddKeysToAgent;
-use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PublicKey};
+use key::Source;
+use lh_agent::Constraints;
+use lh_crypto::{CertificateKind, PublicKey};
 use lh_security_key::FileKey;
-use zeroize::Zeroizing;
+use lh_security_key::pkcs11::Provider;
 
 use crate::agent::{Agent, AgentKey};
 use crate::key_types::short_type;
 use crate::log::Log;
 use crate::ui::LogLevel;
 
-/// A key to try.
-pub(crate) struct Identity {
-    /// Its name for the user: a file name, or the agent's comment.
-    pub(crate) name: String,
-    /// Known for all but encrypted keys in old formats without a `.pub` file.
-    pub(crate) public: Option<PublicKey>,
-    /// The user named this file; it is no default.
-    pub(crate) explicit: bool,
-    from: Source,
-}
-
-enum Source {
-    /// The agent signs, with the key of this blob.
-    Agent(Vec<u8>),
-    /// A file that has not been decrypted yet.
-    File(PathBuf, Zeroizing<Vec<u8>>),
-    /// A key whose private half is in memory, or in hardware that its file refers to; and its comment.
-    Loaded(FileKey, String),
-    /// A certificate: another identity has its private half.
-    Certificate,
-    /// The passphrase was wrong, or the file contains no key.
-    Useless,
-}
-
-/// The configuration for identities.
-#[derive(Debug, Clone)]
-pub(crate) struct IdentityConfig {
-    /// `IdentityFile`s in order, tokens expanded.
-    pub(crate) files: Vec<PathBuf>,
-    /// The files were configured, so a missing one is logged.
-    pub(crate) explicit: bool,
-    /// `CertificateFile`s in order. If there are any, certificates beside key files are ignored.
-    pub(crate) certificates: Vec<PathBuf>,
-    /// `IdentitiesOnly`.
-    pub(crate) only: bool,
-    /// The agent's socket, if an agent is used.
-    pub(crate) agent: Option<PathBuf>,
-    /// The session proof that the agent gets first.
-    pub(crate) session: Option<SessionProof>,
-    /// `AddKeysToAgent`.
-    pub(crate) add: AddKeysToAgent,
-    /// `NumberOfPasswordPrompts`, which also limits tries at a passphrase.
-    pub(crate) passphrase_tries: u32,
-    /// `SecurityKeyProvider`: the library that talks to hardware.
-    pub(crate) provider: String,
-    /// Hash of the fingerprints in messages.
-    pub(crate) fingerprint: FingerprintHash,
-}
-
-/// The host's signature from the first key exchange, which binds an agent to this session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SessionProof {
-    pub(crate) host_key: Vec<u8>,
-    pub(crate) session_id: Vec<u8>,
-    pub(crate) signature: Vec<u8>,
-}
-
-impl SessionProof {
-    /// Binds a connection to the agent. An agent without this extension is used unbound.
-    pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), String> {
-        let Self { host_key, session_id, signature } = self;
-        agent
-            .bind(SessionBind { host_key, session_id, signature, forwarding })
-            .map_err(|error| error.to_string())
-    }
-}
-
-/// Why a key did not sign.
-pub(crate) enum SignFailure {
-    /// Continue with the next key; the reason was logged.
-    Skip,
-}
-
 /// All identities in the order to try them, and the agent that signs for some.
 pub(crate) struct Identities {
     pub(crate) list: Vec<Identity>,
     agent: Option<Agent>,
+    /// The library with the keys of tokens.
+    tokens: Option<Provider>,
     config: IdentityConfig,
 }
 
@@ -107,6 +38,13 @@ impl Identities {
     pub(crate) fn gather(config: IdentityConfig, log: &mut Log<'_>) -> Self {
         let mut files = sources::files(&config, log);
         let mut list = sources::certificates(&config, log);
+        let (tokens, mut on_token) =
+            token::open(&config, log).map_or((None, Vec::new()), |(tokens, keys)| (Some(tokens), keys));
+        let is_configured = |key: &mut Identity| files.iter().any(|file| file.public == key.public);
+        list.extend(on_token.extract_if(.., is_configured));
+        if config.only {
+            on_token.clear();
+        }
         let (agent, held) = match &config.agent {
             Some(path) => sources::ask_agent(path, config.session.as_ref(), log),
             None => (None, Vec::new()),
@@ -136,6 +74,7 @@ impl Identities {
             }
         }
         list.append(&mut others);
+        list.append(&mut on_token);
         list.append(&mut files);
         // A `.pub` file alone helps only with an agent that has the key.
         list.retain(|identity| !matches!(identity.from, Source::Useless));
@@ -145,7 +84,7 @@ impl Identities {
                 log.debug(|| format!("Will attempt key: {line}"));
             }
         }
-        Self { list, agent, config }
+        Self { list, agent, tokens, config }
     }
 
     /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private
@@ -201,6 +140,12 @@ impl Identities {
             Source::Loaded(FileKey::Security(key), _) => {
                 hardware::sign(key, &identity.name, &config.provider, config.fingerprint, data, log)
             }
+            Source::Token => match (&mut self.tokens, &identity.public) {
+                (Some(tokens), Some(key)) => tokens
+                    .sign(key.blob(), algorithm, data, &mut |label| token::ask_pin(label, log))
+                    .map_err(|error| error.to_string()),
+                _ => return Err(SignFailure::Skip),
+            },
             Source::File(..) | Source::Certificate | Source::Useless => return Err(SignFailure::Skip),
         };
         result.map_err(|why| {
@@ -248,56 +193,6 @@ impl Identities {
             Ok(()) => log.debug(|| format!("identity added to agent: {name}")),
             Err(error) => log.debug(|| format!("could not add identity to agent: {name} ({error})")),
         }
-    }
-}
-
-impl Identity {
-    /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
-    pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
-        let mut line = crate::log::sanitise(&self.name);
-        if let Some(key) = &self.public {
-            line.push_str(&format!(" {} {}", short_type(key.key_type()), key.fingerprint(hash)));
-        }
-        if self.explicit {
-            line.push_str(" explicit");
-        }
-        if matches!(self.from, Source::Agent(_)) {
-            line.push_str(" agent");
-        }
-        line
-    }
-
-    /// Loads a key file, asking for its passphrase if it has one.
-    fn unlock(&mut self, config: &IdentityConfig, log: &mut Log<'_>) -> Result<(), SignFailure> {
-        let Source::File(path, bytes) = std::mem::replace(&mut self.from, Source::Useless) else {
-            return Err(SignFailure::Skip);
-        };
-        let prompt = format!("Enter passphrase for key '{}': ", path.display());
-        for _ in 0..config.passphrase_tries {
-            let Some(passphrase) = log.ask_secret(&prompt) else {
-                log.debug2(|| "no passphrase given, try next key".to_owned());
-                break;
-            };
-            if passphrase.is_empty() {
-                log.debug2(|| "no passphrase given, try next key".to_owned());
-                break;
-            }
-            match FileKey::parse(&bytes, Some(passphrase.as_bytes())) {
-                Ok((key, comment)) => {
-                    self.public.get_or_insert_with(|| key.public().clone());
-                    self.from = Source::Loaded(key, comment);
-                    return Ok(());
-                }
-                Err(KeyFileError::WrongPassphrase | KeyFileError::PassphraseNeeded) => {
-                    log.debug2(|| "bad passphrase given, try again...".to_owned());
-                }
-                Err(error) => {
-                    log.error(&format!("Load key \"{}\": {error}", path.display()));
-                    break;
-                }
-            }
-        }
-        Err(SignFailure::Skip)
     }
 }
 

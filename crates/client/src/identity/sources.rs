@@ -6,7 +6,7 @@ use lh_crypto::{CertificateKind, KeyFileError, PrivateKey, PublicKey};
 use lh_security_key::FileKey;
 use zeroize::Zeroizing;
 
-use super::{Identity, IdentityConfig, SessionProof, Source};
+use super::key::{Identity, IdentityConfig, SessionProof, Source};
 use crate::agent::{Agent, AgentKey};
 use crate::key_file::{self, ReadFailure};
 use crate::log::Log;

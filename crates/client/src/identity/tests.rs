@@ -1,5 +1,8 @@
+use std::path::PathBuf;
+
 use lh_agent::{IdentityEntry, Reply, Request};
-use lh_crypto::{KeyType, PrivateKey};
+use lh_config::special::AddKeysToAgent;
+use lh_crypto::{FingerprintHash, KeyType, PrivateKey};
 use lh_wire::{Reader, Writer};
 
 use super::*;
@@ -44,6 +47,7 @@ impl Place {
             add: AddKeysToAgent::default(),
             passphrase_tries: 3,
             provider: "internal".to_owned(),
+            token_library: None,
             fingerprint: FingerprintHash::Sha256,
         }
     }
@@ -86,6 +90,7 @@ fn shown(identities: &Identities) -> Vec<(String, &'static str)> {
         Source::Agent(_) => "agent",
         Source::File(..) => "file",
         Source::Loaded(..) => "loaded",
+        Source::Token => "token",
         Source::Certificate => "certificate",
         Source::Useless => "useless",
     };

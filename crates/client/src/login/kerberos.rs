@@ -1,26 +1,52 @@
 //! Kerberos authentication (RFC 4462 section 3): the user's ticket for the host replaces a key or password.
 
+use lh_auth::client::Client as Machine;
 use lh_sys::gssapi::{Initiator, KERBEROS, Step};
+use lh_wire::PacketSink;
 
-use super::Login;
 use crate::error::ClientError;
 use crate::log::{Log, sanitise};
 
+/// The method's state during one login.
+#[derive(Default)]
+pub(super) struct Kerberos {
+    /// The method was tried; a second try would end alike.
+    tried: bool,
+    /// The GSSAPI dialogue in progress.
+    dialogue: Option<Dialogue>,
+}
+
 /// A GSSAPI dialogue with the host.
-pub(super) struct Dialogue {
+struct Dialogue {
     initiator: Initiator,
     /// The next token. The first one is made before the server is asked, because it shows whether there are
     /// credentials.
     step: Step,
 }
 
-impl Login<'_> {
-    /// Offers Kerberos. False if it has been tried, or there are no credentials for this host.
-    pub(super) fn try_kerberos(&mut self, log: &mut Log<'_>) -> bool {
-        if std::mem::replace(&mut self.tried_kerberos, true) {
+/// What the login does after a step of the dialogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Wait for the server's reply.
+    Wait,
+    /// Try the next method.
+    Method,
+}
+
+impl Kerberos {
+    /// Offers the method. False if it was tried before, or there are no credentials for `host`.
+    pub(super) fn offer(
+        &mut self,
+        host: &str,
+        delegate: bool,
+        machine: &mut Machine,
+        sink: &mut dyn PacketSink,
+        log: &mut Log<'_>,
+    ) -> bool {
+        if std::mem::replace(&mut self.tried, true) {
             return false;
         }
-        let begun = Initiator::new(&self.config.host, self.config.delegate).and_then(|mut initiator| {
+        let begun = Initiator::new(host, delegate).and_then(|mut initiator| {
             let step = initiator.step(b"")?;
             Ok(Dialogue { initiator, step })
         });
@@ -31,25 +57,40 @@ impl Login<'_> {
                 return false;
             }
         }
-        if self.config.delegate {
+        if delegate {
             log.debug(|| "Delegating credentials".to_owned());
         }
-        self.machine.gss(&[&KERBEROS], self.packets.sink());
+        machine.gss(&[&KERBEROS], sink);
         true
     }
 
-    /// The server accepts the method, with the mechanism that it names.
-    pub(super) fn begin_dialogue(&mut self, mechanism: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
+    /// Handles the server's choice of a mechanism.
+    pub(super) fn on_mechanism(
+        &mut self,
+        mechanism: &[u8],
+        machine: &mut Machine,
+        sink: &mut dyn PacketSink,
+        log: &mut Log<'_>,
+    ) -> Next {
         if mechanism != KERBEROS {
             log.debug(|| "Server returned different OID than expected".to_owned());
-            return self.next_method(log);
+            return Next::Method;
         }
-        self.speak(log)
+        self.send_token(machine, sink, log)
     }
 
     /// Handles a token from the server.
-    pub(super) fn go_on(&mut self, token: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
-        let Some(dialogue) = &mut self.dialogue else { return self.next_method(log) };
+    ///
+    /// # Errors
+    /// The server continues a dialogue that is complete.
+    pub(super) fn on_token(
+        &mut self,
+        token: &[u8],
+        machine: &mut Machine,
+        sink: &mut dyn PacketSink,
+        log: &mut Log<'_>,
+    ) -> Result<Next, ClientError> {
+        let Some(dialogue) = &mut self.dialogue else { return Ok(Next::Method) };
         if dialogue.step.complete {
             // Our side is complete, and the checksum has been sent.
             return Err(ClientError::Lost("GSSAPI token after the end of the dialogue".to_owned()));
@@ -57,32 +98,33 @@ impl Login<'_> {
         match dialogue.initiator.step(token) {
             Ok(step) => {
                 dialogue.step = step;
-                self.speak(log)
+                Ok(self.send_token(machine, sink, log))
             }
             Err(problem) => {
                 log.debug(|| format!("gssapi-with-mic: {}", sanitise(&problem.text)));
                 if !problem.token.is_empty() {
-                    self.machine.gss_error_token(&problem.token, self.packets.sink());
+                    machine.gss_error_token(&problem.token, sink);
                 }
-                self.next_method(log)
+                Ok(Next::Method)
             }
         }
     }
 
-    fn speak(&mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
-        let Some(Dialogue { initiator, step }) = &self.dialogue else { return self.next_method(log) };
+    /// Sends the next token, and after the last one the checksum over the login's data.
+    fn send_token(&self, machine: &mut Machine, sink: &mut dyn PacketSink, log: &mut Log<'_>) -> Next {
+        let Some(Dialogue { initiator, step }) = &self.dialogue else { return Next::Method };
         if !step.complete {
-            self.machine.gss_token(&step.token, self.packets.sink());
-            return Ok(());
+            machine.gss_token(&step.token, sink);
+            return Next::Wait;
         }
-        match initiator.mic(&self.machine.gss_data()) {
+        match initiator.mic(&machine.gss_data()) {
             Ok(mic) => {
-                self.machine.gss_done(&step.token, Some(&mic), self.packets.sink());
-                Ok(())
+                machine.gss_done(&step.token, Some(&mic), sink);
+                Next::Wait
             }
             Err(problem) => {
                 log.debug(|| format!("gssapi-with-mic: {}", sanitise(&problem.text)));
-                self.next_method(log)
+                Next::Method
             }
         }
     }

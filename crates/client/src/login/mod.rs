@@ -20,7 +20,7 @@ use lh_wire::PacketSink;
 use zeroize::Zeroizing;
 
 use hostbased::HostBased;
-use kerberos::Dialogue;
+use kerberos::{Kerberos, Next};
 use lh_auth::gss::GSS_METHOD as KERBEROS;
 
 use crate::error::ClientError;
@@ -105,8 +105,7 @@ pub(crate) fn log_in(
         method: "none",
         used_key: None,
         host_based: None,
-        tried_kerberos: false,
-        dialogue: None,
+        kerberos: Kerberos::default(),
     }
     .run(log)
 }
@@ -132,10 +131,7 @@ struct Login<'a> {
     used_key: Option<usize>,
     /// The keys left for host-based authentication; found at its first use.
     host_based: Option<HostBased>,
-    /// Kerberos was tried; a second try would end alike.
-    tried_kerberos: bool,
-    /// The GSSAPI dialogue in progress.
-    dialogue: Option<Dialogue>,
+    kerberos: Kerberos,
 }
 
 const PUBLICKEY: &str = "publickey";
@@ -203,8 +199,16 @@ impl Login<'_> {
                     self.answer(&name, &instruction, &prompts, log)?;
                 }
                 Event::PasswordExpired { prompt } => self.change_password(&prompt, log)?,
-                Event::GssMechanism(mechanism) => self.begin_dialogue(&mechanism, log)?,
-                Event::GssToken(token) => self.go_on(&token, log)?,
+                Event::GssMechanism(mechanism) => {
+                    let sink = self.packets.sink();
+                    let next = self.kerberos.on_mechanism(&mechanism, &mut self.machine, sink, log);
+                    self.after_kerberos(next, log)?;
+                }
+                Event::GssToken(token) => {
+                    let sink = self.packets.sink();
+                    let next = self.kerberos.on_token(&token, &mut self.machine, sink, log)?;
+                    self.after_kerberos(next, log)?;
+                }
                 Event::GssError(text) => {
                     log.debug(|| format!("Server GSSAPI Error:\n{}", sanitise(&text)));
                 }
@@ -278,7 +282,10 @@ impl Login<'_> {
                 PUBLICKEY => self.try_key(log),
                 PASSWORD => self.try_password(log),
                 HOSTBASED => self.try_host_based(log),
-                KERBEROS => self.try_kerberos(log),
+                KERBEROS => {
+                    let LoginConfig { host, delegate, .. } = self.config;
+                    self.kerberos.offer(host, *delegate, &mut self.machine, self.packets.sink(), log)
+                }
                 _ => self.try_interactive(),
             };
             if sent {
@@ -289,6 +296,13 @@ impl Login<'_> {
         }
         log.debug(|| "No more authentication methods to try.".to_owned());
         Err(self.denied())
+    }
+
+    fn after_kerberos(&mut self, next: Next, log: &mut Log<'_>) -> Result<(), ClientError> {
+        match next {
+            Next::Wait => Ok(()),
+            Next::Method => self.next_method(log),
+        }
     }
 
     fn denied(&self) -> ClientError {

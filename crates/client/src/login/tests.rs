@@ -122,6 +122,7 @@ fn config() -> LoginConfig {
             add: lh_config::special::AddKeysToAgent::default(),
             passphrase_tries: 3,
             provider: "internal".to_owned(),
+            token_library: None,
             fingerprint: FingerprintHash::Sha256,
         },
     }

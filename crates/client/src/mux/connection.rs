@@ -6,44 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 
-use lh_cli::prompt::{Kind as PromptKind, Prompter};
 use lh_driver::{ControlCx, Interest, Interests, Ready, Source};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 
-use super::Master;
-use super::mux_client::{MuxRequest, open_mux_session, open_mux_stdio};
+use super::line::Line;
+use super::mux_client::MuxRequest;
+use super::open::{open_mux_session, open_mux_stdio};
 use super::relay::Relay;
+use super::state::Shared;
 use super::wire::{self, Kind, Reply, Request};
-use crate::ui::LogLevel;
-
-/// The shared socket: replies are sent when forwards are set up, exit statuses when programs end.
-#[derive(Clone)]
-pub(super) struct Line(Rc<UnixStream>);
-
-impl Line {
-    /// The socket, for proxy mode, where it carries another protocol.
-    pub(super) fn socket(&self) -> &UnixStream {
-        &self.0
-    }
-}
-
-impl Line {
-    /// Sends one message. A client that does not read these few bytes loses them, and with them the sync of
-    /// the protocol.
-    pub(super) fn say(&self, message: &[u8]) {
-        let mut framed = Vec::with_capacity(message.len() + 4);
-        lh_wire::Writer::put_string(&mut framed, message);
-        let sent = send(&*self.0, &framed, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        if sent != Ok(framed.len()) {
-            let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
-        }
-    }
-
-    pub(super) fn reply(&self, id: u32, reply: &Reply) {
-        self.say(&reply.encode(id));
-    }
-}
+use crate::ui::{LogLevel, Permission};
 
 /// State of the control connection.
 enum State {
@@ -66,12 +39,12 @@ enum State {
         answer: Receiver<bool>,
     },
     /// A session runs; only the client's end is awaited.
-    Riding(MuxRequest),
+    Running(MuxRequest),
     Over,
 }
 
 pub(super) struct Connection {
-    master: Master,
+    master: Rc<Shared>,
     line: Line,
     /// The message being read: its length first.
     partial: Vec<u8>,
@@ -79,11 +52,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn start(master: &Master, socket: UnixStream, cx: &mut ControlCx<'_>) {
-        let line = Line(Rc::new(socket));
+    pub(super) fn start(master: &Rc<Shared>, socket: UnixStream, cx: &mut ControlCx<'_>) {
+        let line = Line::new(socket);
         line.say(&wire::master_hello());
         let state = State::Listening { greeted: false };
-        let connection = Self { master: master.clone(), line, partial: Vec::new(), state };
+        let connection = Self { master: Rc::clone(master), line, partial: Vec::new(), state };
         cx.add_source(Box::new(connection));
     }
 
@@ -106,7 +79,7 @@ impl Connection {
                     }
                     let mut buffer = [0; 4096];
                     let room = (want - self.partial.len()).min(buffer.len());
-                    match recv(&*self.line.0, &mut buffer[..room], RecvFlags::DONTWAIT) {
+                    match recv(self.line.socket(), &mut buffer[..room], RecvFlags::DONTWAIT) {
                         Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                         Ok((got, _)) => self.partial.extend_from_slice(&buffer[..got]),
                         Err(Errno::INTR) => {}
@@ -118,7 +91,7 @@ impl Connection {
                     }
                 }
                 State::Descriptors { request, got, .. } => {
-                    match lh_sys::pass::receive_fd(&*self.line.0) {
+                    match lh_sys::pass::receive_fd(self.line.socket()) {
                         Ok(Some(fd)) => got.push(fd),
                         Ok(None) => return Err(io::Error::other("no descriptor")),
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -129,8 +102,9 @@ impl Connection {
                     }
                 }
                 // No message is expected while the user decides or a session runs.
-                State::Asking { .. } | State::Riding(_) | State::Over => {
-                    return match recv(&*self.line.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
+                State::Asking { .. } | State::Running(_) | State::Over => {
+                    return match recv(self.line.socket(), &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK)
+                    {
                         Err(Errno::AGAIN | Errno::INTR) => Ok(()),
                         Ok((n, _)) if n > 0 => Err(io::Error::other("unexpected message")),
                         _ => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -157,7 +131,7 @@ impl Connection {
             self.line.reply(id, &Reply::Failure("unsupported request".to_owned()));
             return Ok(());
         };
-        self.master.0.logger.debug(|| format!("mux request {id}"));
+        self.master.logger.debug(|| format!("mux request {id}"));
         self.state = State::Descriptors { id, request, got: Vec::new() };
         if matches!(&self.state, State::Descriptors { request, .. } if descriptor_count(request) == 0) {
             self.complete(cx);
@@ -172,10 +146,11 @@ impl Connection {
         else {
             return;
         };
-        let Some(question) = self.question(&request) else {
+        let asked = self.question(&request).zip(self.master.permission.clone());
+        let Some((question, permission)) = asked else {
             return self.perform(id, request, got, cx);
         };
-        match ask(question) {
+        match ask(question, permission) {
             Ok((wake, answer)) => self.state = State::Asking { id, request, got, wake, answer },
             Err(_) => self.denied(id),
         }
@@ -187,11 +162,9 @@ impl Connection {
 
     /// The question to ask the user before this request, if any.
     fn question(&self, request: &Request) -> Option<String> {
-        let shared = &self.master.0;
+        let shared = &self.master;
         let host = &shared.host;
-        if !shared.ask {
-            return None;
-        }
+        shared.permission.as_ref()?;
         match request {
             Request::NewSession(_) | Request::Proxy => Some(format!("Allow shared connection to {host}? ")),
             Request::StdioForward(target) => {
@@ -214,7 +187,7 @@ impl Connection {
             Request::Alive => line.reply(id, &Reply::Alive(std::process::id())),
             Request::Terminate => {
                 line.reply(id, &Reply::Ok);
-                self.master.0.state.borrow_mut().terminate = true;
+                self.master.state.borrow_mut().terminate = true;
                 cx.stop(255);
             }
             Request::Proxy => {
@@ -234,7 +207,7 @@ impl Connection {
                 line.reply(id, &Reply::Ok);
             }
             Request::OpenForward(kind, forward) => {
-                let forwards = &self.master.0.forwards;
+                let forwards = &self.master.forwards;
                 let done = move |result: Result<u16, String>, chosen: bool| {
                     line.reply(
                         id,
@@ -269,7 +242,7 @@ impl Connection {
                 }
             }
             Request::CloseForward(kind, forward) => {
-                let forwards = &self.master.0.forwards;
+                let forwards = &self.master.forwards;
                 let known = match kind {
                     Kind::Remote => {
                         forwards.has_remote(&forward).is_some() && forwards.cancel_remote(&forward, cx)
@@ -284,19 +257,20 @@ impl Connection {
                 );
             }
             Request::NewSession(session) => {
-                let boarded = open_mux_session(&self.master, &session, got, id, &line, cx);
-                self.ride(id, boarded);
+                let opened = open_mux_session(&self.master, &session, got, id, &line, cx);
+                self.run(id, opened);
             }
             Request::StdioForward(target) => {
-                let boarded = open_mux_stdio(&self.master, &target, got, id, &line, cx);
-                self.ride(id, boarded);
+                let opened = open_mux_stdio(&self.master, &target, got, id, &line, cx);
+                self.run(id, opened);
             }
         }
     }
 
-    fn ride(&mut self, id: u32, boarded: Result<MuxRequest, String>) {
-        match boarded {
-            Ok(ride) => self.state = State::Riding(ride),
+    /// Waits for the end of an opened session, or reports why it did not open.
+    fn run(&mut self, id: u32, opened: Result<MuxRequest, String>) {
+        match opened {
+            Ok(session) => self.state = State::Running(session),
             Err(why) => self.line.reply(id, &Reply::Failure(why)),
         }
     }
@@ -319,16 +293,11 @@ fn shown(target: &lh_driver::Target) -> String {
 }
 
 /// Asks the user in a thread, since the answer may take long.
-fn ask(question: String) -> io::Result<(UnixStream, Receiver<bool>)> {
+fn ask(question: String, permission: Permission) -> io::Result<(UnixStream, Receiver<bool>)> {
     let (wake, waker) = UnixStream::pair()?;
     let (sender, answer) = channel();
     std::thread::Builder::new().name("ask".to_owned()).spawn(move || {
-        let prompter = Prompter::from_environment();
-        let yes = prompter.ask(&question, PromptKind::Confirm).is_ok_and(|answer| {
-            let answer = answer.trim();
-            answer.is_empty() || answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y")
-        });
-        let _ = sender.send(yes);
+        let _ = sender.send(permission(&question));
         drop(waker);
     })?;
     Ok((wake, answer))
@@ -343,7 +312,7 @@ impl Source for Connection {
         match &self.state {
             State::Over => {}
             State::Asking { wake, .. } => out.add(ANSWER, wake.as_fd(), Interest::READ),
-            _ => out.add(CLIENT, self.line.0.as_fd(), Interest::READ),
+            _ => out.add(CLIENT, self.line.socket().as_fd(), Interest::READ),
         }
     }
 
@@ -363,10 +332,10 @@ impl Source for Connection {
         }
         if let Err(error) = self.read(cx) {
             if error.kind() != io::ErrorKind::UnexpectedEof {
-                self.master.0.logger.say(LogLevel::Error, &format!("multiplex client: {error}"));
+                self.master.logger.say(LogLevel::Error, &format!("multiplex client: {error}"));
             }
-            if let State::Riding(ride) = &self.state {
-                ride.abandon(cx);
+            if let State::Running(session) = &self.state {
+                session.abandon(cx);
             }
             self.state = State::Over;
         }
@@ -376,13 +345,8 @@ impl Source for Connection {
         match &self.state {
             State::Over => true,
             // The client has closed the connection.
-            State::Riding(ride) => ride.is_over(),
+            State::Running(session) => session.is_over(),
             _ => false,
         }
     }
-}
-
-/// Closes a connection from outside its own methods.
-pub(super) fn hang_up(line: &Line) {
-    let _ = rustix::net::shutdown(&*line.0, rustix::net::Shutdown::Both);
 }

@@ -1,23 +1,18 @@
 //! The mux master: listens on the control socket and serves its clients.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use lh_driver::{
-    Accepted, ChannelId, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words,
-};
+use lh_driver::{Accepted, ControlCx, ControlEvent, Listening, UnixListener, error_words};
 
 use super::connection::Connection;
-use super::mux_client::MuxClient;
-use super::relay::Relay;
+use super::state::Shared;
 use crate::log::Logger;
-use crate::session::connection_information;
-use crate::ui::LogLevel;
+use crate::ui::{LogLevel, Permission};
 use crate::{Forwards, X11Forward};
 
 /// Umask: control sockets are accessible only to their owner.
@@ -34,49 +29,21 @@ pub enum Listen {
 
 /// A master of a shared connection. Clones share it.
 #[derive(Clone)]
-pub struct Master(pub(super) Rc<Shared>);
-
-pub(super) struct Shared {
-    pub(super) forwards: Forwards,
-    pub(super) logger: Logger,
-    /// The host's name, for questions.
-    pub(super) host: String,
-    /// Ask the user before each request (`ControlMaster ask`).
-    pub(super) ask: bool,
-    /// The channel request for agent forwarding, if the connection forwards the agent.
-    pub(super) agent: Option<&'static str>,
-    /// The forwarded display, if any.
-    pub(super) x11: Option<X11Forward>,
-    pub(super) state: RefCell<State>,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    listener: Option<SourceId>,
-    pub(super) mux_clients: HashMap<HandlerId, MuxClient>,
-    pub(super) terminate: bool,
-    /// A client has sent `-O stop`.
-    stopped: bool,
-    /// Clients in proxy mode by their channels, and those with queued messages.
-    pub(super) relayed: HashMap<ChannelId, Relay>,
-    pub(super) dirty: Vec<Relay>,
-    /// Number of clients in proxy mode.
-    pub(super) proxies: usize,
-}
+pub struct Master(Rc<Shared>);
 
 impl Master {
     /// A master that does not listen yet. `agent` is the request for agent forwarding, if the agent is
-    /// forwarded; with `ask` the user is asked before each request.
+    /// forwarded; `permission` is asked before each request.
     pub fn new(
         forwards: Forwards,
         logger: Logger,
         host: &str,
-        ask: bool,
+        permission: Option<Permission>,
         agent: Option<&'static str>,
     ) -> Self {
         let state = RefCell::default();
         let host = host.to_owned();
-        Self(Rc::new(Shared { forwards, logger, host, ask, agent, x11: None, state }))
+        Self(Rc::new(Shared { forwards, logger, host, permission, agent, x11: None, state }))
     }
 
     /// Allows mux clients to use this display.
@@ -120,7 +87,9 @@ impl Master {
         };
         let here = rustix::process::getuid().as_raw();
         match lh_sys::pass::peer_uid(&socket) {
-            Ok(there) if there == here || there == 0 => Connection::start(self, UnixStream::from(socket), cx),
+            Ok(there) if there == here || there == 0 => {
+                Connection::start(&self.0, UnixStream::from(socket), cx)
+            }
             Ok(there) => {
                 let text = format!("multiplex uid mismatch: peer euid {there} != uid {here}");
                 self.0.logger.say(LogLevel::Error, &text);
@@ -128,15 +97,6 @@ impl Master {
             Err(error) => {
                 self.0.logger.say(LogLevel::Error, &format!("multiplex: {}", error_words(&error)));
             }
-        }
-    }
-
-    /// Accepts no further clients.
-    pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
-        let mut state = self.0.state.borrow_mut();
-        state.stopped = true;
-        if let Some(source) = state.listener.take() {
-            cx.remove_source(source);
         }
     }
 
@@ -186,32 +146,13 @@ impl Master {
     /// Sends queued messages to clients in proxy mode, at the end of a turn of the loop.
     pub fn before_wait(&self) {
         let dirty = std::mem::take(&mut self.0.state.borrow_mut().dirty);
-        dirty.iter().for_each(Relay::flush);
+        dirty.iter().for_each(|client| client.flush());
     }
 
     /// True while there are clients in proxy mode, or channels of such clients.
     pub fn is_used(&self) -> bool {
         let state = self.0.state.borrow();
         state.proxies > 0 || !state.relayed.is_empty()
-    }
-
-    /// The lines about the connection or its channels.
-    pub(super) fn information(&self, what: &str, cx: &mut ControlCx<'_>) -> Option<String> {
-        let mut lines = match what {
-            "connection" => connection_information(cx),
-            "channels" => {
-                let state = self.0.state.borrow();
-                let mut all = self.0.forwards.describe();
-                all.extend(state.mux_clients.values().map(|each| (each.channel(), "mux-session".to_owned())));
-                all.extend(state.relayed.keys().map(|id| (*id, "mux-proxy".to_owned())));
-                all.sort();
-                let lines = all.into_iter().map(|(id, name)| format!("  #{id} {name}"));
-                std::iter::once("The following connections are open:".to_owned()).chain(lines).collect()
-            }
-            _ => return None,
-        };
-        lines.push(String::new());
-        Some(lines.join("\n"))
     }
 
     /// Sends changed window sizes: a terminal that was resized may belong to a mux client.

@@ -9,9 +9,12 @@ mod client;
 mod connection;
 mod escapes;
 mod frames;
+mod line;
 mod master;
 mod mux_client;
+mod open;
 mod relay;
+mod state;
 pub mod wire;
 
 pub use client::{ConnectError, Ended, MuxClient, MuxError};

@@ -23,9 +23,9 @@ use lh_wire::peer::STOCK_CHANNEL_PACKET;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::connection::Line;
 use super::frames::{self, Queue};
-use super::master::Master;
+use super::line::Line;
+use super::state::{ProxyClient, Shared};
 use crate::ui::LogLevel;
 
 /// Most channels of one client.
@@ -52,10 +52,10 @@ struct Channel {
 
 /// A client in proxy mode. Clones share it.
 #[derive(Clone)]
-pub(super) struct Relay(Rc<Shared>);
+pub(super) struct Relay(Rc<Client>);
 
-struct Shared {
-    master: Master,
+struct Client {
+    master: Rc<Shared>,
     line: Line,
     state: RefCell<State>,
     /// The client's socket buffer is full.
@@ -86,16 +86,16 @@ fn packet_size_for_peer(announced: u32) -> u32 {
 
 impl Relay {
     /// Serves the client at the other end of this control connection.
-    pub(super) fn start(master: &Master, line: &Line, cx: &mut ControlCx<'_>) {
-        let shared = Shared {
-            master: master.clone(),
+    pub(super) fn start(master: &Rc<Shared>, line: &Line, cx: &mut ControlCx<'_>) {
+        let client = Client {
+            master: Rc::clone(master),
             line: line.clone(),
             state: RefCell::default(),
             stuck: Cell::new(false),
             over: Cell::new(false),
         };
-        let relay = Self(Rc::new(shared));
-        master.0.state.borrow_mut().proxies += 1;
+        let relay = Self(Rc::new(client));
+        master.state.borrow_mut().proxies += 1;
         cx.add_source(Box::new(FromClient { relay, input: Vec::new(), waits: false }));
     }
 
@@ -143,7 +143,7 @@ impl Relay {
             return Ok(());
         };
         state.channels.insert(id, Channel::new(Some(open.sender), None));
-        self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
+        self.0.master.state.borrow_mut().relayed.insert(id, Rc::new(self.clone()));
         let (window, max_packet, fields) =
             (open.window, packet_size_for_peer(open.max_packet), Rest(open.fields.0));
         let passed = msg::ChannelOpen::new(open.kind, id.number(), window, max_packet, fields);
@@ -216,7 +216,7 @@ impl Relay {
             state.answered + state.answers.len() as u64 - 1
         });
         let forward = frames::listener(request.name, request.fields.0).map_err(|_| "a malformed message")?;
-        let forwards = &self.0.master.0.forwards;
+        let forwards = &self.0.master.forwards;
         match forward {
             // A client of a shared connection may not send requests about the whole of it.
             None => self.answer(slot, &frames::answer(None)),
@@ -240,7 +240,7 @@ impl Relay {
                     this.answer(slot, &frames::answer(port));
                     match port {
                         Some(_) if this.0.over.get() => {
-                            this.0.master.0.forwards.cancel_remote(&forward, cx);
+                            this.0.master.forwards.cancel_remote(&forward, cx);
                         }
                         Some(_) => this.0.state.borrow_mut().listening.push(forward),
                         None => {}
@@ -287,7 +287,7 @@ impl Relay {
             state.channels.insert(id, channel);
             state.theirs.insert(asked.remote_id, id);
         }
-        self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
+        self.0.master.state.borrow_mut().relayed.insert(id, Rc::new(self.clone()));
         // The client replies to the server's own number.
         let (server, window, max_packet) =
             (asked.remote_id, asked.window, packet_size_for_peer(asked.max_packet));
@@ -295,8 +295,78 @@ impl Relay {
         self.to_client(open.to_payload().into());
     }
 
-    /// Handles a server message about one of the channels.
-    pub(super) fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
+    fn free(&self, id: ChannelId, cx: &mut ControlCx<'_>) {
+        let mut state = self.0.state.borrow_mut();
+        if let Some(server) = state.channels.remove(&id).and_then(|channel| channel.server) {
+            state.theirs.remove(&server);
+        }
+        self.0.master.state.borrow_mut().relayed.remove(&id);
+        cx.end_relay(id);
+    }
+
+    // ---- to the client
+
+    fn to_client(&self, message: Bytes) {
+        self.queue(|out| out.push(message));
+    }
+
+    /// Queues a message with the client's number for the channel.
+    fn to_client_as(&self, client: u32, message: &Bytes) {
+        self.queue(|out| out.push_for(client, message));
+    }
+
+    fn queue(&self, push: impl FnOnce(&mut Queue)) {
+        if self.0.over.get() {
+            return;
+        }
+        let mut state = self.0.state.borrow_mut();
+        if state.out.is_empty() {
+            // Sent at the end of the turn, many in one call.
+            self.0.master.state.borrow_mut().dirty.push(Rc::new(self.clone()));
+        }
+        push(&mut state.out);
+    }
+
+    /// Cleans up after a client that has gone.
+    fn end(&self, cx: &mut ControlCx<'_>) {
+        if self.0.over.replace(true) {
+            return;
+        }
+        self.0.master.state.borrow_mut().proxies -= 1;
+        self.0.stuck.set(false);
+        let listening = std::mem::take(&mut self.0.state.borrow_mut().listening);
+        for forward in listening {
+            self.0.master.forwards.cancel_remote(&forward, cx);
+        }
+        let mut free = Vec::new();
+        {
+            let mut state = self.0.state.borrow_mut();
+            state.out = Queue::default();
+            for (id, channel) in &mut state.channels {
+                match (channel.client, channel.server) {
+                    (None, Some(server)) => {
+                        let reason = open_failure::CONNECT_FAILED;
+                        let refused = msg::ChannelOpenFailure::new(server, reason, b"open failed", b"");
+                        cx.send_message(&refused.to_payload());
+                        free.push(*id);
+                    }
+                    (_, Some(_)) => {
+                        channel.close(cx);
+                        if channel.closed_there {
+                            free.push(*id);
+                        }
+                    }
+                    // Closed as soon as it opens.
+                    (_, None) => {}
+                }
+            }
+        }
+        free.into_iter().for_each(|id| self.free(id, cx));
+    }
+}
+
+impl ProxyClient for Relay {
+    fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         let State { channels, theirs, .. } = &mut *state;
         let Some(channel) = channels.get_mut(&id) else { return };
@@ -343,85 +413,15 @@ impl Relay {
         }
     }
 
-    fn free(&self, id: ChannelId, cx: &mut ControlCx<'_>) {
-        let mut state = self.0.state.borrow_mut();
-        if let Some(server) = state.channels.remove(&id).and_then(|channel| channel.server) {
-            state.theirs.remove(&server);
-        }
-        self.0.master.0.state.borrow_mut().relayed.remove(&id);
-        cx.end_relay(id);
-    }
-
-    // ---- to the client
-
-    fn to_client(&self, message: Bytes) {
-        self.queue(|out| out.push(message));
-    }
-
-    /// Queues a message with the client's number for the channel.
-    fn to_client_as(&self, client: u32, message: &Bytes) {
-        self.queue(|out| out.push_for(client, message));
-    }
-
-    fn queue(&self, push: impl FnOnce(&mut Queue)) {
-        if self.0.over.get() {
-            return;
-        }
-        let mut state = self.0.state.borrow_mut();
-        if state.out.is_empty() {
-            // Sent at the end of the turn, many in one call.
-            self.0.master.0.state.borrow_mut().dirty.push(self.clone());
-        }
-        push(&mut state.out);
-    }
-
-    /// Sends queued messages, as far as they fit.
-    pub(super) fn flush(&self) {
+    fn flush(&self) {
         match self.0.state.borrow_mut().out.flush(self.0.line.socket()) {
             Ok(stuck) => self.0.stuck.set(stuck),
             // The read side detects the client's end.
             Err(_) => {
                 self.0.stuck.set(false);
-                let _ = rustix::net::shutdown(self.0.line.socket(), rustix::net::Shutdown::Both);
+                self.0.line.hang_up();
             }
         }
-    }
-
-    /// Cleans up after a client that has gone.
-    fn end(&self, cx: &mut ControlCx<'_>) {
-        if self.0.over.replace(true) {
-            return;
-        }
-        self.0.master.0.state.borrow_mut().proxies -= 1;
-        self.0.stuck.set(false);
-        let listening = std::mem::take(&mut self.0.state.borrow_mut().listening);
-        for forward in listening {
-            self.0.master.0.forwards.cancel_remote(&forward, cx);
-        }
-        let mut free = Vec::new();
-        {
-            let mut state = self.0.state.borrow_mut();
-            state.out = Queue::default();
-            for (id, channel) in &mut state.channels {
-                match (channel.client, channel.server) {
-                    (None, Some(server)) => {
-                        let reason = open_failure::CONNECT_FAILED;
-                        let refused = msg::ChannelOpenFailure::new(server, reason, b"open failed", b"");
-                        cx.send_message(&refused.to_payload());
-                        free.push(*id);
-                    }
-                    (_, Some(_)) => {
-                        channel.close(cx);
-                        if channel.closed_there {
-                            free.push(*id);
-                        }
-                    }
-                    // Closed as soon as it opens.
-                    (_, None) => {}
-                }
-            }
-        }
-        free.into_iter().for_each(|id| self.free(id, cx));
     }
 }
 
@@ -486,7 +486,7 @@ impl FromClient {
         if let Err(why) = self.take(cx) {
             if !why.is_empty() {
                 let text = format!("multiplex client in proxy mode sent {why}");
-                self.relay.0.master.0.logger.say(LogLevel::Error, &text);
+                self.relay.0.master.logger.say(LogLevel::Error, &text);
             }
             self.relay.end(cx);
         }

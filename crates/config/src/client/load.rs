@@ -532,7 +532,7 @@ impl Loader<'_> {
                 command.value.0 = None;
             }
         }
-        for word in [&mut s.control_path, &mut s.proxy_jump] {
+        for word in [&mut s.control_path, &mut s.proxy_jump, &mut s.pkcs11_provider] {
             if is_none(&word.value) {
                 word.value = None;
             }

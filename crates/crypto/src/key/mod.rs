@@ -28,6 +28,7 @@ mod security_key;
 mod signature;
 mod ssh2_format;
 mod sshsig;
+mod x509;
 
 pub use certificate::CertificateError;
 pub use certificate_contents::CertificateKind;

@@ -219,7 +219,7 @@ fn rsa_blob(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(blob)
 }
 
-fn spki_blob(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn spki_blob(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut info = Der::new(bytes).sequence().ok()?;
     let mut algorithm = info.sequence().ok()?;
     let key = info.bits().ok()?;

@@ -1,4 +1,7 @@
 //! The programs' user interface: messages to standard error or a log file, questions at the terminal.
+//!
+//! `lh_client` asks its questions through a trait and knows no terminal; here are the answers of a program
+//! that a person runs.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,9 +9,7 @@ use std::sync::Arc;
 
 use lh_cli::prompt::{Kind, Prompter, Require};
 
-use crate::log::{LogTarget, Logger};
-use crate::syslog::Syslog;
-use crate::ui::{LogLevel, Secret, UserInterface};
+use lh_client::{LogLevel, LogTarget, Logger, Notice, Permission, Secret, Syslog, UserInterface};
 
 /// Writes messages to standard error; asks through `/dev/tty` or an `SSH_ASKPASS` program.
 #[derive(Debug, Clone)]
@@ -76,4 +77,19 @@ impl UserInterface for TerminalUi {
         let prompter = Prompter { require: Require::Force, ..self.prompter.clone() };
         prompter.confirm(prompt).unwrap_or(false)
     }
+
+    fn notify(&mut self, text: &str) -> Option<Notice> {
+        let notice = self.prompter.notify(text)?;
+        Some(Box::new(notice))
+    }
+}
+
+/// Asks at the terminal or through an askpass program, from any thread. No answer means no.
+pub fn permission() -> Permission {
+    Arc::new(|question| {
+        Prompter::from_environment().ask(question, Kind::Confirm).is_ok_and(|answer| {
+            let answer = answer.trim();
+            answer.is_empty() || answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y")
+        })
+    })
 }

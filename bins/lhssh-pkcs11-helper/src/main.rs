@@ -1,0 +1,51 @@
+//! `lhssh-pkcs11-helper`: loads a PKCS#11 library, lists the keys of its tokens, and signs with them.
+//!
+//! Clients, agents and `lhssh-keygen` start it, one process for each library, so that a faulty library harms
+//! only this process and never reads an agent's memory. It answers requests on standard input until that
+//! ends, and stays logged in to a token meanwhile.
+
+mod library;
+mod sign;
+mod token;
+
+use std::process::ExitCode;
+
+use lh_cli::helper::{own_channels, protect_memory};
+use lh_security_key::pkcs11::messages::{Reply, Request, VERSION};
+use lh_security_key::program::{receive, send};
+
+use library::Library;
+
+fn main() -> ExitCode {
+    lh_cli::helper::main(run)
+}
+
+fn run() -> Result<(), String> {
+    protect_memory()?;
+    let (mut input, mut output) = own_channels().map_err(|error| error.to_string())?;
+    let mut library = None;
+    loop {
+        let body = receive(&mut input, VERSION).map_err(|error| format!("reading a request: {error}"))?;
+        let Some(body) = body else { return Ok(()) };
+        let request = Request::parse(&body).map_err(|error| format!("a request: {error}"))?;
+        let reply = answer(&mut library, &request).unwrap_or_else(Reply::Failed);
+        send(&mut output, VERSION, &reply.encode()).map_err(|error| format!("writing a reply: {error}"))?;
+    }
+}
+
+/// Executes a request. An error is the text for the caller.
+fn answer(library: &mut Option<Library>, request: &Request) -> Result<Reply, String> {
+    match request {
+        Request::Open { provider, pin } => {
+            let library = match library {
+                Some(library) => library,
+                None => library.insert(Library::load(provider)?),
+            };
+            library.open(pin.as_ref().map(|pin| pin.as_str()))
+        }
+        Request::Sign { key, algorithm, data, pin } => {
+            let library = library.as_mut().ok_or("no library is loaded")?;
+            library.sign(key, algorithm, data, pin.as_ref().map(|pin| pin.as_str()))
+        }
+    }
+}

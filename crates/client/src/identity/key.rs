@@ -1,0 +1,143 @@
+//! One key of a login: where its private half is, and how a key file is unlocked.
+
+use std::path::PathBuf;
+
+use lh_agent::SessionBind;
+use lh_config::special::AddKeysToAgent;
+use lh_crypto::{FingerprintHash, KeyFileError, PublicKey};
+use lh_security_key::FileKey;
+use zeroize::Zeroizing;
+
+use crate::agent::Agent;
+use crate::key_types::short_type;
+use crate::log::Log;
+
+/// A key to try.
+pub(crate) struct Identity {
+    /// Its name for the user: a file name, or the agent's comment.
+    pub(crate) name: String,
+    /// Known for all but encrypted keys in old formats without a `.pub` file.
+    pub(crate) public: Option<PublicKey>,
+    /// The user named this file; it is no default.
+    pub(crate) explicit: bool,
+    pub(super) from: Source,
+}
+
+pub(super) enum Source {
+    /// The agent signs, with the key of this blob.
+    Agent(Vec<u8>),
+    /// A file that has not been decrypted yet.
+    File(PathBuf, Zeroizing<Vec<u8>>),
+    /// A key whose private half is in memory, or in hardware that its file refers to; and its comment.
+    Loaded(FileKey, String),
+    /// A key of a PKCS#11 token; the helper that has loaded the token's library signs.
+    Token,
+    /// A certificate: another identity has its private half.
+    Certificate,
+    /// The passphrase was wrong, or the file contains no key.
+    Useless,
+}
+
+/// The configuration for identities.
+#[derive(Debug, Clone)]
+pub(crate) struct IdentityConfig {
+    /// `IdentityFile`s in order, tokens expanded.
+    pub(crate) files: Vec<PathBuf>,
+    /// The files were configured, so a missing one is logged.
+    pub(crate) explicit: bool,
+    /// `CertificateFile`s in order. If there are any, certificates beside key files are ignored.
+    pub(crate) certificates: Vec<PathBuf>,
+    /// `IdentitiesOnly`.
+    pub(crate) only: bool,
+    /// The agent's socket, if an agent is used.
+    pub(crate) agent: Option<PathBuf>,
+    /// The session proof that the agent gets first.
+    pub(crate) session: Option<SessionProof>,
+    /// `AddKeysToAgent`.
+    pub(crate) add: AddKeysToAgent,
+    /// `NumberOfPasswordPrompts`, which also limits tries at a passphrase.
+    pub(crate) passphrase_tries: u32,
+    /// `SecurityKeyProvider`: the library that talks to hardware.
+    pub(crate) provider: String,
+    /// `PKCS11Provider`: the library that talks to tokens.
+    pub(crate) token_library: Option<String>,
+    /// Hash of the fingerprints in messages.
+    pub(crate) fingerprint: FingerprintHash,
+}
+
+/// The host's signature from the first key exchange, which binds an agent to this session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionProof {
+    pub(crate) host_key: Vec<u8>,
+    pub(crate) session_id: Vec<u8>,
+    pub(crate) signature: Vec<u8>,
+}
+
+impl SessionProof {
+    /// Binds a connection to the agent. An agent without this extension is used unbound.
+    pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), String> {
+        let Self { host_key, session_id, signature } = self;
+        agent
+            .bind(SessionBind { host_key, session_id, signature, forwarding })
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Why a key did not sign.
+pub(crate) enum SignFailure {
+    /// Continue with the next key; the reason was logged.
+    Skip,
+}
+
+impl Identity {
+    /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
+    pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
+        let mut line = crate::log::sanitise(&self.name);
+        if let Some(key) = &self.public {
+            line.push_str(&format!(" {} {}", short_type(key.key_type()), key.fingerprint(hash)));
+        }
+        if self.explicit {
+            line.push_str(" explicit");
+        }
+        if matches!(self.from, Source::Token) {
+            line.push_str(" token");
+        }
+        if matches!(self.from, Source::Agent(_)) {
+            line.push_str(" agent");
+        }
+        line
+    }
+
+    /// Loads a key file, asking for its passphrase if it has one.
+    pub(super) fn unlock(&mut self, config: &IdentityConfig, log: &mut Log<'_>) -> Result<(), SignFailure> {
+        let Source::File(path, bytes) = std::mem::replace(&mut self.from, Source::Useless) else {
+            return Err(SignFailure::Skip);
+        };
+        let prompt = format!("Enter passphrase for key '{}': ", path.display());
+        for _ in 0..config.passphrase_tries {
+            let Some(passphrase) = log.ask_secret(&prompt) else {
+                log.debug2(|| "no passphrase given, try next key".to_owned());
+                break;
+            };
+            if passphrase.is_empty() {
+                log.debug2(|| "no passphrase given, try next key".to_owned());
+                break;
+            }
+            match FileKey::parse(&bytes, Some(passphrase.as_bytes())) {
+                Ok((key, comment)) => {
+                    self.public.get_or_insert_with(|| key.public().clone());
+                    self.from = Source::Loaded(key, comment);
+                    return Ok(());
+                }
+                Err(KeyFileError::WrongPassphrase | KeyFileError::PassphraseNeeded) => {
+                    log.debug2(|| "bad passphrase given, try again...".to_owned());
+                }
+                Err(error) => {
+                    log.error(&format!("Load key \"{}\": {error}", path.display()));
+                    break;
+                }
+            }
+        }
+        Err(SignFailure::Skip)
+    }
+}

@@ -1,0 +1,117 @@
+//! Client of the PKCS#11 helper.
+
+use std::io;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use lh_crypto::key_algorithms;
+
+use super::TokenError;
+use super::messages::{Reply, Request, TokenKey, VERSION};
+use crate::messages::Secret;
+use crate::program;
+
+/// Name of the helper program.
+const HELPER: &str = "lhssh-pkcs11-helper";
+
+/// Asks the user for the PIN of the token with this label; `None` when none can be obtained.
+pub type Pin<'a> = &'a mut dyn FnMut(&str) -> Secret;
+
+/// A library that a helper has loaded. The helper ends when this is dropped.
+pub struct Provider {
+    path: String,
+    /// `None` once the helper is being ended.
+    child: Option<Child>,
+    to: Option<ChildStdin>,
+    from: ChildStdout,
+}
+
+impl Provider {
+    /// Starts a helper for the library at `library` and lists the keys of its tokens. With a PIN it logs in
+    /// to those that require it; without one, `ask` is called only if a token shows no keys before a login.
+    ///
+    /// # Errors
+    /// See [`TokenError`]; [`TokenError::NoKeys`] where the list is empty.
+    pub fn open(library: &str, pin: Secret, ask: Pin<'_>) -> Result<(Self, Vec<TokenKey>), TokenError> {
+        let path = program::find(HELPER, "SSH_PKCS11_HELPER");
+        let failed = |source| TokenError::Helper { path: path.display().to_string(), source };
+        let mut child =
+            Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let from = from.ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
+        let mut provider = Self { path: path.display().to_string(), child: Some(child), to, from };
+        let request = |pin| Request::Open { provider: library.to_owned(), pin };
+        let reply = provider.ask_with_pin(pin, &request, ask)?;
+        match reply {
+            Reply::Keys(keys) if keys.is_empty() => Err(TokenError::NoKeys),
+            Reply::Keys(keys) => Ok((provider, keys)),
+            Reply::Failed(why) => Err(TokenError::Token(why)),
+            Reply::Signature(_) | Reply::PinWanted(_) => Err(TokenError::Invalid),
+        }
+    }
+
+    /// Signs `data` with the key of this blob; `algorithm` may be a certificate's name for it. Asks for the PIN
+    /// where the token wants one.
+    ///
+    /// # Errors
+    /// See [`TokenError`]. The call blocks as long as the token does.
+    pub fn sign(
+        &mut self,
+        key: &[u8],
+        algorithm: &str,
+        data: &[u8],
+        ask: Pin<'_>,
+    ) -> Result<Vec<u8>, TokenError> {
+        let algorithm = key_algorithms::plain(algorithm);
+        let request = |pin| Request::Sign {
+            key: key.to_vec(),
+            algorithm: algorithm.to_string(),
+            data: data.to_vec(),
+            pin,
+        };
+        match self.ask_with_pin(None, &request, ask)? {
+            Reply::Signature(blob) => Ok(blob),
+            Reply::Failed(why) => Err(TokenError::Token(why)),
+            Reply::Keys(_) | Reply::PinWanted(_) => Err(TokenError::Invalid),
+        }
+    }
+
+    /// Sends a request, and once more with a PIN if the token wants one. Only once: each wrong PIN brings the
+    /// token closer to locking itself.
+    fn ask_with_pin(
+        &mut self,
+        pin: Secret,
+        request: &dyn Fn(Secret) -> Request,
+        ask: Pin<'_>,
+    ) -> Result<Reply, TokenError> {
+        match self.converse(&request(pin))? {
+            Reply::PinWanted(label) => {
+                let pin = ask(&label).filter(|pin| !pin.is_empty()).ok_or(TokenError::NoPin)?;
+                self.converse(&request(Some(pin)))
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    fn converse(&mut self, request: &Request) -> Result<Reply, TokenError> {
+        let to = self.to.as_mut().ok_or(TokenError::Died)?;
+        let result = program::send(to, VERSION, &request.encode())
+            .and_then(|()| program::receive(&mut self.from, VERSION));
+        match result {
+            Ok(Some(body)) => Reply::parse(&body).map_err(|_| TokenError::Invalid),
+            Ok(None) => Err(TokenError::Died),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(TokenError::Died),
+            Err(source) => Err(TokenError::Helper { path: self.path.clone(), source }),
+        }
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        // The helper ends at the end of its input. A library that hangs must not hang its user, so the wait is
+        // in a thread; without one the child stays a zombie until this process ends.
+        self.to = None;
+        if let Some(mut child) = self.child.take() {
+            let _ = std::thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
+        }
+    }
+}
