@@ -96,7 +96,7 @@ pub(crate) enum Unexpected {
     #[error("too many signatures of host keys wanted: {0} in reserve and {1} a second are allowed")]
     SigningRate(u32, u32),
     /// No such terminal, or another user's.
-    #[error("record for another terminal wanted")]
+    #[error("another terminal wanted than this session may have")]
     Terminal,
 }
 
@@ -395,7 +395,7 @@ impl Monitor {
         self.may_ask_for_tickets(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
-        self.presence.logged_in(&user, candidate.settings.print_last_log.value);
+        self.presence.logged_in(&user, &candidate.settings, &candidate.options);
         // From here on the process behind it talks to somebody else.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {

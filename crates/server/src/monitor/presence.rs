@@ -1,13 +1,17 @@
 //! Who sits at which terminal: utmp, wtmp and lastlog, written for the user session process, which may not.
 
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use lh_config::server_table::ServerSettings;
+use lh_sys::pty::Pty;
 use lh_sys::records::{Entry, Last, Records};
 use lh_sys::time::now_unix;
 use lh_sys::users::User;
 
 use super::{Monitor, Stage, Unexpected};
+use crate::key_options::KeyOptions;
 use crate::log::debug;
 
 /// Terminals one connection may have recorded at a time. More than anybody opens; without records they work as well.
@@ -18,13 +22,17 @@ const MOST: usize = 64;
 pub(super) struct Presence {
     user: Option<User>,
     show_last: bool,
+    /// The session may have a terminal, and is inside a chroot that may lack them.
+    allocates: bool,
     lines: Vec<(String, u32)>,
 }
 
 impl Presence {
-    pub(super) fn logged_in(&mut self, user: &User, show_last: bool) {
+    pub(super) fn logged_in(&mut self, user: &User, settings: &ServerSettings, options: &KeyOptions) {
         self.user = Some(user.clone());
-        self.show_last = show_last;
+        self.show_last = settings.print_last_log.value;
+        let allowed = settings.permit_tty.value && options.pty;
+        self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
     }
 }
 
@@ -37,6 +45,22 @@ fn is_own_terminal(line: &str, user: &User) -> bool {
 }
 
 impl Monitor {
+    /// Allocates a terminal outside of the session's chroot, which belongs to the user.
+    ///
+    /// # Errors
+    /// Outside: this session is not to ask for one. Inside: there is none.
+    pub(crate) fn terminal(&self) -> Result<io::Result<Pty>, Unexpected> {
+        if self.stage != Stage::Over {
+            return Err(Unexpected::Time);
+        }
+        let user = self.presence.user.as_ref().filter(|_| self.presence.allocates);
+        let uid = user.ok_or(Unexpected::Terminal)?.uid;
+        Ok(Pty::allocate().and_then(|pty| {
+            pty.set_owner(uid)?;
+            Ok(pty)
+        }))
+    }
+
     /// Records that the user sits at a terminal now. Returns when he was here last, if he is to be told.
     ///
     /// # Errors

@@ -45,6 +45,8 @@ pub(crate) enum MonitorRequest {
     Arrived { line: String, pid: u32 },
     /// Nobody uses it any more. No answer.
     Left { line: String },
+    /// A terminal for a session inside a chroot, which may have none of its own.
+    Terminal,
     /// No question: a file or a command of the user's is done.
     Transfer(Transfer),
     /// No question: how the connection goes.
@@ -138,6 +140,7 @@ impl MonitorRequest {
                 out.put_u8(7);
                 out.put_string(line.as_bytes());
             }
+            Self::Terminal => out.put_u8(10),
             Self::Transfer(transfer) => {
                 out.put_u8(8);
                 transfer.write_to(&mut out);
@@ -177,6 +180,7 @@ impl MonitorRequest {
             7 => Self::Left { line: text(&mut reader)? },
             8 => Self::Transfer(Transfer::read_from(&mut reader)?),
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
+            10 => Self::Terminal,
             20 => Self::Ticket { key: reader.string()?.to_vec() },
             _ => return Err(WireError::Invalid { what: "kind of question" }),
         };

@@ -25,6 +25,7 @@ fn every_question_arrives() {
     same(&MonitorRequest::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
     same(&MonitorRequest::Arrived { line: "pts/3".into(), pid: 77 });
     same(&MonitorRequest::Left { line: "pts/3".into() });
+    same(&MonitorRequest::Terminal);
     same(&MonitorRequest::Ticket { key: vec![3; 51] });
     same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));
     let outcome = crate::usage::Outcome::Complete;

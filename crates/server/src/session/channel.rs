@@ -25,7 +25,7 @@ use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
-use super::{greeting, rc};
+use super::{greeting, rc, terminal};
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
@@ -190,7 +190,9 @@ impl SessionChannel {
             info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
-        let allocated = Pty::allocate().and_then(|pty| {
+        let inside_chroot = self.shared.start.outside.is_some();
+        let allocated = terminal::allocate(&mut self.shared.monitor.borrow_mut(), inside_chroot);
+        let allocated = allocated.and_then(|pty| {
             let slave = pty.open_slave()?;
             lh_sys::termios::set_modes(&slave, modes)?;
             pty.resize(size)?;
@@ -250,7 +252,7 @@ impl SessionChannel {
             Some(problem) => Some(format!("{}{problem}\n", shared.said)),
             // With PAM it is a module's business.
             None if shared.pam => None,
-            None => command::nologin_notice(shared.user.uid),
+            None => shared.nologin_notice(),
         };
         if notice.is_some() && !shared.pam {
             info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);

@@ -30,6 +30,7 @@ mod process;
 mod rc;
 mod sftp;
 mod shared;
+mod terminal;
 mod tunnel;
 mod usage_log;
 mod usage_reporter;

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use zeroize::Zeroizing;
 
 use super::common::Address;
+use super::terminal;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
@@ -243,6 +244,7 @@ fn converse(
                 | MonitorRequest::Prove { .. }
                 | MonitorRequest::Arrived { .. }
                 | MonitorRequest::Left { .. }
+                | MonitorRequest::Terminal
                 | MonitorRequest::Transfer(_)
                 | MonitorRequest::Ticket { .. }
                 | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
@@ -344,6 +346,14 @@ fn serve_user(
             }
             MonitorRequest::Left { line } => {
                 monitor.left(Some(&line));
+                continue;
+            }
+            MonitorRequest::Terminal => {
+                let pty = monitor.terminal()?;
+                if let Err(problem) = &pty {
+                    error!(address.log, "cannot allocate a terminal: {problem}");
+                }
+                terminal::answer(ipc, pty.ok())?;
                 continue;
             }
             MonitorRequest::Ticket { key } => {

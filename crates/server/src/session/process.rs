@@ -46,10 +46,11 @@ pub(super) enum Errors {
 
 impl Process {
     /// Starts a program in the terminal.
-    pub(super) fn in_terminal(program: Program, pty: Pty) -> io::Result<Self> {
+    pub(super) fn in_terminal(program: Program, mut pty: Pty) -> io::Result<Self> {
         let slave = pty.open_slave()?;
         let child =
             program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
+        pty.close_slave();
         let master = LocalFd::owned(pty.try_clone_master()?)?;
         let pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
         Self::new(child, pump, Some(pty))
