@@ -15,6 +15,7 @@ use lh_server::{
     HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
     default_algorithms,
 };
+use lh_sys::service::Service;
 
 /// The file of an installed OpenSSH: what administrators have written there holds here.
 const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
@@ -25,6 +26,8 @@ const BAD_CONFIGURATION: u8 = 255;
 const NO_HOST_KEYS: u8 = 1;
 
 fn main() -> ExitCode {
+    // Before anything is opened: passed sockets have fixed numbers.
+    let service = Service::take();
     // A file opened later must not get the number of a standard descriptor that is closed.
     if lh_sys::fd::sanitize_stdio().is_err() {
         return ExitCode::from(255);
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(stop) => return ExitCode::from(stop.print()),
     };
-    match run(&parsed, &arguments) {
+    match run(&parsed, &arguments, service) {
         Ok(code) => code,
         Err(stop) => {
             for line in stop.lines {
@@ -73,7 +76,7 @@ fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
+fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<ExitCode, Stop> {
     if parsed.has('V') {
         complain(&SSHD.version());
         return Ok(ExitCode::SUCCESS);
@@ -115,6 +118,8 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
     let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None };
     if parsed.has('i') {
+        // With Accept=yes the connection is passed a second time, which would keep it open after its end.
+        drop(service);
         return Ok(status(lh_server::inetd(hand_over)));
     }
     // Without /proc only the name that the program was started by is known.
@@ -125,7 +130,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
         once: debug > 0,
         restart: Some((program, arguments.to_vec())),
     };
-    lh_server::serve(hand_over, &options).map(status).map_err(|problem| Stop::new(problem, 255))
+    lh_server::serve(hand_over, &options, service).map(status).map_err(|problem| Stop::new(problem, 255))
 }
 
 /// `-E`: the log file becomes standard error, here and in every session.

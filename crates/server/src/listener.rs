@@ -5,6 +5,7 @@
 
 mod bind;
 mod exporter;
+mod manager;
 pub(crate) mod oom;
 mod options;
 mod reports;
@@ -13,6 +14,7 @@ mod room;
 mod startup;
 
 use std::collections::HashMap;
+use std::convert::identity;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +22,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lh_sys::service::Service;
 use lh_sys::signals::Signals;
 use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,6 +37,7 @@ use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use exporter::{Exporter, Present};
+use manager::Manager;
 use options::system;
 pub use options::{ListenError, ListenerOptions};
 use reports::Reports;
@@ -92,16 +96,25 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    manager: Manager,
     /// Path of this program.
     program: Option<PathBuf>,
 }
 
-/// Listens until SIGTERM; returns the process's exit status.
-pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
+/// Listens until SIGTERM; returns the process's exit status. `service` is the manager that has started the process.
+pub fn serve(
+    mut hand_over: HandOver,
+    options: &ListenerOptions,
+    service: Service,
+) -> Result<i32, ListenError> {
     let log = hand_over.log();
     // Files made here (pid file) and everything a session starts from: nobody else may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let sockets = bind::all(&hand_over.config, &log)?;
+    let mut manager = Manager::new(service, log.clone());
+    let sockets = match manager.sockets()? {
+        Some(sockets) => sockets,
+        None => bind::all(&hand_over.config, &log)?,
+    };
     if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
         // The terminal we were started from is none of our business any more.
@@ -143,8 +156,10 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         signals,
         exporter,
         tickets: Tickets::default(),
+        manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),
     };
+    listener.manager.ready(&listener.sockets);
     let end = listener.run(options);
     if let Some(path) = pid_file {
         let _ = std::fs::remove_file(path);
@@ -152,7 +167,9 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     match end? {
         End::Status(status) => Ok(status),
         End::Restart => {
-            listener.sockets.clear();
+            if !listener.manager.owns_sockets() {
+                listener.sockets.clear();
+            }
             listener.exporter = None;
             // The program starts with what it was started with at first, and sets both again.
             if let Some(score) = listener.hand_over.oom_score {
@@ -161,7 +178,8 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
             if let Some(limit) = listener.hand_over.core_limit {
                 lh_sys::dumps::restore_core_limit(limit.0);
             }
-            let problem = restart::restart(options);
+            let variables = listener.manager.variables(&listener.sockets);
+            let problem = variables.map_or_else(identity, |variables| restart::restart(options, variables));
             error!(listener.log, "RESTART FAILED: {problem}");
             Ok(1)
         }
@@ -224,7 +242,9 @@ impl Listener {
                 match signal {
                     Signal::CHILD => self.reap(),
                     Signal::HUP => {
+                        self.manager.reloading();
                         if let Some(problem) = restart::problem(options) {
+                            self.manager.kept_old(&problem);
                             // A server that ends over a typing error locks everybody out.
                             error!(
                                 self.log,
@@ -237,6 +257,7 @@ impl Listener {
                     }
                     signal => {
                         info!(self.log, "Received signal {}; terminating.", signal.as_raw());
+                        self.manager.stopping();
                         return Ok(End::Status(if signal == Signal::TERM { 0 } else { 255 }));
                     }
                 }
@@ -248,6 +269,7 @@ impl Listener {
                 startup.push(&self.bytes);
             }
             self.kill_overdue();
+            self.manager.feed_watchdog(Instant::now());
             let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
             if let Some(exporter) = &mut self.exporter {
                 exporter.serve(present, Instant::now());
@@ -282,7 +304,8 @@ impl Listener {
         }
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
-        let deadline = overdue.chain(self.exporter.as_ref().and_then(Exporter::deadline)).min();
+        let others = [self.exporter.as_ref().and_then(Exporter::deadline), self.manager.deadline()];
+        let deadline = overdue.chain(others.into_iter().flatten()).min();
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
             let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
