@@ -234,3 +234,81 @@ fn unusable_passed_sockets_are_refused() {
     let _server = run("1");
     eventually("it listens", || log(&lab).contains("Server listening on 127.0.0.1 port "));
 }
+
+/// One field of an entry in the journal's own protocol.
+fn field<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
+    entry.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Covers: sshd (log lines with fields in the journal)
+#[test]
+fn journal_entries_name_user_address_and_key() {
+    let Some([ssh, keygen]) = peers("journal_entries_name_user_address_and_key", ["ssh", "ssh-keygen"])
+    else {
+        return;
+    };
+    if !cfg!(debug_assertions) {
+        return lh_interop::skip("journal", "release builds know the system's journal alone");
+    }
+    let lab = Lab::new();
+    write_config(&lab, "PasswordAuthentication no\nSyslogFacility LOCAL3\n");
+    let path = lab.path("journal");
+    let journal = UnixDatagram::bind(&path).unwrap();
+    journal.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // Standard error is a socket that the variable names.
+    let (stderr, _reader) = UnixDatagram::pair().unwrap();
+    let stderr = OwnedFd::from(stderr);
+    let stat = rustix::fs::fstat(&stderr).unwrap();
+    let child = Command::new(our("lhsshd"))
+        .args(["-D", "-p", "0", "-f", &lab.arg("conf")])
+        .env("JOURNAL_STREAM", format!("{}:{}", stat.st_dev, stat.st_ino))
+        .env("LHSSHD_JOURNAL", &path)
+        .stdin(Stdio::null())
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    let _server = Server(child);
+    let mut buffer = vec![0; 65536];
+    let mut hear = |wanted: &str| loop {
+        let n = uninterrupted(|| journal.recv(&mut buffer)).expect("an entry");
+        let entry = String::from_utf8(buffer[..n].to_vec()).unwrap();
+        if field(&entry, "MESSAGE").is_some_and(|line| line.starts_with(wanted)) {
+            return entry;
+        }
+    };
+    let listening = hear("Server listening on 127.0.0.1 port ");
+    assert_eq!(field(&listening, "SYSLOG_IDENTIFIER"), Some("lhsshd"), "{listening}");
+    assert_eq!(field(&listening, "SYSLOG_FACILITY"), Some("19"), "{listening}");
+    assert_eq!(field(&listening, "USER"), None, "{listening}");
+    let port = port_in(&listening).to_string();
+    lab.know(port.parse().unwrap());
+    let mut args = lab.client_options();
+    args.extend(["-p", &port, "127.0.0.1", "true"].map(str::to_owned));
+    lab.run(&ssh, &args).ok("ssh");
+    let shown = lab.run(&keygen, &["-lf", &lab.arg("user_ed25519.pub")]).ok("ssh-keygen").text();
+    let key = shown.split(' ').nth(1).unwrap();
+    let connection = hear("Connection from 127.0.0.1 port ");
+    let session = field(&connection, "SESSION").expect(&connection).to_owned();
+    assert_eq!(field(&connection, "REMOTE_ADDR"), Some("127.0.0.1"), "{connection}");
+    let me = lh_interop::me();
+    // The monitor's line, and one of the user session process.
+    for wanted in ["Accepted publickey for ", "Starting session: command for "] {
+        let entry = hear(wanted);
+        assert_eq!(field(&entry, "PRIORITY"), Some("6"), "{entry}");
+        assert_eq!(field(&entry, "USER"), Some(me.as_str()), "{entry}");
+        assert_eq!(field(&entry, "REMOTE_ADDR"), Some("127.0.0.1"), "{entry}");
+        assert_eq!(field(&entry, "FINGERPRINT"), Some(key), "{entry}");
+        assert_eq!(field(&entry, "SESSION"), Some(session.as_str()), "{entry}");
+    }
+    // Another connection, whose user does not exist: another session, and no key that counts.
+    let mut args = lab.client_options();
+    args.extend(["-p", &port, "nosuch@127.0.0.1", "true"].map(str::to_owned));
+    assert_eq!(lab.run(&ssh, &args).code, 255);
+    let entry = hear("Invalid user nosuch ");
+    assert_eq!(field(&entry, "USER"), Some("nosuch"), "{entry}");
+    assert_eq!(field(&entry, "FINGERPRINT"), None, "{entry}");
+    assert_ne!(field(&entry, "SESSION"), Some(session.as_str()), "{entry}");
+    let entry = hear("Connection closed by invalid user nosuch ");
+    assert_eq!(field(&entry, "USER"), Some("nosuch"), "{entry}");
+    assert_eq!(field(&entry, "FINGERPRINT"), None, "{entry}");
+}

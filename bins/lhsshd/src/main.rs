@@ -115,7 +115,12 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     let debug = parsed.count('d');
     let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
     let log_level = if parsed.has('q') { Some(Level::Quiet) } else { Level::debug(debug) };
-    let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
+    let log_target = match to_stderr {
+        // What is the journal's either way goes there with fields.
+        _ if !parsed.has('E') && lh_sys::service::stderr_is_journal() => LogTarget::Journal,
+        true => LogTarget::Stderr,
+        false => LogTarget::Syslog,
+    };
     let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None };
     if parsed.has('i') {
         // With Accept=yes the connection is passed a second time, which would keep it open after its end.

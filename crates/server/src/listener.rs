@@ -189,7 +189,7 @@ pub fn serve(
 fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
     match log_target {
         LogTarget::Syslog => lh_sys::fd::null_stdio(),
-        LogTarget::Stderr => lh_sys::fd::take_stdin_stdout().map(drop),
+        LogTarget::Stderr | LogTarget::Journal => lh_sys::fd::take_stdin_stdout().map(drop),
     }
 }
 

@@ -43,7 +43,7 @@ use crate::grant::Grant;
 use crate::hand_over::DelayKey;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
-use crate::log::{Log, error, info};
+use crate::log::{Field, Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
 use crate::verdict::Verdict;
@@ -389,6 +389,7 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         self.stage = Stage::Over;
+        let key = self.who().key;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
@@ -407,6 +408,7 @@ impl Monitor {
             joined: candidate.joined.is_some(),
             level: self.log.level(),
             proofs: candidate.proofs,
+            key,
             said,
             credentials: self.gss.take_credentials(),
             session_id: self.session_id.clone(),
@@ -423,6 +425,7 @@ impl Monitor {
     /// the account's name.
     fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
+        self.log.set_field(Field::User, account);
         let mut user = account::look_up(account);
         let mut groups: &[String] = &[];
         let known = user.as_ref().map(|user| self.groups.of(user)).transpose();

@@ -10,7 +10,7 @@ use lh_sys::time::now_unix;
 
 use super::unfailing::Toll;
 use super::{Candidate, Monitor, Verdict};
-use crate::log::{Level, debug, error};
+use crate::log::{Field, Level, debug, error};
 
 impl Monitor {
     pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
@@ -30,7 +30,12 @@ impl Monitor {
             Err(_) => String::new(),
         };
         let key = match method {
-            Method::PublicKey(attempt) => described(&attempt.key),
+            Method::PublicKey(attempt) => {
+                let key = PublicKey::from_blob(&attempt.key).ok();
+                let key = key.map(|key| fingerprint(&candidate.settings, &key)).unwrap_or_default();
+                self.log.set_field(Field::Fingerprint, &key);
+                described(&attempt.key)
+            }
             Method::HostBased(attempt) => {
                 let (user, host) = (&attempt.local_user, &attempt.host);
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
@@ -59,6 +64,9 @@ impl Monitor {
             // A step on the way, which in OpenSSH the other process logs.
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => self.log.preauth().line(level, line),
             _ => self.log.line(level, line),
+        }
+        if !matches!(verdict, Verdict::Accept | Verdict::Reject { partial: true, .. }) {
+            self.log.set_field(Field::Fingerprint, "");
         }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
         if typed && matches!(verdict, Verdict::Reject { partial: false, .. }) {

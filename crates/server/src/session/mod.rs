@@ -127,7 +127,7 @@ fn serve(session: Session, connection: Connection, control: File) -> i32 {
     match split(common, connection, control) {
         Ok(status) => status,
         Err((common, problem)) => {
-            error!(common.session.log(), "{problem}");
+            error!(common.log(), "{problem}");
             EXIT_FAILURE
         }
     }
@@ -171,9 +171,9 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
-        debug!(common.session.log(), "host keys cannot be excluded from core dumps: {problem}");
+        debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
-    let address = common.address(common.session.log());
+    let address = common.address(common.log());
     let usage_log = UsageLog::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;

@@ -34,7 +34,7 @@ use super::usage_reporter;
 use super::{become_user, environment};
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
-use crate::log::{error, info};
+use crate::log::{Field, error, info};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// How long the last words to a client may take.
@@ -46,7 +46,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let received =
         monitor.try_clone().and_then(MonitorSocket::new).map_err(MonitorSocketError::from).and_then(|ipc| {
-            let mut holder = Holder::new(ipc, common.session.log());
+            let mut holder = Holder::new(ipc, common.log());
             let grant = Grant::decode(&holder.obey()?)?;
             Ok((holder, grant, MonitorSocket::new(monitor)?))
         });
@@ -55,14 +55,16 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
         // Nobody has logged in.
         Err(MonitorSocketError::Closed) => return 0,
         Err(problem) => {
-            error!(common.session.log(), "fatal: {problem}");
+            error!(common.log(), "fatal: {problem}");
             return EXIT_FAILURE;
         }
     };
     // From here on what has been opened is closed in order.
     let _ = rustix::process::set_parent_process_death_signal(None);
-    let log = common.session.log();
+    let log = common.log();
     log.set_level(grant.level);
+    log.set_field(Field::User, &grant.user.name);
+    log.set_field(Field::Fingerprint, &grant.key);
     // Before PAM's modules, which may set another.
     if let Some(limit) = common.session.core_limit {
         lh_sys::dumps::restore_core_limit(limit.0);
