@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == SESSION_FLAG) {
-        return status(lh_server::session_main(arguments.get(2).map(OsString::as_os_str)));
+        return status(lh_server::session_main(arguments.get(2..).unwrap_or_default()));
     }
     let parsed = match SSHD.parse(arguments.iter().skip(1).cloned()) {
         Ok(parsed) => parsed,
@@ -67,7 +67,7 @@ fn status(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(255))
 }
 
-/// Says something on standard error, whether or not anybody can hear it.
+/// Writes a line to standard error, ignoring errors.
 fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -96,7 +96,7 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         say(&dump(&config, parsed)?);
         return Ok(ExitCode::SUCCESS);
     }
-    // Whoever only has the file checked wants to know as well.
+    // Also where the file is only checked.
     config.notes.iter().for_each(|note| complain(note));
     if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
@@ -231,7 +231,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         let path = Path::new(file);
         match HostKey::load(path) {
             Ok(key) => keys.push(key),
-            // The private half may be somebody else's to keep.
+            // The private half may be kept by an agent.
             Err(problem) if config.host_key_agent.as_deref().is_some() => {
                 let agent = config.host_key_agent.as_deref().unwrap_or_default();
                 match HostKey::in_agent(path, agent) {
@@ -240,7 +240,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
                     Err(why) => lines.extend([problem.to_string(), why]),
                 }
             }
-            // Nobody asked for the default files: it is no fault that one is not there.
+            // The default files were not asked for: it is no fault that one is missing.
             Err(HostKeyError::Read { error, .. })
                 if by_default && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(problem) => lines.push(problem.to_string()),

@@ -66,7 +66,13 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn new(session: Session, connection: &Connection, log: &Log) -> Result<Box<Self>, Failure> {
+    /// `client` is its address where the connection comes from a load balancer.
+    pub(super) fn new(
+        session: Session,
+        connection: &Connection,
+        client: Option<SocketAddr>,
+        log: &Log,
+    ) -> Result<Box<Self>, Failure> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
         let (peer, local) = match connection {
             Connection::Socket(socket) => {
@@ -74,6 +80,7 @@ impl Common {
             }
             Connection::Pipes(..) => (None, None),
         };
+        let peer = client.or(peer);
         let known = peer.is_some() && local.is_some();
         let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
         let id = connection_id();
