@@ -115,7 +115,7 @@ fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
 }
 
 pub(crate) fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
-    // By name, so that nobody adds an option that gets lost on the way.
+    // By name, so that a new option cannot be forgotten here.
     let KeyOptions {
         pty,
         port_forwarding,

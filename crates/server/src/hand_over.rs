@@ -1,5 +1,5 @@
 //! What the listener tells each session process: everything it has read, so that no session reads it again and all
-//! see the same, whatever happens to the files meanwhile.
+//! see the same, even if the files change meanwhile.
 //!
 //! It travels over a socket pair that is the session's standard output at first, in two parts: what all processes of the
 //! session may know ([`Session`]), and then the private keys, which are read only by the one that keeps them, after the

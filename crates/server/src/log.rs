@@ -66,7 +66,7 @@ struct Shared {
     /// Of every entry of the journal. Other logs have lines alone.
     fields: Mutex<Vec<(&'static str, String)>>,
     level: AtomicU8,
-    /// `LogVerbose`: places whose lines are written whatever their level.
+    /// `LogVerbose`: places in the source whose lines are written at any level.
     places: Mutex<LogVerbose>,
 }
 
@@ -124,7 +124,7 @@ impl Log {
     }
 
     /// A log that goes to the same place, in the system's log under a name and facility of its own, and takes every
-    /// line: whoever writes to it has a level of his own.
+    /// line: its user has a level of its own.
     pub(crate) fn of_its_own(&self, name: &str, facility: Option<Facility>) -> Self {
         let sink = match &self.shared.sink {
             Sink::Journal(journal) => match journal.with(facility, name) {
@@ -133,7 +133,7 @@ impl Log {
             },
             Sink::Syslog(log) => Sink::Syslog(log.with(facility, name)),
             Sink::Stderr => Sink::Stderr,
-            // These belong to processes that serve nobody.
+            // These belong to processes that serve no SFTP.
             Sink::Monitor(_) => return self.clone(),
             #[cfg(test)]
             Sink::Lines(_) => return self.clone(),
@@ -173,7 +173,7 @@ impl Log {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Lines of these places are written whatever their level.
+    /// Lines of these places are written at any level.
     pub fn set_places(&self, places: &LogVerbose) {
         *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = places.clone();
     }
@@ -189,15 +189,15 @@ impl Log {
         self.write(level, text);
     }
 
-    /// The same log for whoever speaks with a client that has not logged in: lines end in ` [preauth]`. (The
-    /// monitor's own lines do not; that is how OpenSSH's two processes show, and scripts know it.)
+    /// The same log for the pre-auth process: lines end in ` [preauth]`. The monitor's own lines do not, as
+    /// with OpenSSH's two processes, which scripts rely on.
     #[must_use]
     pub fn preauth(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), preauth: true }
     }
 
-    /// Writes one line, if its level is wanted. Control characters are made visible, so that nobody can forge
-    /// a second line or talk to a terminal.
+    /// Writes one line, if its level is wanted. Control characters are made visible, so that no client can
+    /// forge a second line or control a terminal.
     pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
         if level <= self.level() {
             self.write(level, text);

@@ -74,7 +74,7 @@ enum Stage {
     Over,
 }
 
-/// Why a question is not answered. Our own processes do not ask like that: whoever does has been taken over.
+/// Why a request is refused. Our own processes send no such request: one that does has been taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unexpected {
     /// At another time it might have been.
@@ -128,7 +128,7 @@ pub(crate) struct Monitor {
     host_name: Option<String>,
     /// The end of LoginGraceTime.
     deadline: Option<Instant>,
-    /// The process that runs PAM, where PAM is used and nobody is in.
+    /// The process that runs PAM, where PAM is used and the login is not complete.
     modules: Option<Modules>,
     presence: Presence,
     /// The dialogue of gssapi-with-mic, as long as there is one.
@@ -397,7 +397,7 @@ impl Monitor {
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
         self.presence.logged_in(&user, &candidate.settings, &candidate.options);
-        // From here on the process behind it talks to somebody else.
+        // From here on the process behind it serves the user.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {
             groups: groups.names.clone(),
@@ -441,7 +441,7 @@ impl Monitor {
         let (settings, user) = match self.config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {
-                // Rules that cannot be read let nobody in.
+                // With rules that cannot be read every login is refused.
                 error!(self.log, "{problem}");
                 (self.config.settings.clone(), None)
             }

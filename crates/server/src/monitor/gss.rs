@@ -45,19 +45,19 @@ pub(super) enum Outcome {
 }
 
 /// Whether this is only the question if Kerberos would do. Its refusal is the host's business (no key table, another mechanism),
-/// so it counts as no failure; nobody learns a thing from it.
+/// so it counts as no failure; the client learns nothing from it.
 pub(super) fn is_offer(method: &Method) -> bool {
     matches!(method, Method::Gss(GssAttempt::Begin(_)))
 }
 
 impl Monitor {
-    /// One step. Users who do not exist get as far as everybody, up to the last word.
+    /// One step. For users that do not exist the steps are the same, up to the last answer.
     pub(super) fn gss_step(&mut self, candidate: &Candidate, step: &GssAttempt) -> Outcome {
         let result = match step {
             GssAttempt::Begin(mechanisms) => self.gss_begin(candidate, mechanisms),
             GssAttempt::Token(token) => self.gss_token(token),
             GssAttempt::Mic(mic) => self.gss_mic(candidate, mic).map(Outcome::Over),
-            // Kerberos makes checksums; without one anybody in between could have passed the tokens on.
+            // Kerberos makes checksums; without one a machine in the middle could have passed the tokens on.
             GssAttempt::Complete => Ok(Outcome::Over(false)),
         };
         let outcome = result.unwrap_or_else(|problem| {

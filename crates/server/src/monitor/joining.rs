@@ -30,7 +30,7 @@ const MOST_ISSUED: u32 = 1024;
 pub(super) struct Joining {
     /// Who keeps them, where there is a listener.
     listener: Option<UnixStream>,
-    /// What tickets of this session are worth, once somebody is in who may have some.
+    /// What tickets of this session are worth, once a user has logged in who may have some.
     worth: Option<Record>,
     issued: u32,
 }
@@ -97,8 +97,8 @@ impl Monitor {
         Record::decode(&record).ok()
     }
 
-    /// Remembers what tickets are worth, for somebody who is about to get his session. Who has joined by a ticket gets none, so
-    /// that all end with the one who has logged in.
+    /// Remembers what tickets of the session that is about to start are worth. One that was joined by a
+    /// ticket gets none, so that all end with the one who has logged in.
     pub(super) fn may_ask_for_tickets(&mut self, candidate: &Candidate) {
         if !candidate.settings.longhaul_tickets.value
             || candidate.must_change_password

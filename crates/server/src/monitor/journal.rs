@@ -133,7 +133,8 @@ impl Monitor {
         }
     }
 
-    /// Whether somebody has tried in earnest, and whether as a user who exists.
+    /// Whether an attempt failed, and whether the user of the attempts exists; `None` without a failed
+    /// attempt.
     pub(crate) fn tried(&self) -> Option<bool> {
         (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }

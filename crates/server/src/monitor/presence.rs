@@ -14,7 +14,8 @@ use super::{Monitor, Stage, Unexpected};
 use crate::key_options::KeyOptions;
 use crate::log::debug;
 
-/// Terminals one connection may have recorded at a time. More than anybody opens; without records they work as well.
+/// Terminals one connection may have recorded at a time. More than users open; terminals beyond it work
+/// without a record.
 const MOST: usize = 64;
 
 /// The terminals in use.
@@ -36,7 +37,7 @@ impl Presence {
     }
 }
 
-/// `pts/3`, a terminal that belongs to the user: nobody records himself at another's.
+/// Whether `line` (`pts/3`) is a terminal of this user: no user may record a login at another's.
 fn is_own_terminal(line: &str, user: &User) -> bool {
     let number = line.strip_prefix("pts/").unwrap_or_default();
     let sound = (1..=10).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +65,7 @@ impl Monitor {
     /// Records that the user sits at a terminal now. Returns when he was here last, if he is to be told.
     ///
     /// # Errors
-    /// Nobody is in, or it is not the user's terminal.
+    /// The login is not complete, or it is not the user's terminal.
     pub(crate) fn arrived(&mut self, line: &str, pid: u32) -> Result<Option<Last>, Unexpected> {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);

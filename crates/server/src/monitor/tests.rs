@@ -8,7 +8,7 @@ use lh_auth::server::PublicKeyAttempt;
 
 use lh_crypto::{KeyType, PrivateKey};
 
-/// A monitor for whoever runs the tests, with the key that lets him in.
+/// A monitor for the user that runs the tests, with a key that is authorized.
 struct Scene {
     monitor: Monitor,
     key: PrivateKey,

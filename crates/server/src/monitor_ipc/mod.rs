@@ -2,8 +2,8 @@
 //!
 //! Two of them ask and the monitor answers: the process before authentication, which reads an unauthenticated
 //! client's bytes and is therefore believed nothing, and afterwards the user session process, which is as
-//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Whoever
-//! reads decodes with errors and with a bound on the length.
+//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Readers
+//! decode with errors and with a bound on the length.
 
 mod fields;
 mod methods;
@@ -40,10 +40,10 @@ pub(crate) enum MonitorRequest {
     HandOver(Zeroizing<Vec<u8>>),
     /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user session process.
     Prove { algorithm: String, key: Vec<u8> },
-    /// Somebody uses this terminal (`pts/3`) now, from the user session process: record it, and tell when he
-    /// was here last.
+    /// The user has a session on this terminal (`pts/3`) now, from the user session process: record it, and
+    /// answer with the time of the last login.
     Arrived { line: String, pid: u32 },
-    /// Nobody uses it any more. No answer.
+    /// The terminal's session is over. No answer.
     Left { line: String },
     /// A terminal for a session inside a chroot, which may have none of its own.
     Terminal,

@@ -1,4 +1,4 @@
-//! What is sent arrives, and what nobody would send does no harm.
+//! Messages survive encoding and decoding, and malformed ones are refused.
 
 use std::os::unix::net::UnixStream;
 

@@ -74,8 +74,8 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
     }
 }
 
-/// Every directory on the way must be root's and writable by nobody else: otherwise the user could put files of his
-/// own where programs with more rights look for theirs.
+/// Every directory on the way must be root's and writable by no other user: otherwise the user could put
+/// files where programs with more rights look for theirs.
 fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
     let user = &login.user;
     let path = Tokens::new()

@@ -202,7 +202,7 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
-                // What is typed stays encrypted, whatever the client says later.
+                // What is typed stays encrypted: later requests of the client cannot change that.
                 cx.control().transport().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
@@ -355,7 +355,7 @@ impl SessionChannel {
         }
     }
 
-    /// Has it recorded that somebody sits at the terminal. Returns when he was here last, if he is to be told.
+    /// Has the monitor record the terminal's login. Returns the user's last login, if that is to be shown.
     fn record(&mut self, pid: u32) -> Option<Last> {
         let line = self.line.as_deref()?.to_owned();
         let mut monitor = self.shared.monitor.borrow_mut();
@@ -366,7 +366,7 @@ impl SessionChannel {
     /// Has it recorded that the terminal is free.
     fn unrecord(&mut self) {
         if let Some(line) = self.line.take() {
-            // Nobody may be left to hear it, who then does it by himself.
+            // A monitor that is gone has recorded the end by itself.
             let _ = self.shared.monitor.borrow().send(&MonitorRequest::Left { line }.encode());
         }
     }

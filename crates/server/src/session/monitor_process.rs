@@ -154,7 +154,7 @@ enum Stop {
     TooLate,
 }
 
-/// Until somebody is in: returns the connection, or the exit status. The process is gone afterwards.
+/// Until a user has logged in: returns the connection, or the exit status. The process is gone afterwards.
 fn before(
     preauth: Child,
     monitor: &mut Monitor,
@@ -167,7 +167,7 @@ fn before(
     let (ip, port) = (address.peer.ip(), address.peer.port());
     match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
-            // It has nothing left to say, whatever it thinks of that.
+            // It has nothing left to do.
             end(pid);
             Ok(state)
         }

@@ -129,7 +129,7 @@ impl Holder {
         Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None, log }
     }
 
-    /// Does what the monitor says until somebody is in.
+    /// Obeys the monitor until the login is complete.
     ///
     /// # Errors
     /// The monitor is gone or talks nonsense.
@@ -178,7 +178,7 @@ impl Holder {
         let mut code = pam.authenticate(empty_allowed);
         let mut what = "authentication";
         if interactive && code.ok() {
-            // While there is somebody to talk to, who may have to choose a new password.
+            // While there is a user to ask, for a new password may be needed.
             what = "account";
             code = pam.account();
             if code == Code::NEW_TOKEN_REQUIRED {

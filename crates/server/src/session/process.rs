@@ -151,7 +151,7 @@ impl Process {
         let drained = self.pty.as_ref().is_some_and(|pty| !readable(pty));
         let Some(pump) = &mut self.pump else { return };
         if drained && !pump.input_ended() {
-            // With a terminal the session ends with its program: whoever still has the terminal open
+            // With a terminal the session ends with its program: a process that still has the terminal open
             // (`sleep 1000 &`) must not keep it.
             pump.stop_input(cx);
         }
@@ -192,7 +192,7 @@ impl ChannelHandler for Process {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if event == ChannelEvent::Closed {
             // The terminal hangs up, pipes break: programs notice as they do with any terminal or pipe.
-            // Nobody is killed, for a command may have been started to outlive its session.
+            // No process is killed, for a command may have been started to outlive its session.
             self.closed = true;
             self.pump = None;
             self.pty = None;
@@ -226,7 +226,7 @@ impl ChannelHandler for Process {
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
         if token == CHILD {
             self.settle(cx);
-            // After the channel has been closed nobody hears the status, but the child is waited for.
+            // After the channel has been closed the status is not sent, but the child is waited for.
             self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
         } else {
             self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));

@@ -65,7 +65,7 @@ pub(super) struct Shared {
     pub(super) start: Start,
     /// Where programs find the forwarded agent, once a session has asked for it.
     pub(super) agent: RefCell<Option<PathBuf>>,
-    /// Somebody wants to know what is transferred.
+    /// Usage is recorded: `TransferLog` or `PrometheusListen` is set.
     pub(super) accounts: bool,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,

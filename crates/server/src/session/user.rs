@@ -1,5 +1,5 @@
-//! The user session process: waits until somebody has logged in, becomes that user, and serves what the user
-//! asks for.
+//! The user session process: waits until a user has logged in, becomes that user, and serves the user's
+//! requests.
 //!
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the pre-auth process wrote, and those are read with the
@@ -52,7 +52,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
         });
     let (holder, mut grant, ipc) = match received {
         Ok(received) => received,
-        // Nobody has logged in.
+        // The login failed.
         Err(MonitorSocketError::Closed) => return 0,
         Err(problem) => {
             error!(common.log(), "fatal: {problem}");
@@ -128,7 +128,7 @@ fn begin(
         credentials,
         inherited,
     };
-    // While this is still root, who may have more than everybody.
+    // While this is still root, which may set more than a user.
     common::tune(stream.read_fd(), &login.settings, &address.log);
     let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;

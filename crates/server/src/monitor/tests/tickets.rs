@@ -21,7 +21,7 @@ fn with_listener(mut scene: Scene) -> (Scene, UnixStream) {
     (scene, ours)
 }
 
-/// Somebody who is in, with these options of his key.
+/// A monitor after a login with a key that has these options.
 fn logged_in(lines: &str, options: &str) -> (Scene, UnixStream) {
     let (mut scene, listener) = with_listener(Scene::new(lines));
     let line = format!("{options} {}", scene.key.public().to_openssh_line(""));
