@@ -7,7 +7,9 @@
 mod certificates;
 mod chains;
 mod external;
+mod fingerprints;
 mod gss;
+mod gss_context;
 mod hostbased;
 mod joining;
 mod journal;
@@ -19,6 +21,9 @@ mod principals;
 mod revoked;
 mod rhosts;
 mod signing;
+mod stage;
+mod terminals;
+mod ticket_state;
 mod unfailing;
 mod who;
 
@@ -48,57 +53,20 @@ use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
 use crate::verdict::Verdict;
 pub(crate) use chains::satisfiable;
-use gss::Gss;
-use joining::Joining;
-use journal::{describe, fingerprint};
+use fingerprints::{describe, fingerprint};
+use gss_context::{Gss, is_offer};
 use pam::Modules;
-use presence::Presence;
 use signing::SigningRate;
+use stage::Stage;
+pub(crate) use stage::Unexpected;
+use terminals::Presence;
+use ticket_state::Joining;
 use unfailing::Unfailing;
 pub(crate) use who::Who;
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
-
-/// What the client is expected to do next. What is not expected is not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// One signature, for the first key exchange.
-    KeyExchange,
-    /// Attempts. `prompted`: answers to a prompt may come.
-    Attempts { prompted: bool },
-    /// Nothing before the connection has moved to the user session process.
-    Accepted,
-    /// Nothing.
-    Over,
-}
-
-/// Why a request is refused. Our own processes send no such request: one that does has been taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unexpected {
-    /// At another time it might have been.
-    #[error("question at the wrong time")]
-    Time,
-    /// No hash has that length.
-    #[error("signature over {0} bytes wanted")]
-    HashLength(usize),
-    /// No such key, or it makes no such signatures here.
-    #[error("signature by another key or algorithm wanted")]
-    HostKey,
-    /// The name was another one before.
-    #[error("user name changed")]
-    User,
-    /// Not the caller's fault: the rules for this user want no connection at all. It has been logged.
-    #[error("administratively prohibited")]
-    Prohibited,
-    /// More signatures than any sensible limit on rekeying asks for.
-    #[error("too many signatures of host keys wanted: {0} in reserve and {1} a second are allowed")]
-    SigningRate(u32, u32),
-    /// No such terminal, or another user's.
-    #[error("another terminal wanted than this session may have")]
-    Terminal,
-}
 
 /// The user a client says it is, whether or not there is one.
 struct Candidate {
@@ -363,7 +331,7 @@ impl Monitor {
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })
             && !matches!(attempt.method, Method::None)
-            && !gss::is_offer(&attempt.method)
+            && !is_offer(&attempt.method)
         {
             wait_out(began, &attempt.user, &self.delay_key);
         }

@@ -5,49 +5,17 @@
 //! is made for them. It is asked only where `GSSAPIAuthentication` allows it.
 
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
-use lh_auth::server::Method;
 use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
-use zeroize::Zeroizing;
 
+use super::gss_context::Gss;
 use super::{Candidate, Monitor};
 use crate::log::{debug, error, info};
-
-/// The dialogue, and what it has brought.
-#[derive(Default)]
-pub(super) struct Gss {
-    acceptor: Option<Acceptor>,
-    /// The client's name in Kerberos, once the context is complete.
-    principal: String,
-    credentials: Option<Zeroizing<Vec<u8>>>,
-    /// What the library says about its failure, for the client's.
-    error_token: Vec<u8>,
-}
-
-impl Gss {
-    pub(super) fn principal(&self) -> &str {
-        &self.principal
-    }
-
-    pub(super) fn take_credentials(&mut self) -> Option<Zeroizing<Vec<u8>>> {
-        self.credentials.take()
-    }
-
-    pub(super) fn take_error(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.error_token)
-    }
-}
 
 /// What came of a step.
 pub(super) enum Outcome {
     Reply(GssReply),
     /// The attempt is over. True: the client is who it says it is.
     Over(bool),
-}
-
-/// Whether this is only the question if Kerberos would do. Its refusal is the host's business (no key table, another mechanism),
-/// so it counts as no failure; the client learns nothing from it.
-pub(super) fn is_offer(method: &Method) -> bool {
-    matches!(method, Method::Gss(GssAttempt::Begin(_)))
 }
 
 impl Monitor {

@@ -12,6 +12,7 @@ use lh_auth::TicketRequest;
 use lh_auth::server::TicketAttempt;
 use lh_crypto::PublicKey;
 
+use super::ticket_state::Joining;
 use super::{Candidate, Monitor, Stage, Unexpected};
 use crate::log::{debug, info};
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
@@ -24,16 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Tickets of one session, all in all.
 const MOST_ISSUED: u32 = 1024;
-
-/// What a monitor has to do with tickets.
-#[derive(Default)]
-pub(super) struct Joining {
-    /// Who keeps them, where there is a listener.
-    listener: Option<UnixStream>,
-    /// What tickets of this session are worth, once a user has logged in who may have some.
-    worth: Option<Record>,
-    issued: u32,
-}
 
 impl Monitor {
     /// Has tickets kept by the listener at the other end of this socket.

@@ -2,12 +2,13 @@
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Method;
-use lh_config::enums::ServerFingerprintHash;
 use lh_config::server_table::ServerSettings;
-use lh_crypto::{FingerprintHash, PublicKey};
+use lh_crypto::PublicKey;
 use lh_sys::records::{Entry, Records};
 use lh_sys::time::now_unix;
 
+use super::fingerprints::{describe, fingerprint};
+use super::gss_context::is_offer;
 use super::unfailing::Toll;
 use super::{Candidate, Monitor, Verdict};
 use crate::log::{Field, Level, debug, error};
@@ -93,7 +94,7 @@ impl Monitor {
     /// Counts failures; the first `none` is a question and no failure.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
         // The first question is none, and that there is no key table is not the client's fault.
-        let free = self.attempts <= 1 && matches!(method, Method::None) || super::gss::is_offer(method);
+        let free = self.attempts <= 1 && matches!(method, Method::None) || is_offer(method);
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {
             return self.count_unfailing(candidate, verdict);
@@ -138,18 +139,6 @@ impl Monitor {
     pub(crate) fn tried(&self) -> Option<bool> {
         (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
-}
-
-/// `ED25519 SHA256:…`, as log lines have it.
-pub(super) fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
-    format!("{} {}", key.display_type(), fingerprint(settings, key))
-}
-
-pub(super) fn fingerprint(settings: &ServerSettings, key: &PublicKey) -> String {
-    key.fingerprint(match settings.fingerprint_hash.value {
-        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
-        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
-    })
 }
 
 /// `ED25519-CERT SHA256:… ID name (serial 1) CA ED25519 SHA256:…`

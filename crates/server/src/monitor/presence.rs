@@ -1,49 +1,18 @@
-//! Who sits at which terminal: utmp, wtmp and lastlog, written for the user session process, which may not.
+//! Records of logins at terminals (utmp, wtmp and lastlog), written for the user session process, which may not.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
 
-use lh_config::server_table::ServerSettings;
 use lh_sys::pty::Pty;
 use lh_sys::records::{Entry, Last, Records};
 use lh_sys::time::now_unix;
-use lh_sys::users::User;
 
+use super::terminals::is_own_terminal;
 use super::{Monitor, Stage, Unexpected};
-use crate::key_options::KeyOptions;
 use crate::log::debug;
 
 /// Terminals one connection may have recorded at a time. More than users open; terminals beyond it work
 /// without a record.
 const MOST: usize = 64;
-
-/// The terminals in use.
-#[derive(Debug, Default)]
-pub(super) struct Presence {
-    user: Option<User>,
-    show_last: bool,
-    /// The session may have a terminal, and is inside a chroot that may lack them.
-    allocates: bool,
-    lines: Vec<(String, u32)>,
-}
-
-impl Presence {
-    pub(super) fn logged_in(&mut self, user: &User, settings: &ServerSettings, options: &KeyOptions) {
-        self.user = Some(user.clone());
-        self.show_last = settings.print_last_log.value;
-        let allowed = settings.permit_tty.value && options.pty;
-        self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
-    }
-}
-
-/// Whether `line` (`pts/3`) is a terminal of this user: no user may record a login at another's.
-fn is_own_terminal(line: &str, user: &User) -> bool {
-    let number = line.strip_prefix("pts/").unwrap_or_default();
-    let sound = (1..=10).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-    let device = || std::fs::symlink_metadata(Path::new("/dev").join(line));
-    sound && device().is_ok_and(|device| device.file_type().is_char_device() && device.uid() == user.uid)
-}
 
 impl Monitor {
     /// Allocates a terminal outside of the session's chroot, which belongs to the user.
@@ -62,7 +31,7 @@ impl Monitor {
         }))
     }
 
-    /// Records that the user sits at a terminal now. Returns when he was here last, if he is to be told.
+    /// Records the user's login at a terminal. Returns the last login, if that is to be shown.
     ///
     /// # Errors
     /// The login is not complete, or it is not the user's terminal.
@@ -99,27 +68,6 @@ impl Monitor {
             if let Err(problem) = Records::of_the_system().logout(&line, pid, now_unix()) {
                 debug!(self.log, "record of the logout: {problem}");
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_user_s_own_terminals() {
-        let me = lh_sys::users::current().unwrap().unwrap();
-        let nobody = User { uid: 12_345, ..me.clone() };
-        if let Ok(pty) = lh_sys::pty::Pty::allocate() {
-            let name = pty.name().strip_prefix("/dev").unwrap().display().to_string();
-            assert!(is_own_terminal(&name, &me));
-            assert!(!is_own_terminal(&name, &nobody));
-        }
-        for line in
-            ["", "pts/", "tty1", "pts/../null", "null", "pts/ptmx", "../etc/passwd", "pts/99999999999"]
-        {
-            assert!(!is_own_terminal(line, &me), "{line}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Identity of the client, for log lines and the log of transfers.
 
 use super::Monitor;
-use super::journal::fingerprint;
+use super::fingerprints::fingerprint;
 
 /// What the monitor knows about the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
