@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lh_interop::{Lab, eventually, our, peers, uninterrupted};
@@ -56,7 +58,7 @@ impl Manager {
 fn write_config(lab: &Lab, more: &str) {
     let text = format!(
         "HostKey {}\nListenAddress 127.0.0.1\nPidFile none\nAuthorizedKeysFile {}\nStrictModes no\n\
-         PermitRootLogin yes\nLogLevel VERBOSE\n{more}",
+         PermitRootLogin yes\nPerSourcePenalties no\nLogLevel VERBOSE\n{more}",
         lab.arg("host_ed25519"),
         lab.arg("authorized_keys")
     );
@@ -118,13 +120,28 @@ fn service_manager_hears_states_and_reloads() {
         assert!(!seen.contains(name), "{seen}");
     }
 
+    // Clients that connect while the program is started again are not refused.
+    let ended = Arc::new(AtomicBool::new(false));
+    let connecting = {
+        let (ended, port) = (Arc::clone(&ended), port_in(&ready));
+        std::thread::spawn(move || {
+            let mut refused = 0;
+            while !ended.load(Ordering::Relaxed) {
+                refused += u32::from(TcpStream::connect(("127.0.0.1", port)).is_err());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            refused
+        })
+    };
     signal(&lab, "-HUP", pid);
     let reloading = manager.hear_state("RELOADING=1");
     let stamp = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
     let stamp: u64 = stamp.parse().unwrap();
     assert!(stamp > 0 && stamp <= lh_sys::service::monotonic_usec(), "{reloading}");
-    let ready = manager.hear_state("READY=1");
-    assert!(ready.contains(&format!("\nMAINPID={pid}\n")), "{ready}");
+    let again = manager.hear_state("READY=1");
+    assert_eq!(again, ready);
+    ended.store(true, Ordering::Relaxed);
+    assert_eq!(connecting.join().unwrap(), 0, "connections were refused");
     manager.hear_state("WATCHDOG=1");
 
     // A configuration that cannot be used: the old one stays, and the manager reads why.

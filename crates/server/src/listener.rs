@@ -119,7 +119,7 @@ pub fn serve(
     let mut manager = Manager::new(service, log.clone());
     let sockets = match manager.sockets()? {
         Some(sockets) => sockets,
-        None => bind::all(&hand_over.config, &log)?,
+        None => bind::all(&hand_over.config, manager.kept(), &log)?,
     };
     if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
@@ -175,9 +175,6 @@ pub fn serve(
     match end? {
         End::Status(status) => Ok(status),
         End::Restart => {
-            if !listener.manager.owns_sockets() {
-                listener.sockets.clear();
-            }
             listener.exporter = None;
             // The program starts with what it was started with at first, and sets both again.
             if let Some(score) = listener.hand_over.oom_score {
@@ -253,12 +250,12 @@ impl Listener {
                     Signal::HUP => {
                         self.manager.reloading();
                         if let Some(problem) = restart::problem(options) {
-                            self.manager.kept_old(&problem);
                             // A server that ends over a typing error locks its administrator out.
                             error!(
                                 self.log,
                                 "Received SIGHUP; going on with the old configuration: {problem}"
                             );
+                            self.manager.kept_old(&problem);
                             continue;
                         }
                         info!(self.log, "Received SIGHUP; restarting.");

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rustix::io::FdFlags;
 
+/// Names the sockets that a process keeps for its next program: its id, and their numbers.
+const KEPT: &str = "LHSSHD_SOCKETS";
 /// Number of the first socket that is passed.
 const FIRST: RawFd = 3;
 /// Most sockets that are taken over.
@@ -34,6 +36,7 @@ pub struct Service {
     notify: Option<OsString>,
     watchdog: Option<Duration>,
     sockets: Vec<Passed>,
+    kept: Vec<OwnedFd>,
 }
 
 impl Service {
@@ -66,7 +69,33 @@ impl Service {
                 sockets.push(Passed { socket, name: name.unwrap_or_default() });
             }
         }
-        Self { notify: notify.filter(|address| !address.is_empty()), watchdog, sockets }
+        let kept = variable(KEPT).unwrap_or_default();
+        let kept = match kept.to_str().and_then(|kept| kept.split_once(':')) {
+            Some((pid, numbers)) if pid == own => {
+                numbers.split(',').filter_map(|fd| fd.parse().ok()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let kept = kept.into_iter().filter(|fd| *fd >= FIRST).filter_map(|fd| take_over(fd).ok()).collect();
+        Self { notify: notify.filter(|address| !address.is_empty()), watchdog, sockets, kept }
+    }
+
+    /// Sockets that this process's program has kept before it was started again ([`kept`](Self::kept)), once.
+    pub fn take_kept(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// The variable that tells this process's next program of sockets, which stay open in it.
+    ///
+    /// # Errors
+    /// A descriptor cannot be kept open.
+    pub fn kept(sockets: &[OwnedFd]) -> io::Result<(&'static str, OsString)> {
+        let mut numbers = Vec::new();
+        for socket in sockets {
+            rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+            numbers.push(socket.as_raw_fd().to_string());
+        }
+        Ok((KEPT, format!("{}:{}", std::process::id(), numbers.join(",")).into()))
     }
 
     /// The sockets that were passed, once.
@@ -184,7 +213,7 @@ mod tests {
         let service = Service {
             notify: Some("@x".into()),
             watchdog: Some(Duration::from_secs(3)),
-            sockets: Vec::new(),
+            ..Service::default()
         };
         assert_eq!(service.watchdog_interval(), Some(Duration::from_millis(1500)));
         let own = OsString::from(std::process::id().to_string());
@@ -198,6 +227,8 @@ mod tests {
         ];
         assert_eq!(service.variables([(&socket, "a"), (&socket, "b")]).unwrap(), expected);
         assert!(Service::default().variables([]).unwrap().is_empty());
+        let kept = Service::kept(std::slice::from_ref(&socket)).unwrap();
+        assert_eq!(kept, (KEPT, format!("{}:{}", std::process::id(), socket.as_raw_fd()).into()));
         assert_eq!(rustix::io::fcntl_getfd(&socket).unwrap(), FdFlags::empty());
     }
 

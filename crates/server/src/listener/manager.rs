@@ -55,9 +55,9 @@ impl Manager {
         Ok((!sockets.is_empty()).then_some(sockets))
     }
 
-    /// The sockets are the manager's: they stay open when the program is started again.
-    pub(super) fn owns_sockets(&self) -> bool {
-        !self.names.is_empty()
+    /// Sockets that were open before the program was started again.
+    pub(super) fn kept(&mut self) -> Vec<OwnedFd> {
+        self.service.take_kept()
     }
 
     /// Connections are accepted from now on.
@@ -101,9 +101,15 @@ impl Manager {
         self.watchdog.map(|(_, due)| due)
     }
 
-    /// What the program needs to know that is started again in this process, with these sockets.
+    /// What the program needs to know that is started again in this process. The sockets stay open: clients that
+    /// connect meanwhile wait.
     pub(super) fn variables(&self, sockets: &[OwnedFd]) -> io::Result<Vec<(&'static str, OsString)>> {
-        self.service.variables(sockets.iter().zip(self.names.iter().map(String::as_str)))
+        let mut variables =
+            self.service.variables(sockets.iter().zip(self.names.iter().map(String::as_str)))?;
+        if self.names.is_empty() {
+            variables.push(Service::kept(sockets)?);
+        }
+        Ok(variables)
     }
 
     fn tell(&self, assignments: &str) {
