@@ -1,6 +1,6 @@
 //! The server: a listener, and for each connection a session that logs a user in and then becomes that user.
 //!
-//! [`serve`] listens and reads no byte from the network. For each connection it starts the program again
+//! [`serve`] listens and reads no byte of SSH's clients. For each connection it starts the program again
 //! ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration and host keys.
 //! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the
 //! pre-auth process, which serves the connection until a user has logged in; and the user

@@ -1,7 +1,8 @@
 //! The listening process: accepts, limits, and starts a session process for each connection.
 //!
-//! It reads no byte of SSH's clients ([`exporter`] answers those who ask for counters). What it learns about a login is whether it has succeeded, from the
-//! session process itself.
+//! It reads no byte of SSH's clients; [`exporter`] answers HTTP requests for counters, and [`balancers`] reads the
+//! headers of load balancers. What it learns about a login is whether it has succeeded, from the session process
+//! itself.
 
 mod balancers;
 mod bind;
