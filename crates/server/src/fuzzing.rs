@@ -6,8 +6,8 @@ use crate::monitor_ipc::{Decision, MonitorRequest, decode_last};
 
 /// Reads a message to the monitor, and its answers; what could be read is written and read again.
 pub fn messages(bytes: &[u8]) {
-    if let Ok(question) = MonitorRequest::decode(bytes) {
-        let again = question.encode();
+    if let Ok(request) = MonitorRequest::decode(bytes) {
+        let again = request.encode();
         let read = MonitorRequest::decode(&again).expect("what was written can be read");
         assert_eq!(*read.encode(), *again);
     }

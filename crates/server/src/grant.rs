@@ -27,7 +27,7 @@ pub(crate) struct Grant {
     /// By ticket: another connection of the session has logged in.
     pub(crate) joined: bool,
     pub(crate) level: Level,
-    /// How the user proved who he is, a line for each method that succeeded (`ExposeAuthInfo`).
+    /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
     /// Fingerprint of the key that was used last; empty when there was none.
     pub(crate) key: String,

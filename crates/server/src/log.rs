@@ -144,7 +144,7 @@ impl Log {
         log
     }
 
-    /// Hands the lines to the monitor, over the socket it answers questions on.
+    /// Hands the lines to the monitor, over the socket it receives requests on.
     pub(crate) fn monitor(level: Level, socket: UnixStream) -> Self {
         Self::with(Sink::Monitor(socket), level)
     }
@@ -207,10 +207,10 @@ impl Log {
     fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Sink::Monitor(socket) = &self.shared.sink {
             // Its rules for lines are applied over there, where they cannot be got round.
-            let question =
+            let request =
                 MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
             let mut framed = Vec::new();
-            framed.put_string(&question.encode());
+            framed.put_string(&request.encode());
             let _ = (&mut &*socket).write_all(&framed);
             return;
         }

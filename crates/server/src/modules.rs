@@ -33,14 +33,14 @@ pub(crate) enum Order {
     Answers(Vec<Zeroizing<Vec<u8>>>),
     /// No answer will come: end the transaction.
     GiveUp,
-    /// Find out whether the account may be used now. `proofs` is how the user proved who he is, a line each.
+    /// Find out whether the account may be used now. `proofs` are the methods that succeeded, a line each.
     Account { proofs: String },
 }
 
 /// From that process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Ask the user, and show what he types where the second value says so.
+    /// Prompts for the user; the second value says whether to show what is typed.
     Ask(Vec<(String, bool)>),
     /// It is done.
     Done {

@@ -1,8 +1,9 @@
 //! The monitor: everything about a login that needs rights or secrets is decided here.
 //!
-//! Questions go in and answers come out as values ([`Monitor::decide`], [`Monitor::sign_first`]); it never sees a byte of
-//! the network, and those who do are other processes (`session/`), which ask over a socket. It believes them nothing: what a
-//! signature must cover, how many attempts there were and what may be asked next it knows itself.
+//! Requests go in and replies come out as values ([`Monitor::decide`], [`Monitor::sign_first`]); it never
+//! sees a byte of the network, and those who do are other processes (`session/`), which ask over a socket. It
+//! believes them nothing: what a signature must cover, how many attempts there were and what may be asked
+//! next it knows itself.
 
 mod certificates;
 mod chains;
@@ -83,7 +84,7 @@ struct Candidate {
     used_keys: Vec<PublicKey>,
     /// The methods that have succeeded, a line each.
     proofs: String,
-    /// By ticket: the process of the session that he had already.
+    /// By ticket: the process of the session that is joined.
     joined: Option<u32>,
 }
 
@@ -210,7 +211,7 @@ impl Monitor {
     /// user is in there is no second exchange.
     ///
     /// # Errors
-    /// Outside: the question should not have come. Inside: the key cannot sign.
+    /// Outside: the request was not to come. Inside: the key cannot sign.
     pub(crate) fn sign_first(
         &mut self,
         key_index: usize,

@@ -24,7 +24,7 @@ struct Waiting {
 /// A connection whose header has come.
 pub(super) struct Arrived {
     pub(super) socket: OwnedFd,
-    /// Whom rules and logs are about.
+    /// The address that rules and logs use.
     pub(super) peer: SocketAddr,
     /// Same as `peer`, where it is not the socket's own.
     pub(super) client: Option<SocketAddr>,

@@ -1,4 +1,5 @@
-//! Kerberos (RFC 4462 section 3): who has a ticket for this host may be who `~/.k5login` says, or who he is called.
+//! Kerberos (RFC 4462 section 3): a client with a ticket for this host may log in as the users whose
+//! `~/.k5login` lists its principal, or as the user of the principal's name.
 //!
 //! The key table is root's, so the library's dialogue with the client's runs here. What the client sends is handed to it as it
 //! comes: the only bytes of unauthenticated clients that this process has interpreted, and by a library that

@@ -30,8 +30,8 @@ impl Gss {
     }
 }
 
-/// Whether this is only the question if Kerberos would do. Its refusal is the host's business (no key table, another mechanism),
-/// so it counts as no failure; the client learns nothing from it.
+/// Whether the attempt only asks if Kerberos is available. Its refusal is the host's business (no key table,
+/// another mechanism), so it counts as no failure; the client learns nothing from it.
 pub(super) fn is_offer(method: &Method) -> bool {
     matches!(method, Method::Gss(GssAttempt::Begin(_)))
 }

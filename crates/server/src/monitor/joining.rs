@@ -37,8 +37,8 @@ impl Monitor {
         self
     }
 
-    /// Whether the attempt's ticket lets this candidate in; then he has the rights that belong to it. Right or wrong, the
-    /// ticket is used up.
+    /// Whether the attempt's ticket lets this candidate in; then the candidate gets its rights. Right or
+    /// wrong, the ticket is used up.
     pub(super) fn join(&mut self, candidate: &mut Candidate, attempt: &TicketAttempt) -> bool {
         // Not as a step of several: who had a ticket has taken all steps.
         if !candidate.settings.longhaul_tickets.value
@@ -74,9 +74,9 @@ impl Monitor {
 
     fn take(&mut self, key: &[u8]) -> Option<Record> {
         let listener = self.joining.listener.as_mut()?;
-        let mut question = vec![TAKE];
-        question.extend_from_slice(&id_of(key));
-        listener.write_all(&question).ok()?;
+        let mut request = vec![TAKE];
+        request.extend_from_slice(&id_of(key));
+        listener.write_all(&request).ok()?;
         let mut length = [0; 4];
         listener.read_exact(&mut length).ok()?;
         let length = u32::from_be_bytes(length) as usize;

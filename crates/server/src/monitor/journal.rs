@@ -91,9 +91,9 @@ impl Monitor {
         }
     }
 
-    /// Counts failures; the first `none` is a question and no failure.
+    /// Counts failures; the first `none` only asks for methods and is no failure.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
-        // The first question is none, and that there is no key table is not the client's fault.
+        // The first `none` only asks for methods, and a missing key table is not the client's fault.
         let free = self.attempts <= 1 && matches!(method, Method::None) || is_offer(method);
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {

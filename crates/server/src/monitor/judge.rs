@@ -190,7 +190,7 @@ fn offered_names(candidate: &Candidate) -> Vec<String> {
     offered(candidate).into_iter().map(str::to_owned).collect()
 }
 
-/// Remembers how the user has proven who he is, for `ExposeAuthInfo` and so that no key counts twice.
+/// Remembers a method that succeeded, for `ExposeAuthInfo` and so that no key counts twice.
 fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
     let proof = match method {
         Method::PublicKey(attempt) => match PublicKey::from_blob(&attempt.key) {

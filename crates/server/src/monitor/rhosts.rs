@@ -19,7 +19,7 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
 /// In the home directory.
 const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
 
-/// Who asks, and by which rules he is judged.
+/// The client's user, and the rules for it.
 pub(super) struct Rules<'a> {
     /// The client's host.
     pub(super) name: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Rules<'a> {
     pub(super) ignore: IgnoreRhosts,
 }
 
-/// Whether some file lets him in.
+/// Whether one of the files lets the user in.
 pub(super) fn allow(rules: &Rules<'_>, log: &Log) -> bool {
     allow_by(rules, &SYSTEM_FILES.map(Path::new), log)
 }

@@ -17,7 +17,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unexpected {
     /// At another time it might have been.
-    #[error("question at the wrong time")]
+    #[error("request at the wrong time")]
     Time,
     /// No hash has that length.
     #[error("signature over {0} bytes wanted")]

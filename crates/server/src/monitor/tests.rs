@@ -1,4 +1,4 @@
-//! The monitor's rules, and the questions of a process that has been taken over.
+//! The monitor's rules, and the requests of a process that has been taken over.
 
 mod tickets;
 

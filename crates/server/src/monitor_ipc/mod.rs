@@ -30,7 +30,7 @@ pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 /// To the monitor.
 #[derive(Debug)]
 pub(crate) enum MonitorRequest {
-    /// No question: a line for the log.
+    /// No answer: a line for the log.
     Log { level: Level, text: String },
     /// A signature over an exchange hash.
     Sign { key_index: usize, algorithm: String, hash: Vec<u8> },
@@ -47,9 +47,9 @@ pub(crate) enum MonitorRequest {
     Left { line: String },
     /// A terminal for a session inside a chroot, which may have none of its own.
     Terminal,
-    /// No question: a file or a command of the user's is done.
+    /// No answer: a file or a command of the user's is done.
     Transfer(Transfer),
-    /// No question: how the connection goes.
+    /// No answer: how the connection goes.
     Conduct(Conduct),
     /// The client wants to bring an additional connection; its key is to be the ticket.
     Ticket {
@@ -159,7 +159,7 @@ impl MonitorRequest {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
-        let question = match reader.u8()? {
+        let request = match reader.u8()? {
             1 => {
                 // An attacker's line is no more than a line.
                 let level = Level::from_number(reader.u8()?).max(Level::Error);
@@ -182,10 +182,10 @@ impl MonitorRequest {
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
             10 => Self::Terminal,
             20 => Self::Ticket { key: reader.string()?.to_vec() },
-            _ => return Err(WireError::Invalid { what: "kind of question" }),
+            _ => return Err(WireError::Invalid { what: "kind of request" }),
         };
         reader.finish()?;
-        Ok(question)
+        Ok(request)
     }
 }
 

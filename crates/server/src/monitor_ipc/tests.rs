@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn same(question: &MonitorRequest) {
-    let bytes = question.encode();
+fn same(request: &MonitorRequest) {
+    let bytes = request.encode();
     let again = MonitorRequest::decode(&bytes).unwrap();
     assert_eq!(again.encode(), bytes);
     for end in 0..bytes.len() {
@@ -18,7 +18,7 @@ fn same(question: &MonitorRequest) {
 }
 
 #[test]
-fn every_question_arrives() {
+fn every_request_arrives() {
     same(&MonitorRequest::Log { level: Level::Info, text: "ünïcode".into() });
     same(&MonitorRequest::Sign { key_index: 2, algorithm: "ssh-ed25519".into(), hash: vec![7; 32] });
     same(&MonitorRequest::HandOver(Zeroizing::new(vec![1; 5000])));

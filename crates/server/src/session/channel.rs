@@ -445,7 +445,7 @@ impl SessionChannel {
         if before.is_none()
             && let Some(display) = &self.display
         {
-            // Who has a script of his own tells xauth there.
+            // A script of the user's own calls xauth itself.
             before = Some(display.xauth()?);
         }
         if let Some(before) = before {

@@ -143,8 +143,8 @@ impl Serving {
                 Some(name) => name,
                 None => algorithms.first()?,
             };
-            let question = MonitorRequest::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
-            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&question).ok()?);
+            let request = MonitorRequest::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
+            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&request).ok()?);
         }
         Some(proofs)
     }
@@ -215,8 +215,8 @@ impl Control for Serving {
                 self.replies.answer(slot, answer, cx);
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
-                let question = MonitorRequest::Sign { key_index, algorithm, hash: data };
-                let signed = match self.shared.monitor.borrow_mut().ask_signature(&question) {
+                let request = MonitorRequest::Sign { key_index, algorithm, hash: data };
+                let signed = match self.shared.monitor.borrow_mut().ask_signature(&request) {
                     Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
                 };

@@ -413,7 +413,7 @@ mod tests {
     use lh_auth::server::{Attempt, Method};
 
     /// Tells the test binary, started again as the process before authentication, what to do wrong.
-    const CASE: &str = "LH_SERVER_TEST_CAGE";
+    const CASE: &str = "LH_SERVER_TEST_PREAUTH";
 
     /// What the monitor logs about a process that does `case`, and what becomes of the session.
     #[expect(clippy::zombie_processes, reason = "what is tested waits for it")]
@@ -446,7 +446,7 @@ mod tests {
         let Some(case) = std::env::var_os(CASE) else { return };
         let (socket, _) = lh_sys::fd::take_stdin_stdout().unwrap();
         let ipc = MonitorSocket::new(UnixStream::from(socket)).unwrap();
-        let say = |question: &MonitorRequest| drop(ipc.send(&question.encode()));
+        let say = |request: &MonitorRequest| drop(ipc.send(&request.encode()));
         lh_sys::sandbox::filter_system_calls(lh_sys::sandbox::OnViolation::Kill).unwrap();
         say(&MonitorRequest::Log { level: Level::Quiet, text: "here\nI am".into() });
         match case.to_str().unwrap() {
@@ -474,10 +474,10 @@ mod tests {
         for (case, line) in [
             ("socket", violation.to_owned()),
             ("exec", violation.to_owned()),
-            ("hand over", format!("{wrong}question at the wrong time")),
-            ("decide", format!("{wrong}question at the wrong time")),
-            ("prove", format!("{wrong}question at the wrong time")),
-            ("nonsense", format!("{wrong}malformed message: invalid kind of question")),
+            ("hand over", format!("{wrong}request at the wrong time")),
+            ("decide", format!("{wrong}request at the wrong time")),
+            ("prove", format!("{wrong}request at the wrong time")),
+            ("nonsense", format!("{wrong}malformed message: invalid kind of request")),
             ("long", format!("{wrong}message of 4294967295 bytes")),
         ] {
             let (lines, status) = session(case);

@@ -20,7 +20,7 @@ use crate::log::{Log, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// Who answers the modules' questions.
+/// Answers to the modules' prompts.
 enum Mode {
     /// Nobody.
     Alone,
@@ -241,7 +241,8 @@ impl Holder {
         if !opened.ok() {
             let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
             error!(log, "{text}");
-            // A server of the user's own runs with his rights and limits anyway: there is nothing to hold back.
+            // A server of the user's own runs with the user's rights and limits anyway: there is nothing to
+            // hold back.
             problem = root.then_some(text);
         }
         if let Ok(groups) = ids::current_groups() {

@@ -113,7 +113,7 @@ impl Shared {
     }
 
     /// Tells the monitor. When it is gone so is the connection, and nothing is left to be done here.
-    fn account(&self, question: &MonitorRequest) {
-        let _ = self.monitor.borrow().send(&question.encode());
+    fn account(&self, request: &MonitorRequest) {
+        let _ = self.monitor.borrow().send(&request.encode());
     }
 }
