@@ -134,6 +134,26 @@ fn banners_messages_and_nologin() {
     .run();
 }
 
+/// A shell inside a chroot that has no devices: the terminal is made outside of it.
+///
+/// Covers: sshd_config ChrootDirectory (a terminal without /dev/pts inside)
+#[test]
+fn terminal_in_a_chroot_without_devices() {
+    Recipe {
+        server: "PrintMotd yes\nMatch User bob,quiet\n  ChrootDirectory /srv/jail",
+        setup: "mkdir -p /srv/jail/home/bob /srv/jail/etc\n\
+                for f in /bin/bash /usr/bin/{stty,tty,id,ls,test}; do for l in $f $(ldd $f | grep -o '/[^ ]*'); do install -D $l /srv/jail$l; done; done\n\
+                echo 'Be kind.' >/etc/motd; echo 'Inside.' >/srv/jail/etc/motd; account quiet 2430; touch /home/quiet/.hushlogin; chown bob: /srv/jail/home/bob",
+        client: "ssh -tt bob@server 'test -t 0 && echo tty; stty size; tty; echo ${SSH_TTY:+set}; pwd; ls /; exit 3' </dev/null | tr -d '\\r'; echo ${PIPESTATUS[0]}\n\
+                 for u in bob quiet; do printf 'PS1= PROMPT_COMMAND=\\nstty -echo\\necho in\\nexit 4\\n' | ssh -tt $u@server 2>&1 | tr -d '\\r' | grep -x 'Be kind.\\|Inside.\\|in'; echo ${PIPESTATUS[1]}; done\n\
+                 ssh bob@server 'test -t 0 || echo none; id -u'; echo $?",
+        look: "echo 'Down until noon.' >/etc/nologin; setpriv --reuid me --regid me --init-groups env HOME=/home/me ssh bob@server id; echo $?; rm /etc/nologin",
+        sees: &["tty\n", "set\n", "\n3\n", "Inside.\nin\n4\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
 /// What a session finds in its environment.
 ///
 /// Covers: sshd_config AcceptEnv; sshd_config SetEnv; sshd_config PermitUserEnvironment; ssh_config SendEnv; ssh_config SetEnv

@@ -15,6 +15,7 @@ use lh_server::{
     HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
     default_algorithms,
 };
+use lh_sys::service::Service;
 
 /// The file of an installed OpenSSH: what administrators have written there holds here.
 const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
@@ -25,19 +26,21 @@ const BAD_CONFIGURATION: u8 = 255;
 const NO_HOST_KEYS: u8 = 1;
 
 fn main() -> ExitCode {
+    // Before anything is opened: passed sockets have fixed numbers.
+    let service = Service::take();
     // A file opened later must not get the number of a standard descriptor that is closed.
     if lh_sys::fd::sanitize_stdio().is_err() {
         return ExitCode::from(255);
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == SESSION_FLAG) {
-        return status(lh_server::session_main(arguments.get(2).map(OsString::as_os_str)));
+        return status(lh_server::session_main(arguments.get(2..).unwrap_or_default()));
     }
     let parsed = match SSHD.parse(arguments.iter().skip(1).cloned()) {
         Ok(parsed) => parsed,
         Err(stop) => return ExitCode::from(stop.print()),
     };
-    match run(&parsed, &arguments) {
+    match run(&parsed, &arguments, service) {
         Ok(code) => code,
         Err(stop) => {
             for line in stop.lines {
@@ -64,7 +67,7 @@ fn status(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(255))
 }
 
-/// Says something on standard error, whether or not anybody can hear it.
+/// Writes a line to standard error, ignoring errors.
 fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -73,7 +76,7 @@ fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
+fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<ExitCode, Stop> {
     if parsed.has('V') {
         complain(&SSHD.version());
         return Ok(ExitCode::SUCCESS);
@@ -93,7 +96,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
         say(&dump(&config, parsed)?);
         return Ok(ExitCode::SUCCESS);
     }
-    // Whoever only has the file checked wants to know as well.
+    // Also where the file is only checked.
     config.notes.iter().for_each(|note| complain(note));
     if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
@@ -112,9 +115,16 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     let debug = parsed.count('d');
     let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
     let log_level = if parsed.has('q') { Some(Level::Quiet) } else { Level::debug(debug) };
-    let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
+    let log_target = match to_stderr {
+        // What is the journal's either way goes there with fields.
+        _ if !parsed.has('E') && lh_sys::service::stderr_is_journal() => LogTarget::Journal,
+        true => LogTarget::Stderr,
+        false => LogTarget::Syslog,
+    };
     let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None };
     if parsed.has('i') {
+        // With Accept=yes the connection is passed a second time, which would keep it open after its end.
+        drop(service);
         return Ok(status(lh_server::inetd(hand_over)));
     }
     // Without /proc only the name that the program was started by is known.
@@ -125,7 +135,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
         once: debug > 0,
         restart: Some((program, arguments.to_vec())),
     };
-    lh_server::serve(hand_over, &options).map(status).map_err(|problem| Stop::new(problem, 255))
+    lh_server::serve(hand_over, &options, service).map(status).map_err(|problem| Stop::new(problem, 255))
 }
 
 /// `-E`: the log file becomes standard error, here and in every session.
@@ -221,7 +231,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         let path = Path::new(file);
         match HostKey::load(path) {
             Ok(key) => keys.push(key),
-            // The private half may be somebody else's to keep.
+            // The private half may be kept by an agent.
             Err(problem) if config.host_key_agent.as_deref().is_some() => {
                 let agent = config.host_key_agent.as_deref().unwrap_or_default();
                 match HostKey::in_agent(path, agent) {
@@ -230,7 +240,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
                     Err(why) => lines.extend([problem.to_string(), why]),
                 }
             }
-            // Nobody asked for the default files: it is no fault that one is not there.
+            // The default files were not asked for: it is no fault that one is missing.
             Err(HostKeyError::Read { error, .. })
                 if by_default && error.kind() == std::io::ErrorKind::NotFound => {}
             Err(problem) => lines.push(problem.to_string()),

@@ -45,6 +45,11 @@ pub fn check_list(list: &str) -> bool {
     list.split(',').all(|item| network(item.strip_prefix('!').unwrap_or(item)).is_ok())
 }
 
+/// True for a list of networks and addresses alone, with or without `!`.
+pub fn is_network_list(list: &str) -> bool {
+    list.split(',').all(|item| matches!(network(item.strip_prefix('!').unwrap_or(item)), Ok(Some(_))))
+}
+
 /// Matches an address against a comma-separated list of networks, addresses and wildcards; `!` marks
 /// exceptions.
 ///
@@ -103,5 +108,9 @@ mod tests {
             assert!(!check_list(list), "{list}");
         }
         assert!(check_list("192.0.2.0/24,!::1,host*"));
+        assert!(is_network_list("192.0.2.0/24,!::1"));
+        for list in ["", "192.0.2.0/24,", "192.0.2.*", "host", "192.0.2.1/24"] {
+            assert!(!is_network_list(list), "{list}");
+        }
     }
 }

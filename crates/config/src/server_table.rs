@@ -416,6 +416,12 @@ keyword_table! {
     /// Example: `FairStartups no`
     fair_startups: bool = "yes", "FairStartups", Global, Works;
 
+    /// Networks of load balancers, separated by commas. Connections from there must begin with a header of
+    /// the PROXY protocol (version 1 or 2), and the address that it names is the client's: for Match,
+    /// penalties, MaxStartups and logs. From elsewhere nothing changes. Our own keyword.
+    /// Example: `ProxyProtocolFrom 192.0.2.0/28,2001:db8::/64`
+    proxy_protocol_from: Networks = "none", "ProxyProtocolFrom", Global, Works;
+
     /// HPN-SSH: windows grow with the path; no fixes them, at HPNBufferSize or 2 MiB.
     /// Example: `TcpRcvBufPoll no`
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;

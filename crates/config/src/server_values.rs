@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cidr;
 use crate::forward::parse_port;
 use crate::line::Arguments;
 use crate::table::Value;
@@ -26,6 +27,27 @@ impl Value for Ports {
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.extend(self.0.iter().map(|port| format!("{name} {port}")));
+    }
+}
+
+/// Networks and addresses, separated by commas, or `none`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Networks(pub Option<String>);
+
+impl Value for Networks {
+    const KIND: &'static str = "networks separated by commas, or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let list = args.required()?;
+        if list.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        if !cidr::is_network_list(&list) {
+            return Err(format!("{}: \"{list}\" is not a list of networks.", args.keyword));
+        }
+        Ok(Self(Some(list)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.as_deref().unwrap_or("none")));
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) enum Refusal {
 /// Seconds in a day: shadow entries count days.
 const DAY: i64 = 86_400;
 
-/// Judges an account, whatever it proves later. `groups` are the names of all its groups; `shadow` is absent where
-/// there is no entry or this process may not read it.
+/// Judges an account, independent of the method of authentication. `groups` are the names of all its groups;
+/// `shadow` is absent where there is no entry or this process may not read it.
 pub(crate) fn judge(
     user: &User,
     shadow: Option<&Shadow>,

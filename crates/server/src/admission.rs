@@ -1,8 +1,8 @@
 //! Who may be in the middle of logging in, where more want to be than `MaxStartups` allows: fair by source address.
 //!
-//! OpenSSH drops newcomers, so connections that are held open keep everybody else out. Here (`FairStartups`) the source that
-//! holds most unauthenticated connections loses first, the oldest of them, and a tenth of all is kept for sources that have
-//! logged in before. Times and random numbers are arguments.
+//! OpenSSH drops newcomers, so connections that are held open keep all others out. Here (`FairStartups`) the
+//! source that holds most unauthenticated connections loses first, the oldest of them, and a tenth of all is
+//! kept for sources that have logged in before. Times and random numbers are arguments.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ impl<K: Copy + PartialEq> Admission<K> {
         self.waiting.retain(|one| one.key != key);
     }
 
-    /// Somebody has logged in from this source.
+    /// A user has logged in from this source.
     pub(crate) fn logged_in(&mut self, source: Source, now: Instant) {
         if !self.fair {
             return;
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(scene.admission.waiting(), 6);
         assert!(scene.comes(attacker(6), 20, WORST).is_some());
         assert!(!scene.is_in(keys[0]) && scene.is_in(keys[1]));
-        // Now all hold one: nobody young gives way, and who comes again holds more.
+        // Now all hold one: no young connection gives way, and a source that comes again holds more.
         assert_eq!(scene.most_held(), 1);
         assert_eq!(scene.comes(attacker(7), 30, BEST), None);
         assert_eq!(scene.comes(attacker(2), 30_000, BEST), None);

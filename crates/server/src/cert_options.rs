@@ -68,7 +68,7 @@ impl KeyOptions {
                 "permit-port-forwarding" => options.port_forwarding = true,
                 "permit-pty" => options.pty = true,
                 "permit-user-rc" => options.user_rc = true,
-                // Extensions that nobody here knows may be ignored: that is the difference to options.
+                // Unknown extensions may be ignored, unlike unknown critical options.
                 _ => {}
             }
         }

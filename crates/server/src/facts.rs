@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use lh_config::ConnectionFacts;
 use lh_sys::users::User;
 
-/// Known as soon as somebody has connected.
+/// Facts that are known as soon as a client has connected.
 pub(crate) fn of_connection(peer: SocketAddr, local: SocketAddr, host: Option<&str>) -> ConnectionFacts {
     ConnectionFacts {
         address: Some(peer.ip()),

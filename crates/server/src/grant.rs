@@ -27,8 +27,10 @@ pub(crate) struct Grant {
     /// By ticket: another connection of the session has logged in.
     pub(crate) joined: bool,
     pub(crate) level: Level,
-    /// How the user proved who he is, a line for each method that succeeded (`ExposeAuthInfo`).
+    /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
+    /// Fingerprint of the key that was used last; empty when there was none.
+    pub(crate) key: String,
     /// What modules want the user to read.
     pub(crate) said: String,
     /// Kerberos credentials that the client has given away, as `lh_sys::gssapi::store` takes them.
@@ -42,7 +44,7 @@ pub(crate) struct Grant {
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
-        let Self { credentials, session_id, state, joined, .. } = self;
+        let Self { credentials, session_id, state, joined, key, .. } = self;
         let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 256 * 1024));
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
@@ -61,6 +63,7 @@ impl Grant {
         out.put_bool(*joined);
         out.put_u8(*level as u8);
         out.put_string(proofs.as_bytes());
+        out.put_string(key.as_bytes());
         out.put_string(said.as_bytes());
         put_option(&mut out, credentials.as_ref().map(|credentials| &credentials[..]));
         out.put_string(session_id);
@@ -92,6 +95,7 @@ impl Grant {
             joined: reader.boolean()?,
             level: Level::from_number(reader.u8()?),
             proofs: text(&mut reader)?,
+            key: text(&mut reader)?,
             said: text(&mut reader)?,
             credentials: read_option(&mut reader)?.map(|bytes| Zeroizing::new(bytes.to_vec())),
             session_id: reader.string()?.to_vec(),
@@ -111,7 +115,7 @@ fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
 }
 
 pub(crate) fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
-    // By name, so that nobody adds an option that gets lost on the way.
+    // By name, so that a new option cannot be forgotten here.
     let KeyOptions {
         pty,
         port_forwarding,
@@ -231,6 +235,7 @@ mod tests {
             joined: true,
             level: Level::Debug1,
             proofs: "publickey ssh-ed25519 AAAA\n".into(),
+            key: "SHA256:abc".into(),
             said: "You have mail.\n".into(),
             credentials: Some(Zeroizing::new(vec![6; 900])),
             session_id: vec![4; 32],

@@ -1,5 +1,5 @@
 //! What the listener tells each session process: everything it has read, so that no session reads it again and all
-//! see the same, whatever happens to the files meanwhile.
+//! see the same, even if the files change meanwhile.
 //!
 //! It travels over a socket pair that is the session's standard output at first, in two parts: what all processes of the
 //! session may know ([`Session`]), and then the private keys, which are read only by the one that keeps them, after the
@@ -50,6 +50,17 @@ pub enum LogTarget {
     Stderr,
     /// The system's log.
     Syslog,
+    /// systemd's journal.
+    Journal,
+}
+
+impl LogTarget {
+    fn from_number(number: u8) -> Result<Self, WireError> {
+        [Self::Stderr, Self::Syslog, Self::Journal]
+            .into_iter()
+            .find(|target| *target as u8 == number)
+            .ok_or(WireError::Invalid { what: "log target" })
+    }
 }
 
 /// A limit on core files in bytes; `None`: no limit.
@@ -106,6 +117,7 @@ fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
     let log = match target {
         LogTarget::Stderr => Log::stderr(level),
         LogTarget::Syslog => Log::syslog(level, config.syslog_facility.value.word()),
+        LogTarget::Journal => Log::journal(level, config.syslog_facility.value.word()),
     };
     log.set_places(&config.log_verbose);
     log
@@ -130,7 +142,7 @@ impl Session {
 
     fn from_content(content: &[u8]) -> Result<Self, HandOverError> {
         let mut reader = Reader::new(content);
-        let log_target = if reader.boolean()? { LogTarget::Syslog } else { LogTarget::Stderr };
+        let log_target = LogTarget::from_number(reader.u8()?)?;
         let log_level = Some(reader.u8()?).filter(|level| *level != u8::MAX).map(Level::from_number);
         let oom_score = if reader.boolean()? { Some(reader.u32()?.cast_signed()) } else { None };
         let core_limit = if reader.boolean()? { Some(CoreLimit(Some(reader.u64()?))) } else { None };
@@ -185,7 +197,7 @@ impl HandOver {
     /// As bytes, each part with its length in front. They hold private keys.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut content = Vec::with_capacity(32 * 1024);
-        content.put_bool(self.log_target == LogTarget::Syslog);
+        content.put_u8(self.log_target as u8);
         content.put_u8(self.log_level.map_or(u8::MAX, |level| level as u8));
         content.put_bool(self.oom_score.is_some());
         if let Some(score) = self.oom_score {

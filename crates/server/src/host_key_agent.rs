@@ -8,7 +8,7 @@ use std::time::Duration;
 use lh_agent::{Frames, Reply, Request, flags_for, frame};
 use lh_crypto::{CryptoError, PublicKey};
 
-/// How long an agent may take for an answer. A key that somebody has to touch is no host key.
+/// How long an agent may take for an answer. A key that must be touched is no host key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The value of the keyword that stands for the variable of that name.

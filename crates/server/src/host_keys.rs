@@ -76,7 +76,7 @@ impl HostKey {
         let failed = |error| HostKeyError::Read { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(failed)?;
         let mode = metadata.mode() & 0o777;
-        // Only the owner's own mistake is his to correct; somebody else's file is judged by that somebody.
+        // As in OpenSSH: modes count for files of the user that this server runs as alone.
         if metadata.uid() == rustix::process::getuid().as_raw() && mode & 0o077 != 0 {
             return Err(HostKeyError::Permissions { path: path.to_owned(), mode });
         }

@@ -20,7 +20,7 @@ pub struct KeyOptions {
     pub user_rc: bool,
     /// The key belongs to a certificate authority.
     pub cert_authority: bool,
-    /// `command="…"`: what runs, whatever the client asks for.
+    /// `command="…"`: what runs in place of the client's command.
     pub command: Option<String>,
     /// `environment="NAME=value"`, first one of a name only.
     pub environment: Vec<(String, String)>,
@@ -90,7 +90,7 @@ pub enum OptionError {
     /// A value that cannot be.
     #[error("invalid {0}")]
     Invalid(&'static str),
-    /// More of something than anybody needs.
+    /// More of something than any use needs.
     #[error("too many {0}")]
     TooMany(&'static str),
 }

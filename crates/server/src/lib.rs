@@ -1,10 +1,10 @@
 //! The server: a listener, and for each connection a session that logs a user in and then becomes that user.
 //!
-//! [`serve`] listens and reads no byte from the network. For each connection it starts the program again
+//! [`serve`] listens and reads no byte of SSH's clients. For each connection it starts the program again
 //! ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration and host keys.
 //! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the
-//! pre-auth process, which talks with whoever has connected until somebody has logged in; and the user
-//! session process, which serves channels. They talk in values with bounds (`monitor_ipc/`).
+//! pre-auth process, which serves the connection until a user has logged in; and the user
+//! session process, which serves channels. They exchange bounded messages (`monitor_ipc/`).
 
 mod account;
 mod admission;
@@ -30,6 +30,7 @@ mod monitor_ipc;
 mod pam_use;
 mod passwords;
 mod penalties;
+mod proxy_header;
 mod session;
 mod startups;
 mod strict;

@@ -1,10 +1,13 @@
 //! The listening process: accepts, limits, and starts a session process for each connection.
 //!
-//! It reads no byte of SSH's clients ([`exporter`] answers those who ask for counters). What it learns about a login is whether it has succeeded, from the
-//! session process itself.
+//! It reads no byte of SSH's clients; [`exporter`] answers HTTP requests for counters, and [`balancers`] reads the
+//! headers of load balancers. What it learns about a login is whether it has succeeded, from the session process
+//! itself.
 
+mod balancers;
 mod bind;
 mod exporter;
+mod manager;
 pub(crate) mod oom;
 mod options;
 mod reports;
@@ -13,6 +16,7 @@ mod room;
 mod startup;
 
 use std::collections::HashMap;
+use std::convert::identity;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lh_sys::service::Service;
 use lh_sys::signals::Signals;
 use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,7 +38,9 @@ use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
+use balancers::{Arrived, Balancers};
 use exporter::{Exporter, Present};
+use manager::Manager;
 use options::system;
 pub use options::{ListenError, ListenerOptions};
 use reports::Reports;
@@ -42,6 +49,9 @@ use startup::Startup;
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
+/// In front of the client's address, an argument of session processes whose connection a load balancer has
+/// made.
+pub(crate) const CLIENT_FLAG: &str = "--client=";
 /// Argument 0 of session processes, for `ps`.
 pub(crate) const SESSION_NAME: &str = "lhsshd-session";
 
@@ -55,13 +65,13 @@ const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
 struct Running {
     address: IpAddr,
     source: Source,
-    /// Somebody has logged in: what comes later is no offence.
+    /// A user has logged in: what comes later is no offence.
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
     /// It was ended to make room for another source's, which is no offence.
     replaced: bool,
-    /// Where it reports what it counts, once somebody has logged in.
+    /// Where it reports what it counts, once a user has logged in.
     reports: Option<Reports>,
 }
 
@@ -92,16 +102,26 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    manager: Manager,
+    balancers: Balancers,
     /// Path of this program.
     program: Option<PathBuf>,
 }
 
-/// Listens until SIGTERM; returns the process's exit status.
-pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
+/// Listens until SIGTERM; returns the process's exit status. `service` is the manager that has started the process.
+pub fn serve(
+    mut hand_over: HandOver,
+    options: &ListenerOptions,
+    service: Service,
+) -> Result<i32, ListenError> {
     let log = hand_over.log();
-    // Files made here (pid file) and everything a session starts from: nobody else may write them.
+    // Files made here (pid file) and everything a session starts from: only their owner may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let sockets = bind::all(&hand_over.config, &log)?;
+    let mut manager = Manager::new(service, log.clone());
+    let sockets = match manager.sockets()? {
+        Some(sockets) => sockets,
+        None => bind::all(&hand_over.config, manager.kept(), &log)?,
+    };
     if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
         // The terminal we were started from is none of our business any more.
@@ -112,7 +132,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
         .map_err(system("cannot collect signals"))?;
     let pid_file = write_pid_file(&hand_over, options, &log);
-    // Not with -d: that one is somebody's experiment.
+    // Not with -d, which is for experiments.
     if !options.once {
         hand_over.oom_score = oom::spare_this_process();
     }
@@ -130,6 +150,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     let limit = hand_over.config.max_startups.value;
     let limit = MaxStartups { start: limit.begin as usize, rate: limit.rate, full: limit.full as usize };
     let admission = Admission::new(limit, hand_over.config.fair_startups.value);
+    let balancers = Balancers::new(hand_over.config.proxy_protocol_from.0.as_deref(), log.clone());
     let mut listener = Listener {
         penalties: Table::new(rules, exempt),
         running: HashMap::new(),
@@ -138,13 +159,16 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         bytes,
         log,
         startups: Vec::new(),
+        balancers,
         admission,
         throttling: false,
         signals,
         exporter,
         tickets: Tickets::default(),
+        manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),
     };
+    listener.manager.ready(&listener.sockets);
     let end = listener.run(options);
     if let Some(path) = pid_file {
         let _ = std::fs::remove_file(path);
@@ -152,7 +176,6 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     match end? {
         End::Status(status) => Ok(status),
         End::Restart => {
-            listener.sockets.clear();
             listener.exporter = None;
             // The program starts with what it was started with at first, and sets both again.
             if let Some(score) = listener.hand_over.oom_score {
@@ -161,7 +184,8 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
             if let Some(limit) = listener.hand_over.core_limit {
                 lh_sys::dumps::restore_core_limit(limit.0);
             }
-            let problem = restart::restart(options);
+            let variables = listener.manager.variables(&listener.sockets);
+            let problem = variables.map_or_else(identity, |variables| restart::restart(options, variables));
             error!(listener.log, "RESTART FAILED: {problem}");
             Ok(1)
         }
@@ -171,7 +195,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
 fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
     match log_target {
         LogTarget::Syslog => lh_sys::fd::null_stdio(),
-        LogTarget::Stderr => lh_sys::fd::take_stdin_stdout().map(drop),
+        LogTarget::Stderr | LogTarget::Journal => lh_sys::fd::take_stdin_stdout().map(drop),
     }
 }
 
@@ -193,13 +217,14 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     }
 }
 
-/// A line for somebody who is not let in. Not worth waiting for: it fits any socket buffer.
+/// Sends a line to a client that is refused. Does not wait: the line fits any socket buffer.
 fn turn_away(socket: &OwnedFd, line: &[u8]) {
     let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
     let _ = rustix::net::send(socket, line, flags);
 }
 
-/// What the session has said first: that somebody is in, or a last report; nothing when it has just closed its end.
+/// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
+/// its end.
 fn first_word(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
@@ -224,12 +249,14 @@ impl Listener {
                 match signal {
                     Signal::CHILD => self.reap(),
                     Signal::HUP => {
+                        self.manager.reloading();
                         if let Some(problem) = restart::problem(options) {
-                            // A server that ends over a typing error locks everybody out.
+                            // A server that ends over a typing error locks its administrator out.
                             error!(
                                 self.log,
                                 "Received SIGHUP; going on with the old configuration: {problem}"
                             );
+                            self.manager.kept_old(&problem);
                             continue;
                         }
                         info!(self.log, "Received SIGHUP; restarting.");
@@ -237,17 +264,19 @@ impl Listener {
                     }
                     signal => {
                         info!(self.log, "Received signal {}; terminating.", signal.as_raw());
+                        self.manager.stopping();
                         return Ok(End::Status(if signal == Signal::TERM { 0 } else { 255 }));
                     }
                 }
             }
-            // In this order: a ticket has been given out before somebody shows it.
+            // In this order: a ticket is reported before a client shows it.
             self.read_reports(&reporting);
             self.hear(&heard);
             for startup in self.startups.iter_mut().filter(|startup| hungry.contains(&startup.pid)) {
                 startup.push(&self.bytes);
             }
             self.kill_overdue();
+            self.manager.feed_watchdog(Instant::now());
             let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
             if let Some(exporter) = &mut self.exporter {
                 exporter.serve(present, Instant::now());
@@ -255,11 +284,21 @@ impl Listener {
             for index in accepting {
                 for _ in 0..MOST_ACCEPTED {
                     let Some((socket, peer)) = self.accept(index) else { break };
+                    let balancer = self.balancers.include(peer.ip());
                     if options.once {
-                        return self.serve_one(socket, peer);
+                        let arrived = Arrived { socket, peer, client: None };
+                        let one =
+                            if balancer { self.balancers.wait(arrived.socket, peer) } else { Some(arrived) };
+                        return one.map_or(Ok(End::Status(255)), |arrived| self.serve_one(arrived));
                     }
-                    self.admit(socket, peer);
+                    match balancer {
+                        true => self.balancers.add(socket, peer, Instant::now()),
+                        false => self.admit(Arrived { socket, peer, client: None }),
+                    }
                 }
+            }
+            for arrived in self.balancers.arrived(Instant::now()) {
+                self.admit(arrived);
             }
         }
     }
@@ -280,9 +319,12 @@ impl Listener {
         if let Some(exporter) = &self.exporter {
             exporter.interests(&mut fds);
         }
+        self.balancers.interests(&mut fds);
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
-        let deadline = overdue.chain(self.exporter.as_ref().and_then(Exporter::deadline)).min();
+        let exporter = self.exporter.as_ref().and_then(Exporter::deadline);
+        let others = [exporter, self.manager.deadline(), self.balancers.deadline()];
+        let deadline = overdue.chain(others.into_iter().flatten()).min();
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
             let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
@@ -443,9 +485,10 @@ impl Listener {
     }
 
     /// Starts a session, unless too many have not authenticated.
-    fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
+    fn admit(&mut self, arrived: Arrived) {
+        let Arrived { socket, peer, client } = arrived;
         let source = Source::of(peer.ip(), self.hand_over.config.per_source_net_block_size.value);
-        // As many as there are tickets for that address may come, whatever else does.
+        // As many connections as there are tickets for that address are accepted regardless of limits.
         let address = peer.ip();
         let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
         let expected = self.tickets.expected(address, Instant::now()) > coming;
@@ -465,7 +508,7 @@ impl Listener {
             self.saw(|seen| seen.throttled += 1);
             return;
         }
-        match self.start_session(socket) {
+        match self.start_session(socket, client) {
             Ok((control, pid)) => {
                 if !expected {
                     self.admission.begin(pid, self.block_of(address), Instant::now());
@@ -494,7 +537,7 @@ impl Listener {
         }
     }
 
-    /// Counts something, where anybody wants to know.
+    /// Counts an event, where `PrometheusListen` is set.
     fn saw(&mut self, what: impl FnOnce(&mut exporter::Seen)) {
         if let Some(exporter) = &mut self.exporter {
             what(&mut exporter.seen);
@@ -502,28 +545,30 @@ impl Listener {
     }
 
     /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
-    fn start_session(&self, socket: OwnedFd) -> io::Result<(OwnedFd, Pid)> {
+    /// `client` is the client's address where a load balancer has named it.
+    fn start_session(&self, socket: OwnedFd, client: Option<SocketAddr>) -> io::Result<(OwnedFd, Pid)> {
         let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
         let own = Path::new("/proc/self/exe");
         // Without /proc the program is found by its path, which an upgrade may have replaced.
         let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
-        let child = Program::new(program)
-            .arg0(SESSION_NAME)
-            .arg(SESSION_FLAG)
-            .stdio(socket, theirs.into(), stderr)
-            .new_session()
-            .spawn()?;
+        let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
+        if let Some(client) = client {
+            program = program.arg(format!("{CLIENT_FLAG}{client}"));
+        }
+        let child = program.stdio(socket, theirs.into(), stderr).new_session().spawn()?;
         Ok((ours.into(), Pid::from_child(&child)))
     }
 
     /// `-d`: one connection, and then the end with its status.
-    fn serve_one(&mut self, socket: OwnedFd, peer: SocketAddr) -> Result<End, ListenError> {
+    fn serve_one(&mut self, arrived: Arrived) -> Result<End, ListenError> {
+        let Arrived { socket, peer, client } = arrived;
         self.sockets.clear();
         debug!(self.log, "Server will not fork when running in debugging mode.");
         debug!(self.log, "Connection from {} port {}", peer.ip(), peer.port());
-        let (control, pid) = self.start_session(socket).map_err(system("cannot start a session process"))?;
-        // Nobody else waits.
+        let (control, pid) =
+            self.start_session(socket, client).map_err(system("cannot start a session process"))?;
+        // There is no other session to wait for.
         let mut control = std::fs::File::from(control);
         HandOver::send(&self.bytes, &mut control).map_err(system("cannot start a session process"))?;
         let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())

@@ -1,14 +1,17 @@
-//! Log lines: levels as `LogLevel` names them, to standard error (which `-E` points at a file) or to syslog.
+//! Log lines: levels as `LogLevel` names them, to standard error (which `-E` points at a file), to syslog, or with
+//! fields to systemd's journal.
 //!
 //! The wording follows OpenSSH's: intrusion detection and people's own scripts match on these lines.
 
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_config::special::LogVerbose;
+use lh_sys::journal::{self, Journal};
 use lh_sys::syslog::{Facility, Syslog};
 use lh_wire::Writer as _;
 
@@ -18,19 +21,52 @@ use crate::monitor_ipc::MonitorRequest;
 /// Characters of a line that crosses to the monitor.
 const LONGEST: usize = 4096;
 
+/// The program's name in the system's logs.
+const NAME: &str = "lhsshd";
+
+/// In a debug build, this variable names another socket than the journal's, for tests.
+const JOURNAL: &str = "LHSSHD_JOURNAL";
+
 enum Sink {
     Stderr,
     Syslog(Syslog),
+    Journal(Journal),
     /// The monitor, which writes the lines of the process before authentication.
     Monitor(UnixStream),
     #[cfg(test)]
     Lines(Mutex<Vec<String>>),
 }
 
+/// What an entry of the journal says besides its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// The user's name, as the client gives it.
+    User,
+    /// The client's address.
+    RemoteAddr,
+    /// Identifies the connection.
+    Session,
+    /// Fingerprint of the key that the user logs in with.
+    Fingerprint,
+}
+
+impl Field {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::User => "USER",
+            Self::RemoteAddr => "REMOTE_ADDR",
+            Self::Session => "SESSION",
+            Self::Fingerprint => "FINGERPRINT",
+        }
+    }
+}
+
 struct Shared {
     sink: Sink,
+    /// Of every entry of the journal. Other logs have lines alone.
+    fields: Mutex<Vec<(&'static str, String)>>,
     level: AtomicU8,
-    /// `LogVerbose`: places whose lines are written whatever their level.
+    /// `LogVerbose`: places in the source whose lines are written at any level.
     places: Mutex<LogVerbose>,
 }
 
@@ -50,7 +86,8 @@ impl fmt::Debug for Log {
 impl Log {
     fn with(sink: Sink, level: Level) -> Self {
         let level = AtomicU8::new(level as u8);
-        Self { shared: Arc::new(Shared { sink, level, places: Mutex::default() }), preauth: false }
+        let shared = Shared { sink, fields: Mutex::default(), level, places: Mutex::default() };
+        Self { shared: Arc::new(shared), preauth: false }
     }
 
     /// Writes to descriptor 2.
@@ -61,24 +98,53 @@ impl Log {
     /// Writes to the system's log; `facility` is a word of `SyslogFacility`.
     pub fn syslog(level: Level, facility: &str) -> Self {
         let facility = Facility::by_name(facility).unwrap_or(Facility::AUTH);
-        Self::with(Sink::Syslog(Syslog::open(facility, "lhsshd")), level)
+        Self::with(Sink::Syslog(Syslog::open(facility, NAME)), level)
+    }
+
+    /// Writes to the system's journal, with fields; to [`syslog`](Self::syslog) where there is none.
+    pub fn journal(level: Level, facility: &str) -> Self {
+        let other = std::env::var_os(JOURNAL).filter(|_| cfg!(debug_assertions));
+        let path = other.as_deref().map_or(Path::new(journal::SOCKET), Path::new);
+        let named = Facility::by_name(facility).unwrap_or(Facility::AUTH);
+        match Journal::open(path, NAME).and_then(|journal| journal.with(Some(named), NAME)) {
+            Ok(journal) => Self::with(Sink::Journal(journal), level),
+            Err(_) => Self::syslog(level, facility),
+        }
+    }
+
+    /// Sets a field of all entries that follow; an empty value removes it. For the journal alone.
+    pub(crate) fn set_field(&self, field: Field, value: &str) {
+        if let Sink::Journal(_) = &self.shared.sink {
+            let mut fields = self.shared.fields.lock().unwrap_or_else(PoisonError::into_inner);
+            fields.retain(|(name, _)| *name != field.name());
+            if !value.is_empty() {
+                fields.push((field.name(), value.to_owned()));
+            }
+        }
     }
 
     /// A log that goes to the same place, in the system's log under a name and facility of its own, and takes every
-    /// line: whoever writes to it has a level of his own.
+    /// line: its user has a level of its own.
     pub(crate) fn of_its_own(&self, name: &str, facility: Option<Facility>) -> Self {
         let sink = match &self.shared.sink {
+            Sink::Journal(journal) => match journal.with(facility, name) {
+                Ok(journal) => Sink::Journal(journal),
+                Err(_) => return self.clone(),
+            },
             Sink::Syslog(log) => Sink::Syslog(log.with(facility, name)),
             Sink::Stderr => Sink::Stderr,
-            // These belong to processes that serve nobody.
+            // These belong to processes that serve no SFTP.
             Sink::Monitor(_) => return self.clone(),
             #[cfg(test)]
             Sink::Lines(_) => return self.clone(),
         };
-        Self::with(sink, Level::Debug3)
+        let log = Self::with(sink, Level::Debug3);
+        let fields = self.shared.fields.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *log.shared.fields.lock().unwrap_or_else(PoisonError::into_inner) = fields;
+        log
     }
 
-    /// Hands the lines to the monitor, over the socket it answers questions on.
+    /// Hands the lines to the monitor, over the socket it receives requests on.
     pub(crate) fn monitor(level: Level, socket: UnixStream) -> Self {
         Self::with(Sink::Monitor(socket), level)
     }
@@ -107,7 +173,7 @@ impl Log {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Lines of these places are written whatever their level.
+    /// Lines of these places are written at any level.
     pub fn set_places(&self, places: &LogVerbose) {
         *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = places.clone();
     }
@@ -123,15 +189,15 @@ impl Log {
         self.write(level, text);
     }
 
-    /// The same log for whoever speaks with a client that has not logged in: lines end in ` [preauth]`. (The
-    /// monitor's own lines do not; that is how OpenSSH's two processes show, and scripts know it.)
+    /// The same log for the pre-auth process: lines end in ` [preauth]`. The monitor's own lines do not, as
+    /// with OpenSSH's two processes, which scripts rely on.
     #[must_use]
     pub fn preauth(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), preauth: true }
     }
 
-    /// Writes one line, if its level is wanted. Control characters are made visible, so that nobody can forge
-    /// a second line or talk to a terminal.
+    /// Writes one line, if its level is wanted. Control characters are made visible, so that no client can
+    /// forge a second line or control a terminal.
     pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
         if level <= self.level() {
             self.write(level, text);
@@ -141,10 +207,10 @@ impl Log {
     fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Sink::Monitor(socket) = &self.shared.sink {
             // Its rules for lines are applied over there, where they cannot be got round.
-            let question =
+            let request =
                 MonitorRequest::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
             let mut framed = Vec::new();
-            framed.put_string(&question.encode());
+            framed.put_string(&request.encode());
             let _ = (&mut &*socket).write_all(&framed);
             return;
         }
@@ -165,6 +231,12 @@ impl Log {
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
             Sink::Syslog(log) => log.line(level.severity(), &format!("{}{line}", level.prefix(true))),
+            Sink::Journal(journal) => {
+                let fields = self.shared.fields.lock().unwrap_or_else(PoisonError::into_inner);
+                let line = format!("{}{line}", level.prefix(true));
+                // A journal that does not read must not hold a session up.
+                let _ = journal.write(level.severity(), &line, &fields);
+            }
             Sink::Monitor(_) => {}
             #[cfg(test)]
             Sink::Lines(lines) => lines.lock().unwrap().push(format!("{}{line}", level.prefix(true))),

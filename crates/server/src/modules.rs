@@ -15,7 +15,7 @@ const MOST_QUESTIONS: u32 = 100;
 
 /// To the user session process, before it becomes the user's.
 pub(crate) enum Order {
-    /// Somebody is in: the bytes of a [`Grant`](crate::grant::Grant). The last order.
+    /// The user has logged in: the bytes of a [`Grant`](crate::grant::Grant). The last order.
     Grant(Zeroizing<Vec<u8>>),
     /// Start a transaction. No answer.
     Begin {
@@ -27,20 +27,20 @@ pub(crate) enum Order {
         /// What `SSH_CONNECTION` says.
         connection: String,
     },
-    /// Find out whether the user is who he says: with a password, or by asking.
+    /// Authenticate the user: with a password, or by asking.
     Authenticate { empty_allowed: bool, password: Option<Zeroizing<Vec<u8>>> },
     /// What the user answered.
     Answers(Vec<Zeroizing<Vec<u8>>>),
-    /// Nobody will answer: end what is going on.
+    /// No answer will come: end the transaction.
     GiveUp,
-    /// Find out whether the account may be used now. `proofs` is how the user proved who he is, a line each.
+    /// Find out whether the account may be used now. `proofs` are the methods that succeeded, a line each.
     Account { proofs: String },
 }
 
 /// From that process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Ask the user, and show what he types where the second value says so.
+    /// Prompts for the user; the second value says whether to show what is typed.
     Ask(Vec<(String, bool)>),
     /// It is done.
     Done {

@@ -1,13 +1,16 @@
 //! The monitor: everything about a login that needs rights or secrets is decided here.
 //!
-//! Questions go in and answers come out as values ([`Monitor::decide`], [`Monitor::sign_first`]); it never sees a byte of
-//! the network, and those who do are other processes (`session/`), which ask over a socket. It believes them nothing: what a
-//! signature must cover, how many attempts there were and what may be asked next it knows itself.
+//! Requests go in and replies come out as values ([`Monitor::decide`], [`Monitor::sign_first`]); it never
+//! sees a byte of the network, and those who do are other processes (`session/`), which ask over a socket. It
+//! believes them nothing: what a signature must cover, how many attempts there were and what may be asked
+//! next it knows itself.
 
 mod certificates;
 mod chains;
 mod external;
+mod fingerprints;
 mod gss;
+mod gss_context;
 mod hostbased;
 mod joining;
 mod journal;
@@ -19,6 +22,9 @@ mod principals;
 mod revoked;
 mod rhosts;
 mod signing;
+mod stage;
+mod terminals;
+mod ticket_state;
 mod unfailing;
 mod who;
 
@@ -43,62 +49,25 @@ use crate::grant::Grant;
 use crate::hand_over::DelayKey;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
-use crate::log::{Log, error, info};
+use crate::log::{Field, Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
 use crate::verdict::Verdict;
 pub(crate) use chains::satisfiable;
-use gss::Gss;
-use joining::Joining;
-use journal::{describe, fingerprint};
+use fingerprints::{describe, fingerprint};
+use gss_context::{Gss, is_offer};
 use pam::Modules;
-use presence::Presence;
 use signing::SigningRate;
+use stage::Stage;
+pub(crate) use stage::Unexpected;
+use terminals::Presence;
+use ticket_state::Joining;
 use unfailing::Unfailing;
 pub(crate) use who::Who;
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)
 const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
-
-/// What the client is expected to do next. What is not expected is not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// One signature, for the first key exchange.
-    KeyExchange,
-    /// Attempts. `prompted`: answers to a prompt may come.
-    Attempts { prompted: bool },
-    /// Nothing before the connection has moved to the user session process.
-    Accepted,
-    /// Nothing.
-    Over,
-}
-
-/// Why a question is not answered. Our own processes do not ask like that: whoever does has been taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unexpected {
-    /// At another time it might have been.
-    #[error("question at the wrong time")]
-    Time,
-    /// No hash has that length.
-    #[error("signature over {0} bytes wanted")]
-    HashLength(usize),
-    /// No such key, or it makes no such signatures here.
-    #[error("signature by another key or algorithm wanted")]
-    HostKey,
-    /// The name was another one before.
-    #[error("user name changed")]
-    User,
-    /// Not the caller's fault: the rules for this user want no connection at all. It has been logged.
-    #[error("administratively prohibited")]
-    Prohibited,
-    /// More signatures than any sensible limit on rekeying asks for.
-    #[error("too many signatures of host keys wanted: {0} in reserve and {1} a second are allowed")]
-    SigningRate(u32, u32),
-    /// No such terminal, or another user's.
-    #[error("record for another terminal wanted")]
-    Terminal,
-}
 
 /// The user a client says it is, whether or not there is one.
 struct Candidate {
@@ -115,7 +84,7 @@ struct Candidate {
     used_keys: Vec<PublicKey>,
     /// The methods that have succeeded, a line each.
     proofs: String,
-    /// By ticket: the process of the session that he had already.
+    /// By ticket: the process of the session that is joined.
     joined: Option<u32>,
 }
 
@@ -128,7 +97,7 @@ pub(crate) struct Monitor {
     host_name: Option<String>,
     /// The end of LoginGraceTime.
     deadline: Option<Instant>,
-    /// The process that runs PAM, where PAM is used and nobody is in.
+    /// The process that runs PAM, where PAM is used and the login is not complete.
     modules: Option<Modules>,
     presence: Presence,
     /// The dialogue of gssapi-with-mic, as long as there is one.
@@ -242,7 +211,7 @@ impl Monitor {
     /// user is in there is no second exchange.
     ///
     /// # Errors
-    /// Outside: the question should not have come. Inside: the key cannot sign.
+    /// Outside: the request was not to come. Inside: the key cannot sign.
     pub(crate) fn sign_first(
         &mut self,
         key_index: usize,
@@ -363,7 +332,7 @@ impl Monitor {
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })
             && !matches!(attempt.method, Method::None)
-            && !gss::is_offer(&attempt.method)
+            && !is_offer(&attempt.method)
         {
             wait_out(began, &attempt.user, &self.delay_key);
         }
@@ -389,14 +358,15 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         self.stage = Stage::Over;
+        let key = self.who().key;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
         self.may_ask_for_tickets(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
-        self.presence.logged_in(&user, candidate.settings.print_last_log.value);
-        // From here on the process behind it talks to somebody else.
+        self.presence.logged_in(&user, &candidate.settings, &candidate.options);
+        // From here on the process behind it serves the user.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {
             groups: groups.names.clone(),
@@ -407,6 +377,7 @@ impl Monitor {
             joined: candidate.joined.is_some(),
             level: self.log.level(),
             proofs: candidate.proofs,
+            key,
             said,
             credentials: self.gss.take_credentials(),
             session_id: self.session_id.clone(),
@@ -423,6 +394,7 @@ impl Monitor {
     /// the account's name.
     fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
+        self.log.set_field(Field::User, account);
         let mut user = account::look_up(account);
         let mut groups: &[String] = &[];
         let known = user.as_ref().map(|user| self.groups.of(user)).transpose();
@@ -438,7 +410,7 @@ impl Monitor {
         let (settings, user) = match self.config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {
-                // Rules that cannot be read let nobody in.
+                // With rules that cannot be read every login is refused.
                 error!(self.log, "{problem}");
                 (self.config.settings.clone(), None)
             }

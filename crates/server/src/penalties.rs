@@ -32,14 +32,14 @@ impl Source {
     }
 }
 
-/// What somebody has done.
+/// An offence of a source address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misdeed {
     /// The session process crashed.
     Crash,
     /// Tried to log in, in vain.
     AuthFail,
-    /// Tried to log in as nobody.
+    /// Tried to log in as a user that does not exist.
     InvalidUser,
     /// Did not even try.
     NoAuth,
@@ -50,7 +50,7 @@ pub(crate) enum Misdeed {
 }
 
 impl Misdeed {
-    /// What the exit status of a session says in which nobody has logged in; `None` for nothing bad.
+    /// The offence by the exit status of a session without a login; `None` for no offence.
     pub(crate) const fn of_status(status: i32) -> Option<Self> {
         Some(match status {
             0 => return None,
@@ -103,7 +103,7 @@ pub(crate) struct Table {
 /// What became of a misdeed, for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Consequence {
-    /// Nothing that anybody would notice.
+    /// No penalty begins.
     None,
     /// From now on nothing from there is let in, for this long.
     Activated(Duration, &'static str),
@@ -150,7 +150,7 @@ impl Table {
         self.penalties.get(&source).filter(|penalty| penalty.active).map(|penalty| penalty.reason)
     }
 
-    /// Somebody has done something.
+    /// Records an offence by this source address.
     pub(crate) fn punish(
         &mut self,
         address: IpAddr,

@@ -32,7 +32,7 @@ pub(crate) enum StrictError {
         /// The file.
         path: PathBuf,
     },
-    /// The file or a directory above it belongs to somebody else, or others may write it.
+    /// The file or a directory above it belongs to another user, or others may write it.
     #[error("Authentication refused: bad ownership or modes for {what} {path}")]
     Modes {
         /// `file` or `directory`.
@@ -53,7 +53,7 @@ pub(crate) enum StrictError {
 /// Reads a file that the user `uid` with this home directory controls. `kind` is what it holds, for messages.
 ///
 /// With `strict`, the file itself and every directory from it up to the home directory (or to `/`, where the file
-/// is not below the home directory) must belong to the user or to root, and nobody else may write them.
+/// is not below the home directory) must belong to the user or to root, and be writable by their owner alone.
 /// The owner's rights are those of the calling process, which therefore runs with the user's ids.
 pub(crate) fn read(
     kind: &'static str,
@@ -66,7 +66,7 @@ pub(crate) fn read(
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StrictError::Missing(error),
         _ => StrictError::Open { kind, path: path.to_owned(), error },
     };
-    // Not blocking on a FIFO somebody put there.
+    // Not blocking on a FIFO that was put there.
     let file: File = rustix::fs::open(
         path,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC,
@@ -83,7 +83,7 @@ pub(crate) fn read(
     }
     if strict {
         let real = path.canonicalize().map_err(failed)?;
-        // The open file, not whatever the name means by now.
+        // The open file: by now the name may mean another.
         if !trusted(&metadata, uid) {
             return Err(StrictError::Modes { what: "file", path: real });
         }
@@ -97,7 +97,7 @@ pub(crate) fn read(
     Ok(content)
 }
 
-/// Belongs to the user or to root, and nobody else may write it.
+/// Belongs to the user or to root, and is writable by its owner alone.
 fn trusted(metadata: &std::fs::Metadata, uid: u32) -> bool {
     (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
 }
@@ -116,7 +116,7 @@ fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&
 }
 
 /// Checks a program that the server runs to decide about logins: it must be root's, and so must every directory above it, and
-/// nobody else may write any of them.
+/// and are writable by their owner alone.
 ///
 /// # Errors
 /// What to log, without the program's name.
@@ -164,7 +164,7 @@ mod tests {
         let text = check_program(&program).unwrap_err();
         assert_eq!(text, format!("bad ownership or modes for file {}", program.display()));
         mode(&program, 0o755);
-        // /tmp is everybody's.
+        // All users may write to /tmp.
         let text = check_program(&program).unwrap_err();
         assert!(text.starts_with("bad ownership or modes for"), "{text}");
         assert_eq!(check_program(Path::new("/no/such")), Err("No such file or directory".to_owned()));
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_tidy_home_is_read_below_any_parent() {
         let (home, file) = set_up();
-        // The directory above the home is /tmp, which everybody may write: the check ends at the home.
+        // The directory above the home is /tmp, which all users may write: the check ends at the home.
         assert_eq!(read_keys(&file, home.path(), uid(), true).unwrap(), b"keys");
     }
 

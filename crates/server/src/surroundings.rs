@@ -13,7 +13,7 @@ use lh_transport::Algorithms;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;
 
-/// What an algorithm keyword of `sshd_config` means when nobody sets it, for dumps.
+/// What an algorithm keyword of `sshd_config` means by default, for dumps.
 pub fn default_algorithms(keyword: &str) -> Vec<String> {
     let default = Algorithms::server_default();
     match keyword {

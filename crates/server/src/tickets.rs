@@ -25,9 +25,9 @@ pub(crate) const LARGEST: usize = 64 * 1024;
 
 /// First byte of what a monitor tells the listener to keep.
 pub(crate) const KEEP: u8 = b'T';
-/// First byte of a monitor's question for a ticket.
+/// First byte of a monitor's request for a ticket.
 pub(crate) const TAKE: u8 = b'J';
-/// Length of such a question.
+/// Length of such a request.
 pub(crate) const TAKE_LENGTH: usize = 1 + ID_LENGTH;
 const ID_LENGTH: usize = 32;
 /// What [`KEEP`] and the name are followed by: the length of the record.
@@ -50,7 +50,7 @@ pub(crate) struct Record {
     pub(crate) user: String,
     /// What its key or certificate allows and forces.
     pub(crate) options: KeyOptions,
-    /// How its user has proven who he is.
+    /// Proofs of the user's identity.
     pub(crate) proofs: String,
     /// Its identifier, which the new connection's signature covers.
     pub(crate) session_id: Vec<u8>,

@@ -11,12 +11,12 @@ pub(crate) enum Verdict {
     Reject { methods: Vec<String>, partial: bool },
     /// The key would do; let the client sign.
     KeyOk,
-    /// Ask the user this, and show what he types where the second value says so.
+    /// Prompts for the user; the second value says whether to show what is typed.
     Prompt(Vec<(String, bool)>),
     /// Go on with the dialogue of two libraries.
     Gss(GssReply),
     /// Too many failures: end the connection.
     TooMany,
-    /// He is who he says, but the account is closed: show the text and end the connection.
+    /// The user is authenticated, but the account is closed: show the text and end the connection.
     Denied(String),
 }

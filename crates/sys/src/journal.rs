@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-use crate::syslog::Severity;
+use crate::syslog::{Facility, Severity};
 
 /// Socket of the journal.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
@@ -14,6 +14,7 @@ pub const SOCKET: &str = "/run/systemd/journal/socket";
 #[derive(Debug)]
 pub struct Journal {
     name: String,
+    facility: Option<Facility>,
     socket: UnixDatagram,
 }
 
@@ -27,22 +28,39 @@ impl Journal {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { name: name.to_owned(), socket })
+        Ok(Self { name: name.to_owned(), facility: None, socket })
+    }
+
+    /// The same connection under another name, with a facility for every entry.
+    ///
+    /// # Errors
+    /// The process has no free descriptor.
+    pub fn with(&self, facility: Option<Facility>, name: &str) -> io::Result<Self> {
+        let facility = facility.or(self.facility);
+        Ok(Self { name: name.to_owned(), facility, socket: self.socket.try_clone()? })
     }
 
     /// Writes one entry: its line and additional fields. Field names consist of capital letters, digits and
     /// underscores and do not begin with an underscore; values are arbitrary.
     ///
     /// # Errors
-    /// The journal has gone, or does not read.
     /// The journal is gone, or does not read.
-    pub fn write(&self, severity: Severity, line: &str, fields: &[(String, String)]) -> io::Result<()> {
+    pub fn write<N: AsRef<str>, V: AsRef<str>>(
+        &self,
+        severity: Severity,
+        line: &str,
+        fields: &[(N, V)],
+    ) -> io::Result<()> {
         let mut entry = Vec::with_capacity(1024);
         put_field(&mut entry, "MESSAGE", line);
         put_field(&mut entry, "PRIORITY", &(severity as u8).to_string());
         put_field(&mut entry, "SYSLOG_IDENTIFIER", &self.name);
+        if let Some(facility) = self.facility {
+            put_field(&mut entry, "SYSLOG_FACILITY", &facility.number().to_string());
+            put_field(&mut entry, "SYSLOG_PID", &std::process::id().to_string());
+        }
         for (name, value) in fields {
-            put_field(&mut entry, name, value);
+            put_field(&mut entry, name.as_ref(), value.as_ref());
         }
         self.socket.send(&entry).map(drop)
     }
@@ -83,5 +101,13 @@ mod tests {
         expected.extend_from_slice(&12_u64.to_le_bytes());
         expected.extend_from_slice(b"a\nPRIORITY=0\n");
         assert_eq!(String::from_utf8_lossy(&got[..n]), String::from_utf8_lossy(&expected));
+        let named = journal.with(Some(Facility::AUTH), "sftp").unwrap();
+        named.write(Severity::Error, "two", &[("USER", "ada")]).unwrap();
+        let n = listener.recv(&mut got).unwrap();
+        let expected = format!(
+            "MESSAGE=two\nPRIORITY=3\nSYSLOG_IDENTIFIER=sftp\nSYSLOG_FACILITY=4\nSYSLOG_PID={}\nUSER=ada\n",
+            std::process::id()
+        );
+        assert_eq!(String::from_utf8_lossy(&got[..n]), expected);
     }
 }

@@ -57,6 +57,7 @@ pub mod records;
 pub mod reverse_lookup;
 pub mod sandbox;
 pub mod security_key;
+pub mod service;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

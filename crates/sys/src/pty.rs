@@ -2,7 +2,8 @@
 //!
 //! A session allocates its terminal after it has become the user. The kernel's devpts then makes the user the
 //! slave's owner (group and mode come from mount options, usually `tty` and 620), and no privileged helper is
-//! needed.
+//! needed. A session inside a chroot, which may have no devpts, gets both ends from a process outside
+//! ([`Pty::from_parts`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,6 +18,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 pub struct Pty {
     master: OwnedFd,
     name: PathBuf,
+    /// The slave, where its name leads nowhere in this process.
+    slave: Option<OwnedFd>,
 }
 
 impl Pty {
@@ -28,7 +31,18 @@ impl Pty {
         let name = ptsname(&master, Vec::new())?;
         let name = PathBuf::from(std::ffi::OsString::from(name.to_string_lossy().into_owned()));
         crate::fd::set_nonblocking(&master, true)?;
-        Ok(Self { master, name })
+        Ok(Self { master, name, slave: None })
+    }
+
+    /// A terminal that another process has allocated, with its slave already open.
+    pub fn from_parts(master: OwnedFd, slave: OwnedFd, name: PathBuf) -> Self {
+        Self { master, name, slave: Some(slave) }
+    }
+
+    /// Makes the user with this id the slave's owner. Needs root's rights.
+    pub fn set_owner(&self, uid: u32) -> io::Result<()> {
+        let slave = self.open_slave()?;
+        Ok(rustix::fs::fchown(slave, Some(rustix::process::Uid::from_raw(uid)), None)?)
     }
 
     /// Path of the slave, such as `/dev/pts/3`, for `SSH_TTY`.
@@ -38,7 +52,16 @@ impl Pty {
 
     /// Opens the slave, without making it a controlling terminal.
     pub fn open_slave(&self) -> io::Result<OwnedFd> {
+        if let Some(slave) = &self.slave {
+            return slave.try_clone();
+        }
         Ok(open(&self.name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// Closes the slave that came with [`from_parts`](Self::from_parts): the master then sees when programs have
+    /// closed theirs.
+    pub fn close_slave(&mut self) {
+        self.slave = None;
     }
 
     /// Sets the size in characters and pixels; programs in the terminal get `SIGWINCH`.
@@ -81,6 +104,29 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    #[test]
+    fn terminal_of_another_process_works_without_its_name() {
+        let Ok(allocated) = Pty::allocate() else {
+            eprintln!("SKIPPED: no pseudo terminal here");
+            return;
+        };
+        let slave = allocated.open_slave().unwrap();
+        allocated.set_owner(rustix::process::getuid().as_raw()).unwrap();
+        let mut pty = Pty::from_parts(allocated.into_master(), slave, "/dev/pts/not-here".into());
+        let slave = pty.open_slave().unwrap();
+        let child = Program::new("/bin/sh")
+            .arg("-c")
+            .arg("echo on >/dev/tty")
+            .stdio(slave.try_clone().unwrap(), slave.try_clone().unwrap(), slave)
+            .controlling_terminal()
+            .spawn()
+            .unwrap();
+        pty.close_slave();
+        assert!(pty.open_slave().is_err());
+        assert_eq!(drain(&pty), "on\r\n");
+        Watched::new(child).unwrap().wait().unwrap();
     }
 
     #[test]

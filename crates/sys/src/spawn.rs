@@ -5,7 +5,8 @@
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
 use std::ffi::{CString, OsStr, OsString, c_char};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -159,11 +160,12 @@ impl Program {
         let session = self.session;
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
         let ids = self.ids;
+        let ignored = ignored_signals();
         // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock),
         // and they read the captured values, which the fork has copied.
         unsafe {
             command.pre_exec(move || {
-                in_child(session, &keep)?;
+                in_child(session, ignored, &keep)?;
                 if let Some(ids) = &ids {
                     change_ids(ids)?;
                 }
@@ -180,10 +182,25 @@ impl Program {
     }
 }
 
+/// Bit N - 1 is set for each signal N that this process ignores, as `/proc` says; all bits where it does not. The
+/// kernel itself resets signals with handlers when a program is executed.
+fn ignored_signals() -> u64 {
+    let read = || -> Option<u64> {
+        let mut text = [0; 4096];
+        let n = File::open("/proc/self/status").ok()?.read(&mut text).ok()?;
+        let text = std::str::from_utf8(text.get(..n)?).ok()?;
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    read().unwrap_or(u64::MAX)
+}
+
 /// Runs between fork and exec: async-signal-safe calls only.
-fn in_child(session: Session, keep: &[RawFd]) -> io::Result<()> {
+fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     for signal in 1..=libc::SIGRTMAX() {
-        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+        // One system call for each of 64 signals would be a tenth of those of a login.
+        let is_ignored = ignored & (1 << (signal - 1)) != 0;
+        if is_ignored && signal != libc::SIGKILL && signal != libc::SIGSTOP {
             // SAFETY: setting a default action touches no memory of ours. The C library refuses the numbers
             // that it reserves, which is fine.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -348,6 +365,16 @@ mod tests {
 
     #[test]
     fn signals_are_reset_in_a_new_session() {
+        // SAFETY: no test of this process sends itself these signals.
+        unsafe {
+            libc::signal(libc::SIGUSR2, libc::SIG_IGN);
+            libc::signal(libc::SIGRTMAX(), libc::SIG_IGN);
+        }
+        let ignored = ignored_signals();
+        for signal in [libc::SIGPIPE, libc::SIGUSR2, libc::SIGRTMAX()] {
+            assert_ne!(ignored & (1 << (signal - 1)), 0, "{signal}");
+        }
+        assert_ne!(ignored, u64::MAX);
         let (text, _) = run(Program::new("/bin/sh")
             .arg("-c")
             .arg("test $(ps -o sid= -p $$) -eq $$ && echo leader; exec grep -E '^Sig(Ign|Blk)' /proc/self/status")

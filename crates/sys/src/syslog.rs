@@ -13,6 +13,11 @@ impl Facility {
     /// Facility for logins; the default of OpenSSH's programs.
     pub const AUTH: Self = Self(4);
 
+    /// The facility's number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
     /// The facility of a `SyslogFacility` value, in any case.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(Self(match name.to_ascii_uppercase().as_str() {

@@ -18,8 +18,13 @@ use crate::log::{Log, error, info};
 /// the work takes 5. This is the usual limit of the system (net.core.somaxconn), which counts where it is lower.
 const BACKLOG: i32 = 4096;
 
-/// Listens on everything the configuration names. What fails is logged; fatal only when nothing is left.
-pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, ListenError> {
+/// Listens on everything the configuration names. What fails is logged; fatal only when nothing is left. Sockets of
+/// `kept` are used for their addresses; those without one in the configuration are closed.
+pub(super) fn all(
+    config: &ServerConfig,
+    mut kept: Vec<OwnedFd>,
+    log: &Log,
+) -> Result<Vec<OwnedFd>, ListenError> {
     let mut sockets = Vec::new();
     // With port 0 the kernel chooses; the other addresses then follow the first one's choice.
     let mut chosen = None;
@@ -43,7 +48,9 @@ pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, List
             if let (0, Some(port)) = (port, chosen) {
                 address.set_port(port);
             }
-            match one(address, config.use_mptcp.value, log) {
+            let multipath = config.use_mptcp.value;
+            let again = take_kept(&mut kept, address, multipath);
+            match again.map_or_else(|| one(address, multipath, log), Ok) {
                 Ok((socket, bound)) => {
                     if port == 0 {
                         chosen.get_or_insert(bound.port());
@@ -63,6 +70,23 @@ pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, List
         }
     }
     if sockets.is_empty() { Err(ListenError::NoAddress) } else { Ok(sockets) }
+}
+
+/// Takes the socket of an address from those that are open already. One of the other protocol is closed, so that the
+/// address is free.
+fn take_kept(kept: &mut Vec<OwnedFd>, address: SocketAddr, multipath: bool) -> Option<(OwnedFd, SocketAddr)> {
+    let is_meant = |bound: SocketAddr| {
+        bound.ip() == address.ip() && (address.port() == 0 || bound.port() == address.port())
+    };
+    let at = kept.iter().position(|socket| lh_sys::socket::local_address(socket).is_some_and(is_meant))?;
+    let socket = kept.swap_remove(at);
+    let is_multipath = sockopt::socket_protocol(&socket).is_ok_and(|is| is == Some(ipproto::MPTCP));
+    // A plain socket stays: the kernel may have no multipath TCP.
+    if is_multipath && !multipath {
+        return None;
+    }
+    let bound = lh_sys::socket::local_address(&socket)?;
+    Some((socket, bound))
 }
 
 fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, SocketAddr)> {
@@ -94,21 +118,33 @@ fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, 
 mod tests {
     use super::*;
     use crate::log::Level;
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn the_kernel_chooses_and_the_line_says_what() {
         let log = Log::lines(Level::Info);
         let mut config = crate::testing::config("ListenAddress 127.0.0.1\n");
         config.settings.port.force(lh_config::server_values::Ports(vec![0]));
-        let sockets = all(&config, &log).unwrap();
+        let sockets = all(&config, Vec::new(), &log).unwrap();
         let bound = lh_sys::socket::local_address(&sockets[0]).unwrap();
         assert_eq!(log.taken(), [format!("Server listening on 127.0.0.1 port {}.", bound.port())]);
-        std::net::TcpStream::connect(bound).unwrap();
+        TcpStream::connect(bound).unwrap();
         // The same port again: the reason is logged, and nothing is left to listen on.
         config.settings.port.force(lh_config::server_values::Ports(vec![bound.port()]));
-        assert!(matches!(all(&config, &log), Err(ListenError::NoAddress)));
+        assert!(matches!(all(&config, Vec::new(), &log), Err(ListenError::NoAddress)));
         let expected =
             format!("error: Bind to port {} on 127.0.0.1 failed: Address already in use.", bound.port());
         assert_eq!(log.taken(), [expected]);
+        // The program is started again: its socket stays, and one whose address has gone is closed.
+        let other = TcpListener::bind("127.0.0.2:0").unwrap();
+        let gone = other.local_addr().unwrap();
+        let waiting = TcpStream::connect(bound).unwrap();
+        let kept = sockets.into_iter().chain([OwnedFd::from(other)]).collect();
+        let sockets = all(&config, kept, &log).unwrap();
+        assert_eq!(sockets.len(), 1);
+        let accepted = rustix::net::accept(&sockets[0]).unwrap();
+        assert!(lh_sys::socket::peer_address(&accepted).is_some());
+        drop(waiting);
+        assert!(TcpStream::connect(gone).is_err());
     }
 }

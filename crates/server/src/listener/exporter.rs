@@ -1,4 +1,4 @@
-//! `PrometheusListen`: the server's counters, for whoever asks over HTTP on a loopback address.
+//! `PrometheusListen`: serves the counters over HTTP.
 //!
 //! The one exception to the listener's rule of reading nothing from the network, and as small as it can be: of a request it looks at
 //! the first line, up to a bound, and every answer ends the connection. Few are served at a time, none of them waited for, and those
@@ -107,7 +107,7 @@ impl Exporter {
         self.socket.local_addr()
     }
 
-    /// Descriptors to wait for. With all places taken nobody new is let in.
+    /// Descriptors to wait for. With all places taken no new client is accepted.
     pub(super) fn interests<'a>(&'a self, out: &mut Vec<PollFd<'a>>) {
         if self.clients.len() < MOST_CLIENTS {
             out.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
@@ -118,12 +118,12 @@ impl Exporter {
         }
     }
 
-    /// When somebody has dawdled enough.
+    /// When the next client is too slow.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.clients.iter().map(|client| client.deadline).min()
     }
 
-    /// Serves whoever can be served now.
+    /// Serves clients that are ready.
     pub(super) fn serve(&mut self, present: Present, now: Instant) {
         while self.clients.len() < MOST_CLIENTS {
             let Ok((stream, _)) = self.socket.accept() else { break };

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-/// What the kernel looks at when it chooses whom to kill: from -1000 (never) to 1000.
+/// By this score the kernel chooses which process to kill: from -1000 (never) to 1000.
 const FILE: &str = "/proc/self/oom_score_adj";
 
-/// Asks to be spared. Returns what was there before, for those who are to be treated like everybody else; `None` where the
+/// Asks to be spared. Returns the score from before, which sessions get back; `None` where the
 /// kernel knows no such thing or does not let us.
 pub(super) fn spare_this_process() -> Option<i32> {
     let before = fs::read_to_string(FILE).ok()?.trim().parse().ok()?;

@@ -20,6 +20,14 @@ pub enum ListenError {
     /// Every address failed; each has been logged.
     #[error("Cannot bind any address.")]
     NoAddress,
+    /// The service manager has passed a socket that the server cannot listen on.
+    #[error(
+        "Passed socket \"{}\" accepts no network connections (Accept=yes takes -i).", name.escape_default()
+    )]
+    Passed {
+        /// The socket's name in the manager's configuration.
+        name: String,
+    },
     /// Something else in the system failed.
     #[error("{what}: {error}")]
     System {

@@ -62,12 +62,13 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
     check().ok().flatten()
 }
 
-/// Starts the program again. Returns only when that fails.
-pub(super) fn restart(options: &ListenerOptions) -> io::Error {
+/// Starts the program again, with these variables as well. Returns only when that fails.
+pub(super) fn restart(options: &ListenerOptions, variables: Vec<(&'static str, OsString)>) -> io::Error {
     let Some((path, arguments)) = program(options) else {
         return io::Error::other("arguments are not known");
     };
     let mut command = Command::new(path);
+    command.envs(variables);
     command.env(RESTARTED, std::process::id().to_string());
     if let Some((name, rest)) = arguments.split_first() {
         command.arg0(name).args(rest);

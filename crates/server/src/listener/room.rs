@@ -13,7 +13,8 @@ use crate::log::{error, verbose};
 use crate::penalties::Source;
 
 impl Listener {
-    /// The source that counts for the admission of connections. A network of IPv6 has more addresses than anybody can count.
+    /// The source that counts for the admission of connections. A network of IPv6 has too many addresses to
+    /// count each.
     pub(super) fn block_of(&self, address: IpAddr) -> Source {
         let block = self.hand_over.config.per_source_net_block_size.value;
         Source::of(address, NetBlockSize { ipv6: block.ipv6.min(64), ..block })

@@ -47,10 +47,10 @@ impl Startup {
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something else.
     pub(super) fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
-        let mut question = [0; TAKE_LENGTH];
+        let mut request = [0; TAKE_LENGTH];
         let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let all = matches!(recv(&self.control, &mut question, look), Ok((TAKE_LENGTH, _)));
-        let (TAKE, Some(id)) = (question[0], question[1..].first_chunk().filter(|_| all)) else {
+        let all = matches!(recv(&self.control, &mut request, look), Ok((TAKE_LENGTH, _)));
+        let (TAKE, Some(id)) = (request[0], request[1..].first_chunk().filter(|_| all)) else {
             return false;
         };
         let _ = recv(&self.control, &mut [0; TAKE_LENGTH][..], RecvFlags::DONTWAIT);

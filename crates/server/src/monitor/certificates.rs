@@ -18,7 +18,7 @@ use crate::cert_options::Comer;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, verbose};
 
-/// What nobody that may log in has, in OpenSSH's words.
+/// Reason for a certificate without usable principals, in OpenSSH's words.
 const NO_PRINCIPAL: &str = "Certificate does not contain an authorized principal";
 
 /// Critical options that [`KeyOptions::of_certificate`] knows.

@@ -25,7 +25,7 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     .collect()
 }
 
-/// Those of them that can succeed here: without root's rights nobody's password can be checked but by PAM.
+/// Those of them that can succeed here: without root's rights only PAM can check passwords.
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
     let passwords = lh_sys::ids::is_root() || crate::pam_use::uses_pam(settings);
@@ -33,8 +33,8 @@ pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     methods
 }
 
-/// The alternatives whose methods are all allowed. Where there were some and none is left, nobody can log in: the answer is then
-/// an alternative that cannot be fulfilled.
+/// The alternatives whose methods are all allowed. Where there were some and none is left, every login fails:
+/// the answer is then an alternative that cannot be fulfilled.
 pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     let configured = &settings.authentication_methods.0;
     let (good, bad): (Vec<_>, Vec<_>) =

@@ -1,7 +1,7 @@
 //! Programs that the server asks about logins: `AuthorizedKeysCommand` and `AuthorizedPrincipalsCommand`.
 //!
-//! They run as a user of their own, with an environment that holds nothing of ours, and only if nobody but root could have put
-//! something else in their place. What they print is bounded, and so is their time.
+//! They run as a user of their own, with an environment that holds nothing of ours, and only if no other user
+//! than root could have put something else in their place. What they print is bounded, and so is their time.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -34,7 +34,7 @@ pub(super) struct External<'a> {
     pub(super) keyword: &'static str,
     /// Its value: path and arguments with tokens.
     pub(super) command: &'a str,
-    /// Who runs it, if anybody: the value of the keyword for that.
+    /// The user that runs it: the value of the keyword for that.
     pub(super) user: Option<&'a str>,
     /// What it is given when it has no arguments.
     pub(super) default_argument: Option<&'a str>,

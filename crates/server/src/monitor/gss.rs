@@ -1,41 +1,16 @@
-//! Kerberos (RFC 4462 section 3): who has a ticket for this host may be who `~/.k5login` says, or who he is called.
+//! Kerberos (RFC 4462 section 3): a client with a ticket for this host may log in as the users whose
+//! `~/.k5login` lists its principal, or as the user of the principal's name.
 //!
 //! The key table is root's, so the library's dialogue with the client's runs here. What the client sends is handed to it as it
 //! comes: the only bytes of unauthenticated clients that this process has interpreted, and by a library that
 //! is made for them. It is asked only where `GSSAPIAuthentication` allows it.
 
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
-use lh_auth::server::Method;
 use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
-use zeroize::Zeroizing;
 
+use super::gss_context::Gss;
 use super::{Candidate, Monitor};
 use crate::log::{debug, error, info};
-
-/// The dialogue, and what it has brought.
-#[derive(Default)]
-pub(super) struct Gss {
-    acceptor: Option<Acceptor>,
-    /// The client's name in Kerberos, once the context is complete.
-    principal: String,
-    credentials: Option<Zeroizing<Vec<u8>>>,
-    /// What the library says about its failure, for the client's.
-    error_token: Vec<u8>,
-}
-
-impl Gss {
-    pub(super) fn principal(&self) -> &str {
-        &self.principal
-    }
-
-    pub(super) fn take_credentials(&mut self) -> Option<Zeroizing<Vec<u8>>> {
-        self.credentials.take()
-    }
-
-    pub(super) fn take_error(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.error_token)
-    }
-}
 
 /// What came of a step.
 pub(super) enum Outcome {
@@ -44,20 +19,14 @@ pub(super) enum Outcome {
     Over(bool),
 }
 
-/// Whether this is only the question if Kerberos would do. Its refusal is the host's business (no key table, another mechanism),
-/// so it counts as no failure; nobody learns a thing from it.
-pub(super) fn is_offer(method: &Method) -> bool {
-    matches!(method, Method::Gss(GssAttempt::Begin(_)))
-}
-
 impl Monitor {
-    /// One step. Users who do not exist get as far as everybody, up to the last word.
+    /// One step. For users that do not exist the steps are the same, up to the last answer.
     pub(super) fn gss_step(&mut self, candidate: &Candidate, step: &GssAttempt) -> Outcome {
         let result = match step {
             GssAttempt::Begin(mechanisms) => self.gss_begin(candidate, mechanisms),
             GssAttempt::Token(token) => self.gss_token(token),
             GssAttempt::Mic(mic) => self.gss_mic(candidate, mic).map(Outcome::Over),
-            // Kerberos makes checksums; without one anybody in between could have passed the tokens on.
+            // Kerberos makes checksums; without one a machine in the middle could have passed the tokens on.
             GssAttempt::Complete => Ok(Outcome::Over(false)),
         };
         let outcome = result.unwrap_or_else(|problem| {

@@ -1,8 +1,8 @@
 //! Host-based authentication (RFC 4252 section 9): the client's host vouches for its user.
 //!
 //! Three things must be true: the host's key is the one that known_hosts has for its name, the signature is right, and
-//! somebody with a say (`rhosts.rs`) trusts that host's user. Which name that is comes from the resolver, unless
-//! `HostbasedUsesNameFromPacketOnly` has the client's word taken for it.
+//! a file of the system or the user (`rhosts.rs`) trusts that host's user. Which name that is comes from the
+//! resolver, unless `HostbasedUsesNameFromPacketOnly` has the client's word taken for it.
 
 use std::path::Path;
 

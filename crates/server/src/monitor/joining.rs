@@ -12,6 +12,7 @@ use lh_auth::TicketRequest;
 use lh_auth::server::TicketAttempt;
 use lh_crypto::PublicKey;
 
+use super::ticket_state::Joining;
 use super::{Candidate, Monitor, Stage, Unexpected};
 use crate::log::{debug, info};
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
@@ -25,16 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Tickets of one session, all in all.
 const MOST_ISSUED: u32 = 1024;
 
-/// What a monitor has to do with tickets.
-#[derive(Default)]
-pub(super) struct Joining {
-    /// Who keeps them, where there is a listener.
-    listener: Option<UnixStream>,
-    /// What tickets of this session are worth, once somebody is in who may have some.
-    worth: Option<Record>,
-    issued: u32,
-}
-
 impl Monitor {
     /// Has tickets kept by the listener at the other end of this socket.
     #[must_use]
@@ -46,8 +37,8 @@ impl Monitor {
         self
     }
 
-    /// Whether the attempt's ticket lets this candidate in; then he has the rights that belong to it. Right or wrong, the
-    /// ticket is used up.
+    /// Whether the attempt's ticket lets this candidate in; then the candidate gets its rights. Right or
+    /// wrong, the ticket is used up.
     pub(super) fn join(&mut self, candidate: &mut Candidate, attempt: &TicketAttempt) -> bool {
         // Not as a step of several: who had a ticket has taken all steps.
         if !candidate.settings.longhaul_tickets.value
@@ -83,9 +74,9 @@ impl Monitor {
 
     fn take(&mut self, key: &[u8]) -> Option<Record> {
         let listener = self.joining.listener.as_mut()?;
-        let mut question = vec![TAKE];
-        question.extend_from_slice(&id_of(key));
-        listener.write_all(&question).ok()?;
+        let mut request = vec![TAKE];
+        request.extend_from_slice(&id_of(key));
+        listener.write_all(&request).ok()?;
         let mut length = [0; 4];
         listener.read_exact(&mut length).ok()?;
         let length = u32::from_be_bytes(length) as usize;
@@ -97,8 +88,8 @@ impl Monitor {
         Record::decode(&record).ok()
     }
 
-    /// Remembers what tickets are worth, for somebody who is about to get his session. Who has joined by a ticket gets none, so
-    /// that all end with the one who has logged in.
+    /// Remembers what tickets of the session that is about to start are worth. One that was joined by a
+    /// ticket gets none, so that all end with the one who has logged in.
     pub(super) fn may_ask_for_tickets(&mut self, candidate: &Candidate) {
         if !candidate.settings.longhaul_tickets.value
             || candidate.must_change_password

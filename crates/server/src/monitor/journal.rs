@@ -2,15 +2,16 @@
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Method;
-use lh_config::enums::ServerFingerprintHash;
 use lh_config::server_table::ServerSettings;
-use lh_crypto::{FingerprintHash, PublicKey};
+use lh_crypto::PublicKey;
 use lh_sys::records::{Entry, Records};
 use lh_sys::time::now_unix;
 
+use super::fingerprints::{describe, fingerprint};
+use super::gss_context::is_offer;
 use super::unfailing::Toll;
 use super::{Candidate, Monitor, Verdict};
-use crate::log::{Level, debug, error};
+use crate::log::{Field, Level, debug, error};
 
 impl Monitor {
     pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
@@ -30,7 +31,12 @@ impl Monitor {
             Err(_) => String::new(),
         };
         let key = match method {
-            Method::PublicKey(attempt) => described(&attempt.key),
+            Method::PublicKey(attempt) => {
+                let key = PublicKey::from_blob(&attempt.key).ok();
+                let key = key.map(|key| fingerprint(&candidate.settings, &key)).unwrap_or_default();
+                self.log.set_field(Field::Fingerprint, &key);
+                described(&attempt.key)
+            }
             Method::HostBased(attempt) => {
                 let (user, host) = (&attempt.local_user, &attempt.host);
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
@@ -60,6 +66,9 @@ impl Monitor {
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => self.log.preauth().line(level, line),
             _ => self.log.line(level, line),
         }
+        if !matches!(verdict, Verdict::Accept | Verdict::Reject { partial: true, .. }) {
+            self.log.set_field(Field::Fingerprint, "");
+        }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
         if typed && matches!(verdict, Verdict::Reject { partial: false, .. }) {
             self.record_failure(name);
@@ -82,10 +91,10 @@ impl Monitor {
         }
     }
 
-    /// Counts failures; the first `none` is a question and no failure.
+    /// Counts failures; the first `none` only asks for methods and is no failure.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
-        // The first question is none, and that there is no key table is not the client's fault.
-        let free = self.attempts <= 1 && matches!(method, Method::None) || super::gss::is_offer(method);
+        // The first `none` only asks for methods, and a missing key table is not the client's fault.
+        let free = self.attempts <= 1 && matches!(method, Method::None) || is_offer(method);
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {
             return self.count_unfailing(candidate, verdict);
@@ -125,22 +134,11 @@ impl Monitor {
         }
     }
 
-    /// Whether somebody has tried in earnest, and whether as a user who exists.
+    /// Whether an attempt failed, and whether the user of the attempts exists; `None` without a failed
+    /// attempt.
     pub(crate) fn tried(&self) -> Option<bool> {
         (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
-}
-
-/// `ED25519 SHA256:…`, as log lines have it.
-pub(super) fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
-    format!("{} {}", key.display_type(), fingerprint(settings, key))
-}
-
-pub(super) fn fingerprint(settings: &ServerSettings, key: &PublicKey) -> String {
-    key.fingerprint(match settings.fingerprint_hash.value {
-        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
-        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
-    })
 }
 
 /// `ED25519-CERT SHA256:… ID name (serial 1) CA ED25519 SHA256:…`

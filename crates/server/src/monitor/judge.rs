@@ -94,7 +94,7 @@ impl Monitor {
         }
     }
 
-    /// Whether a password may be worth anything for this candidate, whatever it is.
+    /// Whether this candidate may log in with a password at all.
     fn password_may_do(candidate: &Candidate) -> bool {
         candidate.user.as_ref().is_some_and(|user| {
             user.uid != 0 || candidate.settings.permit_root_login.value == PermitRootLogin::Yes
@@ -109,7 +109,7 @@ impl Monitor {
             return modules.password(&facts, password, real, empty_allowed);
         }
         let allowed = candidate.user.is_some() && (!password.is_empty() || empty_allowed);
-        // The hash is computed for nobody too, so that the time does not tell who exists.
+        // The hash is computed for unknown users too, so that the time does not tell which users exist.
         let hash =
             candidate.shadow.as_ref().filter(|_| candidate.user.is_some()).map(|shadow| &shadow.hash[..]);
         let right = passwords::check(password, hash, &self.log);
@@ -162,7 +162,7 @@ impl Monitor {
         allowed
     }
 
-    /// The last question about somebody who has proven who he is, where PAM decides about accounts.
+    /// The last check of an authenticated user, where PAM decides about accounts.
     pub(super) fn account_in_order(&mut self, candidate: &mut Candidate) -> Verdict {
         let facts = self.facts_for_modules(candidate);
         let Some(modules) = &mut self.modules else { return Verdict::Accept };
@@ -190,7 +190,7 @@ fn offered_names(candidate: &Candidate) -> Vec<String> {
     offered(candidate).into_iter().map(str::to_owned).collect()
 }
 
-/// Remembers how the user has proven who he is, for `ExposeAuthInfo` and so that no key counts twice.
+/// Remembers a method that succeeded, for `ExposeAuthInfo` and so that no key counts twice.
 fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
     let proof = match method {
         Method::PublicKey(attempt) => match PublicKey::from_blob(&attempt.key) {

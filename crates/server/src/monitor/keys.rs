@@ -134,7 +134,7 @@ impl Monitor {
     }
 
     /// What the signature must cover: this session, this user, this request. Put together here, so that no
-    /// signature for anything else is worth anything, whoever brings it.
+    /// signature for anything else counts.
     fn signed(&self, user: &str, attempt: &PublicKeyAttempt) -> Vec<u8> {
         let request = KeyRequest {
             algorithm: &attempt.algorithm,

@@ -8,7 +8,8 @@ use crate::log::{Log, debug, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// What is tried in place of the password of somebody who may not log in with one: it can be nobody's, and takes as long.
+/// Tried in place of the password of a user that may not log in with one: no password equals it, and it takes
+/// as long.
 const JUNK: &[u8] = b"\x08\n\r\x7fINCORRECT";
 
 /// What the modules are told about the login.
@@ -25,7 +26,7 @@ pub(super) enum Step {
     Done(bool),
 }
 
-/// The other process, as long as nobody is in.
+/// The other process, until the login is complete.
 pub(super) struct Modules {
     ipc: MonitorSocket,
     deadline: Option<Instant>,
@@ -93,7 +94,7 @@ impl Modules {
         })
     }
 
-    /// Checks a password. `real`: false for somebody who may not log in that way, whatever he types.
+    /// Checks a password. `real`: false for a user that may not log in that way.
     pub(super) fn password(
         &mut self,
         facts: &Facts<'_>,

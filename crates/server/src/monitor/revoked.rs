@@ -50,7 +50,7 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
     for (number, line) in (1..).zip(text.lines()) {
         match parse_line(line) {
             Line::Blank => {}
-            // The key itself, certified or not, or whoever certified it.
+            // The key itself, certified or not, or the authority that certified it.
             Line::Entry(entry) if entry.key.plain() == key.plain() || Some(&entry.key) == authority => {
                 return Ok(true);
             }
@@ -59,7 +59,7 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
             Line::Malformed => broken = broken.or(Some(format!("line {number}: not a public key"))),
         }
     }
-    // A line that was wrapped or cut was to revoke a key, and nobody can know which.
+    // A line that was wrapped or cut was to revoke a key, and which is unknown.
     broken.map_or(Ok(false), Err)
 }
 

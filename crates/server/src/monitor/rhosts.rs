@@ -1,4 +1,5 @@
-//! Which users of which hosts may log in as whom: `hosts.equiv`, `shosts.equiv`, `~/.shosts` and `~/.rhosts`.
+//! Which users of which hosts may log in as which users here: `hosts.equiv`, `shosts.equiv`, `~/.shosts` and
+//! `~/.rhosts`.
 //!
 //! A line is `[+|-]host [[+|-]user]`, each of both also `@netgroup`; without a user it is about the user of the same name. The
 //! first line that is about the client decides its file, a minus against it.
@@ -18,7 +19,7 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
 /// In the home directory.
 const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
 
-/// Who asks, and by which rules he is judged.
+/// The client's user, and the rules for it.
 pub(super) struct Rules<'a> {
     /// The client's host.
     pub(super) name: &'a str,
@@ -26,7 +27,7 @@ pub(super) struct Rules<'a> {
     pub(super) address: &'a str,
     /// The user on the client's host.
     pub(super) client_user: &'a str,
-    /// Whom he wants to be here.
+    /// The user that the client wants to be here.
     pub(super) user: &'a User,
     /// `StrictModes`.
     pub(super) strict: bool,
@@ -34,7 +35,7 @@ pub(super) struct Rules<'a> {
     pub(super) ignore: IgnoreRhosts,
 }
 
-/// Whether some file lets him in.
+/// Whether one of the files lets the user in.
 pub(super) fn allow(rules: &Rules<'_>, log: &Log) -> bool {
     allow_by(rules, &SYSTEM_FILES.map(Path::new), log)
 }
@@ -101,7 +102,7 @@ fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
     }
 }
 
-/// Root's or the user's, and nobody else may write it.
+/// Root's or the user's, and writable by its owner alone.
 fn trusted(about: &std::fs::Metadata, uid: u32) -> bool {
     (about.uid() == 0 || about.uid() == uid) && about.mode() & 0o022 == 0
 }
@@ -128,7 +129,7 @@ fn decide(content: &[u8], rules: &Rules<'_>, path: &Path, log: &Log) -> bool {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
-    /// The line is about somebody else, or about nobody.
+    /// The line is about another user or host, or about none.
     Nothing,
     /// It cannot be understood.
     Garbage(&'static str),

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::Unexpected;
+use super::stage::Unexpected;
 
 /// Signatures in reserve.
 const RESERVE: u32 = 2048;

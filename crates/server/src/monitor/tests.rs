@@ -1,4 +1,4 @@
-//! The monitor's rules, and the questions of a process that has been taken over.
+//! The monitor's rules, and the requests of a process that has been taken over.
 
 mod tickets;
 
@@ -8,7 +8,7 @@ use lh_auth::server::PublicKeyAttempt;
 
 use lh_crypto::{KeyType, PrivateKey};
 
-/// A monitor for whoever runs the tests, with the key that lets him in.
+/// A monitor for the user that runs the tests, with a key that is authorized.
 struct Scene {
     monitor: Monitor,
     key: PrivateKey,

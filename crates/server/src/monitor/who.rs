@@ -1,7 +1,7 @@
-//! Whom a connection is about, for the log of transfers.
+//! Identity of the client, for log lines and the log of transfers.
 
 use super::Monitor;
-use super::journal::fingerprint;
+use super::fingerprints::fingerprint;
 
 /// What the monitor knows about the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Who {
 }
 
 impl Monitor {
-    /// See [`Who`]; empty before somebody has said a name, and after the grant.
+    /// See [`Who`]; empty before the client has named a user, and after the grant.
     pub(crate) fn who(&self) -> Who {
         let Some(candidate) = &self.candidate else { return Who::default() };
         let last = candidate.proofs.lines().last().unwrap_or_default();

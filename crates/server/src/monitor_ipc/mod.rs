@@ -2,8 +2,8 @@
 //!
 //! Two of them ask and the monitor answers: the process before authentication, which reads an unauthenticated
 //! client's bytes and is therefore believed nothing, and afterwards the user session process, which is as
-//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Whoever
-//! reads decodes with errors and with a bound on the length.
+//! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Readers
+//! decode with errors and with a bound on the length.
 
 mod fields;
 mod methods;
@@ -30,7 +30,7 @@ pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 /// To the monitor.
 #[derive(Debug)]
 pub(crate) enum MonitorRequest {
-    /// No question: a line for the log.
+    /// No answer: a line for the log.
     Log { level: Level, text: String },
     /// A signature over an exchange hash.
     Sign { key_index: usize, algorithm: String, hash: Vec<u8> },
@@ -40,14 +40,16 @@ pub(crate) enum MonitorRequest {
     HandOver(Zeroizing<Vec<u8>>),
     /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user session process.
     Prove { algorithm: String, key: Vec<u8> },
-    /// Somebody uses this terminal (`pts/3`) now, from the user session process: record it, and tell when he
-    /// was here last.
+    /// The user has a session on this terminal (`pts/3`) now, from the user session process: record it, and
+    /// answer with the time of the last login.
     Arrived { line: String, pid: u32 },
-    /// Nobody uses it any more. No answer.
+    /// The terminal's session is over. No answer.
     Left { line: String },
-    /// No question: a file or a command of the user's is done.
+    /// A terminal for a session inside a chroot, which may have none of its own.
+    Terminal,
+    /// No answer: a file or a command of the user's is done.
     Transfer(Transfer),
-    /// No question: how the connection goes.
+    /// No answer: how the connection goes.
     Conduct(Conduct),
     /// The client wants to bring an additional connection; its key is to be the ticket.
     Ticket {
@@ -138,6 +140,7 @@ impl MonitorRequest {
                 out.put_u8(7);
                 out.put_string(line.as_bytes());
             }
+            Self::Terminal => out.put_u8(10),
             Self::Transfer(transfer) => {
                 out.put_u8(8);
                 transfer.write_to(&mut out);
@@ -156,7 +159,7 @@ impl MonitorRequest {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
-        let question = match reader.u8()? {
+        let request = match reader.u8()? {
             1 => {
                 // An attacker's line is no more than a line.
                 let level = Level::from_number(reader.u8()?).max(Level::Error);
@@ -177,11 +180,12 @@ impl MonitorRequest {
             7 => Self::Left { line: text(&mut reader)? },
             8 => Self::Transfer(Transfer::read_from(&mut reader)?),
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
+            10 => Self::Terminal,
             20 => Self::Ticket { key: reader.string()?.to_vec() },
-            _ => return Err(WireError::Invalid { what: "kind of question" }),
+            _ => return Err(WireError::Invalid { what: "kind of request" }),
         };
         reader.finish()?;
-        Ok(question)
+        Ok(request)
     }
 }
 

@@ -91,17 +91,14 @@ impl MonitorSocket {
         }
     }
 
-    pub(crate) fn ask(
-        &mut self,
-        question: &MonitorRequest,
-    ) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
-        self.send(&question.encode())?;
+    pub(crate) fn ask(&mut self, request: &MonitorRequest) -> Result<Zeroizing<Vec<u8>>, MonitorSocketError> {
+        self.send(&request.encode())?;
         self.receive()
     }
 
     /// A signature that was asked for; an empty answer is a refusal.
-    pub(crate) fn ask_signature(&mut self, question: &MonitorRequest) -> Result<Vec<u8>, MonitorSocketError> {
-        let answer = self.ask(question)?;
+    pub(crate) fn ask_signature(&mut self, request: &MonitorRequest) -> Result<Vec<u8>, MonitorSocketError> {
+        let answer = self.ask(request)?;
         if answer.is_empty() {
             return Err(io::Error::other("refused by the monitor").into());
         }

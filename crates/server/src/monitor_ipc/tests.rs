@@ -1,4 +1,4 @@
-//! What is sent arrives, and what nobody would send does no harm.
+//! Messages survive encoding and decoding, and malformed ones are refused.
 
 use std::os::unix::net::UnixStream;
 
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn same(question: &MonitorRequest) {
-    let bytes = question.encode();
+fn same(request: &MonitorRequest) {
+    let bytes = request.encode();
     let again = MonitorRequest::decode(&bytes).unwrap();
     assert_eq!(again.encode(), bytes);
     for end in 0..bytes.len() {
@@ -18,13 +18,14 @@ fn same(question: &MonitorRequest) {
 }
 
 #[test]
-fn every_question_arrives() {
+fn every_request_arrives() {
     same(&MonitorRequest::Log { level: Level::Info, text: "ünïcode".into() });
     same(&MonitorRequest::Sign { key_index: 2, algorithm: "ssh-ed25519".into(), hash: vec![7; 32] });
     same(&MonitorRequest::HandOver(Zeroizing::new(vec![1; 5000])));
     same(&MonitorRequest::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
     same(&MonitorRequest::Arrived { line: "pts/3".into(), pid: 77 });
     same(&MonitorRequest::Left { line: "pts/3".into() });
+    same(&MonitorRequest::Terminal);
     same(&MonitorRequest::Ticket { key: vec![3; 51] });
     same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));
     let outcome = crate::usage::Outcome::Complete;

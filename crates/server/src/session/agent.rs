@@ -1,7 +1,7 @@
-//! Agent forwarding, the server's side: a socket at which the user's programs find the agent of whoever has logged in.
+//! Agent forwarding, the server's side: a socket at which the user's programs find the client's agent.
 //!
 //! There is one for the whole connection, however many of its sessions ask, in `~/.ssh/agent` as with OpenSSH since 10.1: home
-//! directories are private, while everybody may list `/tmp`. Where the home directory cannot be written to, a
+//! directories are private, while all users may list `/tmp`. Where the home directory cannot be written to, a
 //! private directory below
 //! `/tmp` has to do. The socket goes with the connection.
 

@@ -27,7 +27,7 @@ impl AuthInfo {
 
     fn write_in(directory: &Path, proofs: &str) -> io::Result<Self> {
         let path = directory.join(format!("sshauth.{}", unguessable()));
-        // Never somebody else's file or link: it is made new or not at all.
+        // Never another user's file or link: it is made new or not at all.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let info = Self { path };
         file.write_all(proofs.as_bytes())?;
@@ -39,7 +39,7 @@ impl AuthInfo {
     }
 }
 
-/// The end of a file's name in a directory that everybody may write to.
+/// Random end of a file's name, for a directory that all users may write to.
 pub(super) fn unguessable() -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     let mut random = [0; 15];

@@ -9,6 +9,7 @@ use lh_sys::ids;
 use rustix::fs::Mode;
 
 use super::authenticated::Login;
+use super::command;
 
 /// Why the process could not become the user. The session ends.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +25,16 @@ pub(super) enum BecomeError {
     Ids { user: String, error: io::Error },
 }
 
+/// What lies outside of the chroot and is read before it is entered, as sshd does.
+pub(super) struct Outside {
+    /// The text of `/etc/nologin`, where that closes the account.
+    pub(super) nologin: Option<String>,
+}
+
 /// Where a session starts.
 pub(super) struct Start {
+    /// Of a session inside a chroot.
+    pub(super) outside: Option<Outside>,
     /// The home directory; the root where that cannot be entered.
     pub(super) directory: PathBuf,
     /// What to tell the user about the home directory.
@@ -34,12 +43,12 @@ pub(super) struct Start {
 
 /// Changes root, ids, umask and directory.
 pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
-    let mut inside_chroot = false;
+    let mut outside = None;
     if let Some(pattern) = login.settings.chroot_directory.as_deref()
         && ids::is_root()
     {
+        outside = Some(Outside { nologin: command::nologin_notice(login.user.uid) });
         change_root(pattern, login)?;
-        inside_chroot = true;
     }
     // What the server was started with, but never files that others may write.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -52,20 +61,21 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
     }
     let home = &login.user.home;
     match rustix::process::chdir(home) {
-        Ok(()) => Ok(Start { directory: home.clone(), notice: None }),
+        Ok(()) => Ok(Start { outside, directory: home.clone(), notice: None }),
         Err(problem) => {
             let _ = rustix::process::chdir("/");
             let problem = io::Error::from(problem).to_string();
             let problem = problem.split(" (os error").next().unwrap_or_default();
             let notice = format!("Could not chdir to home directory {}: {problem}\n", home.display());
             // That homes are not inside is what administrators of a chroot expect.
-            Ok(Start { directory: "/".into(), notice: (!inside_chroot).then_some(notice) })
+            let notice = outside.is_none().then_some(notice);
+            Ok(Start { outside, directory: "/".into(), notice })
         }
     }
 }
 
-/// Every directory on the way must be root's and writable by nobody else: otherwise the user could put files of his
-/// own where programs with more rights look for theirs.
+/// Every directory on the way must be root's and writable by no other user: otherwise the user could put
+/// files where programs with more rights look for theirs.
 fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
     let user = &login.user;
     let path = Tokens::new()

@@ -25,7 +25,7 @@ use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
-use super::{greeting, rc};
+use super::{greeting, rc, terminal};
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
@@ -190,7 +190,9 @@ impl SessionChannel {
             info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
-        let allocated = Pty::allocate().and_then(|pty| {
+        let inside_chroot = self.shared.start.outside.is_some();
+        let allocated = terminal::allocate(&mut self.shared.monitor.borrow_mut(), inside_chroot);
+        let allocated = allocated.and_then(|pty| {
             let slave = pty.open_slave()?;
             lh_sys::termios::set_modes(&slave, modes)?;
             pty.resize(size)?;
@@ -200,7 +202,7 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
-                // What is typed stays encrypted, whatever the client says later.
+                // What is typed stays encrypted: later requests of the client cannot change that.
                 cx.control().transport().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
@@ -250,7 +252,7 @@ impl SessionChannel {
             Some(problem) => Some(format!("{}{problem}\n", shared.said)),
             // With PAM it is a module's business.
             None if shared.pam => None,
-            None => command::nologin_notice(shared.user.uid),
+            None => shared.nologin_notice(),
         };
         if notice.is_some() && !shared.pam {
             info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);
@@ -353,7 +355,7 @@ impl SessionChannel {
         }
     }
 
-    /// Has it recorded that somebody sits at the terminal. Returns when he was here last, if he is to be told.
+    /// Has the monitor record the terminal's login. Returns the user's last login, if that is to be shown.
     fn record(&mut self, pid: u32) -> Option<Last> {
         let line = self.line.as_deref()?.to_owned();
         let mut monitor = self.shared.monitor.borrow_mut();
@@ -364,7 +366,7 @@ impl SessionChannel {
     /// Has it recorded that the terminal is free.
     fn unrecord(&mut self) {
         if let Some(line) = self.line.take() {
-            // Nobody may be left to hear it, who then does it by himself.
+            // A monitor that is gone has recorded the end by itself.
             let _ = self.shared.monitor.borrow().send(&MonitorRequest::Left { line }.encode());
         }
     }
@@ -443,7 +445,7 @@ impl SessionChannel {
         if before.is_none()
             && let Some(display) = &self.display
         {
-            // Who has a script of his own tells xauth there.
+            // A script of the user's own calls xauth itself.
             before = Some(display.xauth()?);
         }
         if let Some(before) = before {

@@ -238,7 +238,7 @@ fn change_password(has_terminal: bool) -> Plan {
     }
 }
 
-/// What somebody reads whose password is too old.
+/// Text for a user whose password is too old.
 pub(crate) fn password_warning(has_terminal: bool) -> &'static str {
     if has_terminal {
         "WARNING: Your password has expired.\nYou must change your password now and log in again!\n"
@@ -311,7 +311,7 @@ mod tests {
             let external = decided(&wanted, &format!("{config}LonghaulSftp external\n"), "");
             assert_eq!(program(&external.plan), ["/bin/zsh", "zsh", "-c", &format!("{path} -l INFO")]);
         }
-        // Somebody else's, and accounts whose shell decides what is run.
+        // Another program, and accounts whose shell decides what is run.
         let own = decided(&wanted, "Subsystem sftp /opt/sftp-server\n", "");
         assert_eq!(program(&own.plan), ["/bin/zsh", "zsh", "-c", "/opt/sftp-server"]);
         let settings = crate::testing::settings("Subsystem sftp /usr/lib/openssh/sftp-server\n");

@@ -65,7 +65,7 @@ impl Work {
         Self { command, since: now, moved: (0, 0), files }
     }
 
-    /// Remembers what the channel has carried: when it is closed nobody knows any more.
+    /// Remembers what the channel has carried: its counts are gone when it is closed.
     pub(super) fn count(&mut self, cx: &mut ChannelCx<'_>) {
         let id = cx.id();
         self.moved = cx.control().connection().moved(id).unwrap_or(self.moved);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use lh_auth::{FIRST_FLIGHT, FirstFlight, TICKET};
 use lh_config::ConnectionFacts;
@@ -13,7 +13,7 @@ use lh_transport::{Config, RekeyLimit};
 
 use super::names;
 use crate::hand_over::Session;
-use crate::log::{Log, error, verbose};
+use crate::log::{Field, Log, error, verbose};
 
 /// Who is connected, for log lines.
 pub(super) struct Address {
@@ -61,10 +61,18 @@ pub(super) struct Common {
     pub(super) host_name: Option<String>,
     /// The end of LoginGraceTime.
     pub(super) deadline: Option<Instant>,
+    /// Identifies the connection in logs.
+    pub(super) id: String,
 }
 
 impl Common {
-    pub(super) fn new(session: Session, connection: &Connection, log: &Log) -> Result<Box<Self>, Failure> {
+    /// `client` is its address where the connection comes from a load balancer.
+    pub(super) fn new(
+        session: Session,
+        connection: &Connection,
+        client: Option<SocketAddr>,
+        log: &Log,
+    ) -> Result<Box<Self>, Failure> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
         let (peer, local) = match connection {
             Connection::Socket(socket) => {
@@ -72,8 +80,11 @@ impl Common {
             }
             Connection::Pipes(..) => (None, None),
         };
+        let peer = client.or(peer);
         let known = peer.is_some() && local.is_some();
         let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
+        let id = connection_id();
+        name_connection(log, peer, &id);
         let (from, to) = (peer.ip(), local.ip());
         verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
         let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
@@ -90,7 +101,14 @@ impl Common {
             let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
             tune(socket, &settings, log);
         }
-        Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline }))
+        Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline, id }))
+    }
+
+    /// The log of one of the processes, whose entries name the connection.
+    pub(super) fn log(&self) -> Log {
+        let log = self.session.log();
+        name_connection(&log, self.peer, &self.id);
+        log
     }
 
     pub(super) fn address(&self, log: Log) -> Address {
@@ -128,6 +146,17 @@ impl Common {
             ..Config::server(host_keys)
         }
     }
+}
+
+/// An identifier that no other connection of this machine has had: the time, and the process.
+fn connection_id() -> String {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{}", time.as_micros(), std::process::id())
+}
+
+fn name_connection(log: &Log, peer: SocketAddr, id: &str) {
+    log.set_field(Field::RemoteAddr, &peer.ip().to_string());
+    log.set_field(Field::Session, id);
 }
 
 /// Sets what the configuration says about a client's socket.

@@ -46,7 +46,7 @@ pub(super) struct Serving {
 impl Serving {
     pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
-        // From the start: a client that never opens a channel wakes nobody up.
+        // From the start: a client that never opens a channel causes no event.
         let unused = shared.settings.unused_connection_timeout.value.0;
         let unused_until =
             unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
@@ -66,7 +66,7 @@ impl Serving {
         }
     }
 
-    /// Begins to count what the connection moves, where anybody wants to know.
+    /// Begins to count the connection's bytes, where usage is recorded.
     pub(super) fn count(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
         self.usage_reporter = UsageReporter::new(&self.shared, cx.transport(), now);
@@ -120,7 +120,7 @@ impl Serving {
         }
     }
 
-    /// Once for each exchange, so that a log says how much of a connection anybody could read.
+    /// Once for each exchange, so that a log says how much of a connection was readable by all.
     fn warn_of_plain_text(&self, names: &Negotiated) {
         let (user, peer) = (&self.shared.user.name, self.shared.peer);
         let (ip, port) = (peer.ip(), peer.port());
@@ -143,8 +143,8 @@ impl Serving {
                 Some(name) => name,
                 None => algorithms.first()?,
             };
-            let question = MonitorRequest::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
-            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&question).ok()?);
+            let request = MonitorRequest::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
+            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&request).ok()?);
         }
         Some(proofs)
     }
@@ -215,8 +215,8 @@ impl Control for Serving {
                 self.replies.answer(slot, answer, cx);
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
-                let question = MonitorRequest::Sign { key_index, algorithm, hash: data };
-                let signed = match self.shared.monitor.borrow_mut().ask_signature(&question) {
+                let request = MonitorRequest::Sign { key_index, algorithm, hash: data };
+                let signed = match self.shared.monitor.borrow_mut().ask_signature(&request) {
                     Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
                 };

@@ -1,4 +1,4 @@
-//! What somebody reads who logs in at a terminal: what modules have to say, when he was here last, the message of the day.
+//! The greeting of a login at a terminal: messages of PAM's modules, the last login, the message of the day.
 
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 //! The one that was started becomes the *monitor* ([`monitor_process`]): it has root's rights (where the
 //! server has them) and the host keys, and reads nothing from the network. Before it knows a key it splits
 //! twice. The *pre-auth process* ([`preauth`]) has no rights at all and does key exchange and authentication.
-//! The *user session process* ([`user`]) waits until somebody has logged in, becomes that user for good, and
+//! The *user session process* ([`user`]) waits until a user has logged in, becomes that user for good, and
 //! goes on with the connection. Splitting instead of executing costs a fraction of a millisecond, and none of
 //! the three has seen another's secrets.
 
@@ -30,15 +30,17 @@ mod process;
 mod rc;
 mod sftp;
 mod shared;
+mod terminal;
 mod tunnel;
 mod usage_log;
 mod usage_reporter;
 mod user;
 mod x11;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, Write};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -46,19 +48,43 @@ use std::process::Command;
 
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
 use crate::hand_over::{CoreLimit, HandOver, Secrets, Session, receive_secrets};
-use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
+use crate::listener::{CLIENT_FLAG, SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::MonitorSocket;
+use crate::proxy_header::{self, Client, Incoming};
 use common::{Common, Connection, Failure, Refused, offers_sha1};
 use monitor_process::{Child, Children};
 use usage_log::UsageLog;
 
-/// `main` of a session process that a listener started, or [`inetd`]. `write`: the number of the descriptor to write to,
-/// where that is not the one to read from. Returns the exit status.
-pub fn main(write: Option<&OsStr>) -> i32 {
-    match begin(write) {
-        Ok((session, connection, control)) => serve(session, connection, control),
+/// What a session process is told by its arguments.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Started {
+    /// Number of the descriptor to write to, where that is not the one to read from.
+    write: Option<i32>,
+    /// The client's address, where the connection comes from a load balancer.
+    client: Option<SocketAddr>,
+}
+
+impl Started {
+    fn parse(arguments: &[OsString]) -> Result<Self, Failure> {
+        let mut started = Self::default();
+        for argument in arguments {
+            let text = argument.to_str().ok_or("bad argument")?;
+            match text.strip_prefix(CLIENT_FLAG) {
+                Some(address) => started.client = Some(address.parse()?),
+                None => started.write = Some(text.parse()?),
+            }
+        }
+        Ok(started)
+    }
+}
+
+/// `main` of a session process that a listener started, or [`inetd`], with these arguments. Returns the exit
+/// status.
+pub fn main(arguments: &[OsString]) -> i32 {
+    match Started::parse(arguments).and_then(|started| Ok((started.client, begin(started.write)?))) {
+        Ok((client, (session, connection, control))) => serve(session, connection, client, control),
         Err(problem) => {
             let _ = writeln!(std::io::stderr(), "session process: {problem}");
             EXIT_FAILURE
@@ -66,7 +92,7 @@ pub fn main(write: Option<&OsStr>) -> i32 {
     }
 }
 
-fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> {
+fn begin(write: Option<i32>) -> Result<(Session, Connection, File), Failure> {
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
     let mut session = Session::receive(&mut control)?;
@@ -78,10 +104,7 @@ fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> 
     session.core_limit.get_or_insert(CoreLimit(limit));
     let connection = match write {
         None => Connection::Socket(read),
-        Some(number) => {
-            let number = number.to_str().and_then(|number| number.parse().ok()).ok_or("bad descriptor")?;
-            Connection::Pipes(read, lh_sys::fd::inherited(number)?)
-        }
+        Some(number) => Connection::Pipes(read, lh_sys::fd::inherited(number)?),
     };
     Ok((session, connection, control))
 }
@@ -97,6 +120,9 @@ pub fn inetd(hand_over: HandOver) -> i32 {
         let mut command = Command::new("/proc/self/exe");
         command.arg0(SESSION_NAME).arg(SESSION_FLAG);
         let socket = rustix::net::sockopt::socket_type(&stdin).is_ok();
+        if let Some(client) = behind_balancer(&stdin, &hand_over)? {
+            command.arg(format!("{CLIENT_FLAG}{client}"));
+        }
         if !socket {
             rustix::io::fcntl_setfd(&stdout, rustix::io::FdFlags::empty())?;
             command.arg(stdout.as_raw_fd().to_string());
@@ -108,9 +134,26 @@ pub fn inetd(hand_over: HandOver) -> i32 {
     EXIT_FAILURE
 }
 
-fn serve(session: Session, connection: Connection, control: File) -> i32 {
+/// The client's address, where a load balancer names it.
+fn behind_balancer(socket: &OwnedFd, hand_over: &HandOver) -> Result<Option<SocketAddr>, Failure> {
+    let from = hand_over.config.proxy_protocol_from.0.as_deref();
+    let Some(peer) = lh_sys::socket::peer_address(socket) else { return Ok(None) };
+    if !proxy_header::is_required(peer.ip(), from) {
+        return Ok(None);
+    }
+    match Incoming::default().wait(socket) {
+        Ok(Client::Address(client)) => Ok(Some(client)),
+        Ok(Client::Unknown) => Ok(None),
+        Err(problem) => {
+            info!(hand_over.log(), "Connection from {} port {} closed: {problem}", peer.ip(), peer.port());
+            Err(problem.into())
+        }
+    }
+}
+
+fn serve(session: Session, connection: Connection, client: Option<SocketAddr>, control: File) -> i32 {
     let log = session.log();
-    let common = match Common::new(session, &connection, &log) {
+    let common = match Common::new(session, &connection, client, &log) {
         Ok(common) => common,
         Err(problem) if problem.is::<Refused>() => {
             info!(log, "{problem}");
@@ -126,7 +169,7 @@ fn serve(session: Session, connection: Connection, control: File) -> i32 {
     match split(common, connection, control) {
         Ok(status) => status,
         Err((common, problem)) => {
-            error!(common.session.log(), "{problem}");
+            error!(common.log(), "{problem}");
             EXIT_FAILURE
         }
     }
@@ -170,9 +213,9 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
-        debug!(common.session.log(), "host keys cannot be excluded from core dumps: {problem}");
+        debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
-    let address = common.address(common.session.log());
+    let address = common.address(common.log());
     let usage_log = UsageLog::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
@@ -198,4 +241,24 @@ fn split(
         }
     }
     Ok(monitor_process::run(monitor, Children { preauth, user }, control, deadline, usage_log, &address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_name_descriptor_and_client() {
+        let parse = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            Started::parse(&words).ok()
+        };
+        assert_eq!(parse(&[]), Some(Started::default()));
+        assert_eq!(parse(&["7"]), Some(Started { write: Some(7), client: None }));
+        let client = "[2001:db8::7]:22".parse().ok();
+        assert_eq!(parse(&["--client=[2001:db8::7]:22"]), Some(Started { write: None, client }));
+        for wrong in ["x", "--client=", "--client=192.0.2.7"] {
+            assert_eq!(parse(&[wrong]), None, "{wrong}");
+        }
+    }
 }

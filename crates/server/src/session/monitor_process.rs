@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use zeroize::Zeroizing;
 
 use super::common::Address;
+use super::terminal;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
@@ -153,7 +154,7 @@ enum Stop {
     TooLate,
 }
 
-/// Until somebody is in: returns the connection, or the exit status. The process is gone afterwards.
+/// Until a user has logged in: returns the connection, or the exit status. The process is gone afterwards.
 fn before(
     preauth: Child,
     monitor: &mut Monitor,
@@ -166,7 +167,7 @@ fn before(
     let (ip, port) = (address.peer.ip(), address.peer.port());
     match converse(&mut ipc, monitor, signals, deadline, address) {
         Ok(state) => {
-            // It has nothing left to say, whatever it thinks of that.
+            // It has nothing left to do.
             end(pid);
             Ok(state)
         }
@@ -243,6 +244,7 @@ fn converse(
                 | MonitorRequest::Prove { .. }
                 | MonitorRequest::Arrived { .. }
                 | MonitorRequest::Left { .. }
+                | MonitorRequest::Terminal
                 | MonitorRequest::Transfer(_)
                 | MonitorRequest::Ticket { .. }
                 | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
@@ -346,6 +348,14 @@ fn serve_user(
                 monitor.left(Some(&line));
                 continue;
             }
+            MonitorRequest::Terminal => {
+                let pty = monitor.terminal()?;
+                if let Err(problem) = &pty {
+                    error!(address.log, "cannot allocate a terminal: {problem}");
+                }
+                terminal::answer(ipc, pty.ok())?;
+                continue;
+            }
             MonitorRequest::Ticket { key } => {
                 ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
                 continue;
@@ -403,7 +413,7 @@ mod tests {
     use lh_auth::server::{Attempt, Method};
 
     /// Tells the test binary, started again as the process before authentication, what to do wrong.
-    const CASE: &str = "LH_SERVER_TEST_CAGE";
+    const CASE: &str = "LH_SERVER_TEST_PREAUTH";
 
     /// What the monitor logs about a process that does `case`, and what becomes of the session.
     #[expect(clippy::zombie_processes, reason = "what is tested waits for it")]
@@ -436,7 +446,7 @@ mod tests {
         let Some(case) = std::env::var_os(CASE) else { return };
         let (socket, _) = lh_sys::fd::take_stdin_stdout().unwrap();
         let ipc = MonitorSocket::new(UnixStream::from(socket)).unwrap();
-        let say = |question: &MonitorRequest| drop(ipc.send(&question.encode()));
+        let say = |request: &MonitorRequest| drop(ipc.send(&request.encode()));
         lh_sys::sandbox::filter_system_calls(lh_sys::sandbox::OnViolation::Kill).unwrap();
         say(&MonitorRequest::Log { level: Level::Quiet, text: "here\nI am".into() });
         match case.to_str().unwrap() {
@@ -464,10 +474,10 @@ mod tests {
         for (case, line) in [
             ("socket", violation.to_owned()),
             ("exec", violation.to_owned()),
-            ("hand over", format!("{wrong}question at the wrong time")),
-            ("decide", format!("{wrong}question at the wrong time")),
-            ("prove", format!("{wrong}question at the wrong time")),
-            ("nonsense", format!("{wrong}malformed message: invalid kind of question")),
+            ("hand over", format!("{wrong}request at the wrong time")),
+            ("decide", format!("{wrong}request at the wrong time")),
+            ("prove", format!("{wrong}request at the wrong time")),
+            ("nonsense", format!("{wrong}malformed message: invalid kind of request")),
             ("long", format!("{wrong}message of 4294967295 bytes")),
         ] {
             let (lines, status) = session(case);

@@ -20,7 +20,7 @@ use crate::log::{Log, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
-/// Who answers the modules' questions.
+/// Answers to the modules' prompts.
 enum Mode {
     /// Nobody.
     Alone,
@@ -129,7 +129,7 @@ impl Holder {
         Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None, log }
     }
 
-    /// Does what the monitor says until somebody is in.
+    /// Obeys the monitor until the login is complete.
     ///
     /// # Errors
     /// The monitor is gone or talks nonsense.
@@ -178,7 +178,7 @@ impl Holder {
         let mut code = pam.authenticate(empty_allowed);
         let mut what = "authentication";
         if interactive && code.ok() {
-            // While there is somebody to talk to, who may have to choose a new password.
+            // While there is a user to ask, for a new password may be needed.
             what = "account";
             code = pam.account();
             if code == Code::NEW_TOKEN_REQUIRED {
@@ -241,7 +241,8 @@ impl Holder {
         if !opened.ok() {
             let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
             error!(log, "{text}");
-            // A server of the user's own runs with his rights and limits anyway: there is nothing to hold back.
+            // A server of the user's own runs with the user's rights and limits anyway: there is nothing to
+            // hold back.
             problem = root.then_some(text);
         }
         if let Ok(groups) = ids::current_groups() {

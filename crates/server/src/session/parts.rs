@@ -103,7 +103,7 @@ impl Parts {
         Some(transfer)
     }
 
-    /// A file was removed: whatever has been written of it is gone.
+    /// A file was removed, with what had been written of it.
     pub(super) fn removed(&mut self, path: &Path) -> Option<Transfer> {
         self.renamed_open.remove(path);
         let Part { transfer, .. } = self.waiting.remove(path)?;

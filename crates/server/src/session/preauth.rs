@@ -24,7 +24,7 @@ use crate::exit_status::{EXIT_FAILURE, EXIT_GRACE};
 use crate::log::{Log, error};
 use crate::monitor_ipc::MonitorSocket;
 
-/// Root directories in which nothing is and nobody but root can put anything, best first.
+/// Empty directories that only root may write to, best first.
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
 
 /// Users that own nothing. OpenSSH's first: where it is installed, that is what it is for.
@@ -44,11 +44,11 @@ const INPUT_PER_SECOND: u32 = 16 << 10;
 /// log instead of ending the process.
 const REPORT: &str = "LHSSHD_SANDBOX";
 
-/// Serves the connection until somebody has logged in. Returns the exit status.
+/// Serves the connection until a user has logged in. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     let socket = match monitor.try_clone() {
         Ok(socket) => socket,
-        // There is nobody to tell.
+        // There is no other way to report it.
         Err(_) => return EXIT_FAILURE,
     };
     let log = Log::monitor(common.session.log_level(), socket);

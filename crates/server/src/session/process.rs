@@ -46,10 +46,11 @@ pub(super) enum Errors {
 
 impl Process {
     /// Starts a program in the terminal.
-    pub(super) fn in_terminal(program: Program, pty: Pty) -> io::Result<Self> {
+    pub(super) fn in_terminal(program: Program, mut pty: Pty) -> io::Result<Self> {
         let slave = pty.open_slave()?;
         let child =
             program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
+        pty.close_slave();
         let master = LocalFd::owned(pty.try_clone_master()?)?;
         let pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
         Self::new(child, pump, Some(pty))
@@ -150,7 +151,7 @@ impl Process {
         let drained = self.pty.as_ref().is_some_and(|pty| !readable(pty));
         let Some(pump) = &mut self.pump else { return };
         if drained && !pump.input_ended() {
-            // With a terminal the session ends with its program: whoever still has the terminal open
+            // With a terminal the session ends with its program: a process that still has the terminal open
             // (`sleep 1000 &`) must not keep it.
             pump.stop_input(cx);
         }
@@ -191,7 +192,7 @@ impl ChannelHandler for Process {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if event == ChannelEvent::Closed {
             // The terminal hangs up, pipes break: programs notice as they do with any terminal or pipe.
-            // Nobody is killed, for a command may have been started to outlive its session.
+            // No process is killed, for a command may have been started to outlive its session.
             self.closed = true;
             self.pump = None;
             self.pty = None;
@@ -225,7 +226,7 @@ impl ChannelHandler for Process {
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
         if token == CHILD {
             self.settle(cx);
-            // After the channel has been closed nobody hears the status, but the child is waited for.
+            // After the channel has been closed the status is not sent, but the child is waited for.
             self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
         } else {
             self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));

@@ -45,7 +45,7 @@ fn strings<const N: usize>(words: [&[u8]; N]) -> Option<Vec<CString>> {
 /// A pipe that holds `input` and nothing else.
 pub(super) fn pipe_with(input: &str) -> io::Result<OwnedFd> {
     let (reader, writer) = lh_sys::fd::pipe()?;
-    // A pipe holds 4 KiB at the least without anybody reading; a cookie is shorter.
+    // A pipe holds at least 4 KiB before it is read; a cookie is shorter.
     rustix::io::write(&writer, input.get(..4096).unwrap_or(input).as_bytes())?;
     Ok(reader)
 }

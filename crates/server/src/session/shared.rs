@@ -15,6 +15,7 @@ use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
 use super::become_user::Start;
+use super::command;
 use super::credentials::Credentials;
 use super::parts::Parts;
 use super::sftp::{Mounts, Workers};
@@ -64,7 +65,7 @@ pub(super) struct Shared {
     pub(super) start: Start,
     /// Where programs find the forwarded agent, once a session has asked for it.
     pub(super) agent: RefCell<Option<PathBuf>>,
-    /// Somebody wants to know what is transferred.
+    /// Usage is recorded: `TransferLog` or `PrometheusListen` is set.
     pub(super) accounts: bool,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
@@ -75,6 +76,14 @@ impl Shared {
     /// agent, no display, no tunnels, no tickets, no scripts of the user's.
     pub(super) fn restricted(&self) -> bool {
         self.must_change_password || self.session_problem.is_some()
+    }
+
+    /// The text of `/etc/nologin`, where that closes the account now; inside a chroot, at the login.
+    pub(super) fn nologin_notice(&self) -> Option<String> {
+        match &self.start.outside {
+            Some(outside) => outside.nologin.clone(),
+            None => command::nologin_notice(self.user.uid),
+        }
     }
 
     /// Marks packets for the network by what the connection carries (`IPQoS`).

@@ -46,7 +46,7 @@ impl<'a> UsageLog<'a> {
         }
     }
 
-    /// Somebody is about to get his session.
+    /// The login is complete; the session is about to start.
     pub(super) fn logged_in(&mut self, who: Who) {
         self.who = who;
         self.authenticated = true;

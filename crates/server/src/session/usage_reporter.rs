@@ -25,7 +25,7 @@ pub(super) struct UsageReporter {
 }
 
 impl UsageReporter {
-    /// Begins to count, where anybody wants to know.
+    /// Begins to count, where usage is recorded.
     pub(super) fn new(shared: &Shared, transport: &Transport, now: Instant) -> Option<Self> {
         shared.accounts.then(|| Self {
             peak_in: Peak::new(transport.bytes_in(), now),
@@ -99,21 +99,21 @@ fn words(end: &Result<i32, DriverError>) -> String {
 }
 
 impl Shared {
-    /// Tells the monitor about a transfer, where anybody wants to know.
+    /// Tells the monitor about a transfer, where usage is recorded.
     pub(super) fn transferred(&self, transfer: Transfer) {
         if self.accounts {
             self.account(&MonitorRequest::Transfer(transfer));
         }
     }
 
-    /// Tells the monitor about uploads that nobody has renamed on this connection.
+    /// Tells the monitor about uploads that were not renamed on this connection.
     pub(super) fn end_parts(&self) {
         let left = self.parts.borrow_mut().end(self.joined);
         left.into_iter().for_each(|transfer| self.transferred(transfer));
     }
 
     /// Tells the monitor. When it is gone so is the connection, and nothing is left to be done here.
-    fn account(&self, question: &MonitorRequest) {
-        let _ = self.monitor.borrow().send(&question.encode());
+    fn account(&self, request: &MonitorRequest) {
+        let _ = self.monitor.borrow().send(&request.encode());
     }
 }

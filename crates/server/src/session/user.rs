@@ -1,5 +1,5 @@
-//! The user session process: waits until somebody has logged in, becomes that user, and serves what the user
-//! asks for.
+//! The user session process: waits until a user has logged in, becomes that user, and serves the user's
+//! requests.
 //!
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the pre-auth process wrote, and those are read with the
@@ -34,7 +34,7 @@ use super::usage_reporter;
 use super::{become_user, environment};
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
-use crate::log::{error, info};
+use crate::log::{Field, error, info};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// How long the last words to a client may take.
@@ -46,23 +46,25 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let received =
         monitor.try_clone().and_then(MonitorSocket::new).map_err(MonitorSocketError::from).and_then(|ipc| {
-            let mut holder = Holder::new(ipc, common.session.log());
+            let mut holder = Holder::new(ipc, common.log());
             let grant = Grant::decode(&holder.obey()?)?;
             Ok((holder, grant, MonitorSocket::new(monitor)?))
         });
     let (holder, mut grant, ipc) = match received {
         Ok(received) => received,
-        // Nobody has logged in.
+        // The login failed.
         Err(MonitorSocketError::Closed) => return 0,
         Err(problem) => {
-            error!(common.session.log(), "fatal: {problem}");
+            error!(common.log(), "fatal: {problem}");
             return EXIT_FAILURE;
         }
     };
     // From here on what has been opened is closed in order.
     let _ = rustix::process::set_parent_process_death_signal(None);
-    let log = common.session.log();
+    let log = common.log();
     log.set_level(grant.level);
+    log.set_field(Field::User, &grant.user.name);
+    log.set_field(Field::Fingerprint, &grant.key);
     // Before PAM's modules, which may set another.
     if let Some(limit) = common.session.core_limit {
         lh_sys::dumps::restore_core_limit(limit.0);
@@ -126,7 +128,7 @@ fn begin(
         credentials,
         inherited,
     };
-    // While this is still root, who may have more than everybody.
+    // While this is still root, which may set more than a user.
     common::tune(stream.read_fd(), &login.settings, &address.log);
     let mounts = Mounts::open();
     let start = become_user::become_user(&login)?;

@@ -109,19 +109,20 @@ fn family(shared: &Shared) -> Family {
     }
 }
 
-/// The first number from `offset` on whose port nobody has on any of the addresses.
+/// The first number from `offset` on whose port is free on all of the addresses.
 fn listen(on: &ListenOn, family: Family, offset: u32) -> Option<(u32, Vec<(OwnedFd, SocketAddr)>)> {
     (offset..offset.saturating_add(MOST_DISPLAYS)).find_map(|number| {
         let port = FIRST_PORT.checked_add(number).and_then(|port| u16::try_from(port).ok())?;
         let Bound { bound, failed } = listen_tcp(&on.addresses(port, family).ok()?);
-        // A machine may lack one of the two families; but a number that somebody has in one is his in both.
+        // A machine may lack one of the two families; but a number that is taken in one counts as taken in
+        // both.
         let taken =
             failed.iter().any(|(_, problem)| problem.raw_os_error() == Some(Errno::ADDRINUSE.raw_os_error()));
         (!taken && !bound.is_empty()).then_some((number, bound))
     })
 }
 
-/// `only_one`: the listeners to end when somebody has come.
+/// `only_one`: the listeners to end after the first connection.
 fn listening(socket: OwnedFd, shared: &Rc<Shared>, only_one: Option<Sources>) -> Listening {
     let shared = Rc::clone(shared);
     Listening::tcp(socket, move |accepted: Accepted, cx: &mut ControlCx<'_>| {
@@ -164,7 +165,7 @@ impl Display {
         Ok(Before { words, stdin: pipe_with(&input)? })
     }
 
-    /// The session is over: nobody else may connect. Those who have, stay.
+    /// The session is over: no new connection is accepted. Open ones stay.
     pub(super) fn end(self, cx: &mut ControlCx<'_>) {
         self.sources.borrow_mut().drain(..).for_each(|source| cx.remove_source(source));
     }

@@ -1,7 +1,7 @@
 //! `TransferLog`: a line for each connection and each transfer, for people's own scripts and for log servers.
 //!
 //! The monitor writes it. A file is opened anew for each line and gets it with one write at its end: sessions of any number do not mix
-//! their lines, and whoever rotates the file renames it and need tell nobody.
+//! their lines, and to rotate the file it is enough to rename it.
 
 mod record;
 

@@ -1,6 +1,7 @@
 //! One record and how it looks: names and values, JSON, or the lines of HPN-SSH.
 //!
-//! Values come from clients (user names, paths, identifications): whatever they hold, a record stays one line, and a value stays one.
+//! Values come from clients (user names, paths, identifications): a record stays one line with any of them,
+//! and a value stays one.
 
 use std::fmt::Write as _;
 
@@ -52,7 +53,7 @@ impl Record {
         }
     }
 
-    /// What the journal gets beside the line, under names that nobody else uses.
+    /// Fields for the journal beside the line, under names of our own.
     pub(crate) fn journal_fields(&self) -> Vec<(String, String)> {
         self.fields
             .iter()

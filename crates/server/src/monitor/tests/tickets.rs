@@ -21,7 +21,7 @@ fn with_listener(mut scene: Scene) -> (Scene, UnixStream) {
     (scene, ours)
 }
 
-/// Somebody who is in, with these options of his key.
+/// A monitor after a login with a key that has these options.
 fn logged_in(lines: &str, options: &str) -> (Scene, UnixStream) {
     let (mut scene, listener) = with_listener(Scene::new(lines));
     let line = format!("{options} {}", scene.key.public().to_openssh_line(""));
@@ -54,11 +54,11 @@ fn comer(lines: &str, key: &PrivateKey, record: &Record) -> Scene {
     std::thread::spawn(move || {
         let mut tickets = Tickets::default();
         tickets.keep(getpid(), [127, 0, 0, 1].into(), id, record, Instant::now());
-        let mut question = [0; TAKE_LENGTH];
-        while listener.read_exact(&mut question).is_ok() {
-            assert_eq!(question[0], TAKE);
+        let mut request = [0; TAKE_LENGTH];
+        while listener.read_exact(&mut request).is_ok() {
+            assert_eq!(request[0], TAKE);
             let record =
-                tickets.take(question[1..].first_chunk().unwrap(), Instant::now()).unwrap_or_default();
+                tickets.take(request[1..].first_chunk().unwrap(), Instant::now()).unwrap_or_default();
             listener.write_all(&(record.len() as u32).to_be_bytes()).unwrap();
             listener.write_all(&record).unwrap();
         }
@@ -98,7 +98,7 @@ fn a_joined_session_has_the_rights_of_the_first_and_may_not_bring_others() {
 #[test]
 fn a_ticket_is_worth_nothing_for_another_connection_user_or_key_and_is_used_up_by_trying() {
     let (mut first, mut listener) = logged_in("", "restrict");
-    let stranger = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+    let wrong_key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     for wrong in 0..7 {
         let (key, mut record) = ticket(&mut first, &mut listener);
         match wrong {
@@ -114,7 +114,7 @@ fn a_ticket_is_worth_nothing_for_another_connection_user_or_key_and_is_used_up_b
             1 => shown(&key, &key, (&FIRST, &FIRST, &user, &shown_key)),
             2 => shown(&key, &key, (&FIRST, &SECOND, "somebody", &shown_key)),
             3 => shown(&key, &key, (&FIRST, &SECOND, &user, &other)),
-            4 => shown(&key, &stranger, (&FIRST, &SECOND, &user, &shown_key)),
+            4 => shown(&key, &wrong_key, (&FIRST, &SECOND, &user, &shown_key)),
             _ => shown(&key, &key, (&FIRST, &SECOND, &user, &shown_key)),
         };
         assert!(matches!(second.decide(method), Ok(Verdict::Reject { partial: false, .. })), "{wrong}");

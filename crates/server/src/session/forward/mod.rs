@@ -200,7 +200,7 @@ impl Forwards {
                 }
             }
             Listen::Tcp { host, port } => {
-                // Nobody would learn which port it is.
+                // The client would not learn which port it is.
                 if !permits::may_forward_back(shared) || (*port == 0 && !want_reply) {
                     return Err("Server has disabled port forwarding.");
                 }
@@ -301,7 +301,7 @@ impl Forwards {
     }
 }
 
-/// Somebody connected to a listener: offers the connection to the client.
+/// Offers a connection to a listener to the client.
 pub(super) fn forwarded(
     shared: &Rc<Shared>,
     kind: &'static str,

@@ -161,7 +161,7 @@ impl Reporter {
         }
     }
 
-    /// Lines for the client. Whoever sends them removes them.
+    /// Lines for the client; the sender removes them.
     pub(super) const fn stderr(&self) -> &RefCell<Vec<u8>> {
         &self.stderr
     }

@@ -1,0 +1,57 @@
+//! The terminals of a session, as the monitor knows them.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use lh_config::server_table::ServerSettings;
+use lh_sys::users::User;
+
+use crate::key_options::KeyOptions;
+
+/// The terminals in use.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    pub(super) user: Option<User>,
+    pub(super) show_last: bool,
+    /// The session may have a terminal, and is inside a chroot that may lack them.
+    pub(super) allocates: bool,
+    pub(super) lines: Vec<(String, u32)>,
+}
+
+impl Presence {
+    pub(super) fn logged_in(&mut self, user: &User, settings: &ServerSettings, options: &KeyOptions) {
+        self.user = Some(user.clone());
+        self.show_last = settings.print_last_log.value;
+        let allowed = settings.permit_tty.value && options.pty;
+        self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
+    }
+}
+
+/// Whether `line` (`pts/3`) is a terminal of this user: no user may record a login at another's.
+pub(super) fn is_own_terminal(line: &str, user: &User) -> bool {
+    let number = line.strip_prefix("pts/").unwrap_or_default();
+    let sound = (1..=10).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let device = || std::fs::symlink_metadata(Path::new("/dev").join(line));
+    sound && device().is_ok_and(|device| device.file_type().is_char_device() && device.uid() == user.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_user_s_own_terminals() {
+        let me = lh_sys::users::current().unwrap().unwrap();
+        let nobody = User { uid: 12_345, ..me.clone() };
+        if let Ok(pty) = lh_sys::pty::Pty::allocate() {
+            let name = pty.name().strip_prefix("/dev").unwrap().display().to_string();
+            assert!(is_own_terminal(&name, &me));
+            assert!(!is_own_terminal(&name, &nobody));
+        }
+        for line in
+            ["", "pts/", "tty1", "pts/../null", "null", "pts/ptmx", "../etc/passwd", "pts/99999999999"]
+        {
+            assert!(!is_own_terminal(line, &me), "{line}");
+        }
+    }
+}

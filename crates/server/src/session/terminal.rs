@@ -1,0 +1,108 @@
+//! Terminals for sessions: allocated by the user session process itself, or by the monitor for a session inside
+//! a chroot, which may have no `/dev/pts` and whose own would not be the one that records name.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use lh_sys::pass::{receive_fd, send_fd};
+use lh_sys::pty::Pty;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
+
+/// How long the monitor may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Allocates a terminal with the user's rights, or asks the monitor for one outside of the chroot.
+pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::Result<Pty> {
+    if !inside_chroot {
+        return Pty::allocate();
+    }
+    let other = |problem: MonitorSocketError| io::Error::other(problem.to_string());
+    monitor.send(&MonitorRequest::Terminal.encode()).map_err(other)?;
+    // Both descriptors come in front of the name: a plain read would lose them.
+    let fds = [receive(monitor)?, receive(monitor)?];
+    let name = monitor.receive().map_err(other)?;
+    let [Some(master), Some(slave)] = fds else {
+        return Err(io::Error::other("refused by the monitor"));
+    };
+    let name = String::from_utf8_lossy(&name).into_owned();
+    Ok(Pty::from_parts(master, slave, PathBuf::from(name)))
+}
+
+/// Waits for one descriptor; `None` for a byte without one, which is a refusal.
+fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match receive_fd(monitor.socket()) {
+            Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => {}
+            Err(problem) if problem.kind() == io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
+        let mut fds = [PollFd::new(monitor.socket(), PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+}
+
+/// The monitor's answer to [`MonitorRequest::Terminal`]: master, slave and name; without a terminal two bytes
+/// without descriptors and an empty name.
+pub(super) fn answer(ipc: &MonitorSocket, pty: Option<Pty>) -> Result<(), MonitorSocketError> {
+    let parts = pty.and_then(|pty| {
+        let slave = pty.open_slave().ok()?;
+        Some((pty.name().display().to_string(), pty.into_master(), slave))
+    });
+    let Some((name, master, slave)) = parts else {
+        use std::io::Write;
+        (&mut ipc.socket()).write_all(&[0, 0])?;
+        return ipc.send(b"");
+    };
+    send_fd(ipc.socket(), master.as_fd())?;
+    send_fd(ipc.socket(), slave.as_fd())?;
+    ipc.send(name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    /// What the session gets for its request when the monitor answers with `pty`.
+    fn asked(pty: Option<Pty>) -> io::Result<Pty> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut session, mut monitor) =
+            (MonitorSocket::new(ours).unwrap(), MonitorSocket::new(theirs).unwrap());
+        // Answered beforehand: both messages fit the socket.
+        answer(&monitor, pty).unwrap();
+        let pty = allocate(&mut session, true);
+        let request = monitor.receive().unwrap();
+        assert!(matches!(MonitorRequest::decode(&request), Ok(MonitorRequest::Terminal)));
+        pty
+    }
+
+    #[test]
+    fn monitor_passes_both_ends_of_a_terminal() {
+        assert_eq!(asked(None).unwrap_err().to_string(), "refused by the monitor");
+        let Ok(pty) = Pty::allocate() else {
+            eprintln!("SKIPPED: no pseudo terminal here");
+            return;
+        };
+        let name = pty.name().to_owned();
+        let passed = asked(Some(pty)).unwrap();
+        assert_eq!(passed.name(), name);
+        rustix::io::write(passed.open_slave().unwrap(), b"x").unwrap();
+        let mut byte = [0; 1];
+        rustix::io::read(&passed, &mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
+}
