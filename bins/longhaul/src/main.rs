@@ -1,8 +1,10 @@
+//! `longhaul doctor HOST`: says what limits the path to a host ([`doctor`]).
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
 //! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]). `longhaul
 //! transfers` lists unfinished copies ([`transfers`]).
 
 mod csv;
+mod doctor;
 mod page;
 mod pairs;
 mod series;
@@ -38,7 +40,7 @@ fn start() -> u8 {
         Err(stop) => return stop.print(),
     };
     let Some((command, files)) = parsed.operands.split_first() else {
-        return LONGHAUL.usage_error("nothing to do: try report, verify or transfers").print();
+        return LONGHAUL.usage_error("nothing to do: try doctor, report, verify or transfers").print();
     };
     let Some((name, flags)) = COMMANDS.iter().find(|(name, _)| command == name) else {
         let command = command.to_string_lossy();
@@ -48,6 +50,7 @@ fn start() -> u8 {
         return LONGHAUL.usage_error(&format!("{name}: has no flag {flag}")).print();
     }
     match *name {
+        "doctor" => doctor::run(&parsed, files),
         "verify" => verify::run(&parsed, files),
         "transfers" => transfers::run(&parsed, files),
         _ => run_report(&parsed, files),
@@ -56,6 +59,27 @@ fn start() -> u8 {
 
 /// What each subcommand takes.
 const COMMANDS: &[(&str, &[&str])] = &[
+    (
+        "doctor",
+        &[
+            "-4",
+            "-6",
+            "-A",
+            "-B",
+            "-C",
+            "-c",
+            "-F",
+            "-i",
+            "-J",
+            "-o",
+            "-P",
+            "-q",
+            "-v",
+            "--json",
+            "--local-dir",
+            "--remote-dir",
+        ],
+    ),
     ("report", &["-o", "--csv"]),
     ("transfers", &["--json", "--older-than"]),
     (

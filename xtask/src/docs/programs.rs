@@ -488,7 +488,11 @@ pub(super) const PAGES: &[Page] = &[
     },
     Page {
         name: "longhaul",
-        description: "longhaul report makes one HTML page out of files that Metrics of lhssh_config(5) has \
+        description: "longhaul doctor measures the path to a host for about half a minute and prints what \
+            limits it, first cause first: fixed windows, socket buffers, loss, congestion control, the \
+            cipher, disks, long queues, throttled marks, swallowed packets, slow logins, slow start-up files. \
+            Each has its evidence, the expected gain and the setting to change. The server may be any that \
+            runs commands for the user.\n\nlonghaul report makes one HTML page out of files that Metrics of lhssh_config(5) has \
             written: throughput, round trip, \
                       congestion window, retransmissions and the windows of SSH over time, for as many runs \
                       and files as are named, \
@@ -503,7 +507,8 @@ pub(super) const PAGES: &[Page] = &[
                       again that began a copy; with clean it removes its unfinished files, here or on its \
                       server, and its journal. An ID may be cut to a beginning that no other has.",
         parts: &[],
-        exit: "longhaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
+        exit: "longhaul doctor: 0 when a page was printed, whatever it says, 255 without a connection, 2 for \
+            mistakes on the command line.\n\nlonghaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
             mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \
             something is missing or different, 2 when that cannot be said: no connection, no such manifest, \
             a file that cannot be read or has no sum, or a mistake on the command line.\n\nlonghaul transfers: 0, \
@@ -518,6 +523,7 @@ pub(super) const PAGES: &[Page] = &[
             ("~/.local/state/longhaul/*.journal", "Journals of copies that are not complete."),
         ],
         examples: &[
+            ("Find out what limits a path:", "longhaul doctor data1"),
             (
                 "Draw a copy:",
                 "lhscp -o Metrics=yes big.h5 data1:/data/\nlonghaul report ssh_stack_metrics.local \

@@ -1,0 +1,16 @@
+//! Measures an SSH path from one end, with installed programs only: what limits it ([`doctor`]).
+//!
+//! The connections are made in this process ([`Target`]), so that each measurement sees its socket
+//! (`TCP_INFO`), the windows of its channel and its processor time. What the other end counts comes from
+//! Longhaul's metrics where the server answers them, and from `/proc` and `ss` through its shell elsewhere.
+
+pub mod doctor;
+mod flow;
+mod probe;
+mod shell;
+mod stage;
+mod stats;
+mod target;
+mod task;
+
+pub use target::Target;
