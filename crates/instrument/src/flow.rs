@@ -139,6 +139,7 @@ impl Remote {
             sample: Some(SAMPLE),
             ping: Some(PING),
             limit: SHORT,
+            hold: None,
         });
         summarise(direction, &shown)
     }

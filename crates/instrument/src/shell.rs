@@ -88,6 +88,7 @@ impl Remote {
             sample: None,
             ping: None,
             limit,
+            hold: None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The host to measure, and connections to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -93,6 +93,8 @@ struct AskOnce {
     terminal: TerminalUi,
     answers: Arc<Mutex<HashMap<String, Secret>>>,
     banner_shown: Arc<Mutex<bool>>,
+    /// Messages for users that were shown.
+    shown: Arc<Mutex<HashSet<String>>>,
     /// Messages up to this level are shown.
     level: LogLevel,
     trace: Trace,
@@ -104,6 +106,7 @@ impl Default for AskOnce {
             terminal: TerminalUi::default(),
             answers: Arc::default(),
             banner_shown: Arc::default(),
+            shown: Arc::default(),
             level: LogLevel::default(),
             trace: Trace::new(Instant::now()),
         }
@@ -130,7 +133,9 @@ impl AskOnce {
 impl UserInterface for AskOnce {
     fn message(&mut self, level: LogLevel, text: &str) {
         self.trace.note(text);
-        if level <= self.level {
+        // The same warning of each connection is one warning.
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if level <= self.level && (level > LogLevel::Info || shown.insert(text.to_owned())) {
             self.terminal.message(level, text);
         }
     }

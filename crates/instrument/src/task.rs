@@ -20,6 +20,8 @@ use crate::target::Remote;
 const PING: &str = "ping@longhaul";
 /// Kept of a command's output, bytes.
 const KEPT: usize = 512 * 1024;
+/// Time between looks at whether a held command goes on.
+const HOLD: Duration = Duration::from_millis(100);
 /// Time that a command has to end after its data.
 const GRACE: Duration = Duration::from_secs(8);
 /// Length of the block that is sent again and again. It is random, so that nothing on the way compresses it.
@@ -35,7 +37,12 @@ pub(crate) enum Data {
     /// The output is counted for this time from its first byte on; a line of input then tells the command to
     /// end.
     Receive(Duration),
+    /// The output is kept, and the input stays open until the task's `hold` says no.
+    Hold,
 }
+
+/// Says whether a held command goes on; asked several times a second, with whether it has given output.
+pub(crate) type Hold = Box<dyn FnMut(bool) -> bool>;
 
 /// What to run and to measure.
 pub(crate) struct Task {
@@ -49,6 +56,8 @@ pub(crate) struct Task {
     pub(crate) ping: Option<Duration>,
     /// Time limit of a command that keeps its output, and of the start of one that moves data.
     pub(crate) limit: Duration,
+    /// For [`Data::Hold`].
+    pub(crate) hold: Option<Hold>,
 }
 
 /// What a task has shown.
@@ -174,6 +183,7 @@ impl Remote {
             asks: asks && task.sample.is_some(),
             asked: false,
             rate_limit: self.options.rate_limit,
+            hold: task.hold.map(|hold| (hold, begun)),
         };
         let result = self.client.run(&mut control);
         drop(control);
@@ -213,6 +223,7 @@ impl Remote {
             asks: false,
             asked: false,
             rate_limit: None,
+            hold: None,
         };
         let _ = self.client.run(&mut control);
         drop(control);
@@ -345,6 +356,8 @@ struct Watch {
     asks: bool,
     asked: bool,
     rate_limit: Option<u64>,
+    /// What holds a command, and when it is asked next.
+    hold: Option<(Hold, Instant)>,
 }
 
 impl Watch {
@@ -354,6 +367,7 @@ impl Watch {
             (Phase::Data, Data::Send(time, _) | Data::Receive(time), Some(ready)) => {
                 self.begun + Duration::from_secs_f64(ready) + time
             }
+            (Phase::Data, Data::Hold, Some(_)) => self.begun + Duration::from_secs(24 * 3600),
             _ => self.ends,
         }
     }
@@ -462,7 +476,8 @@ impl Control for Watch {
 
     fn next_deadline(&self) -> Option<Instant> {
         let due = [self.sample, self.ping].map(|each| each.map(|(_, due)| due));
-        due.into_iter().flatten().chain([self.phase_end()]).min()
+        let held = self.hold.as_ref().map(|(_, due)| *due);
+        due.into_iter().flatten().chain(held).chain([self.phase_end()]).min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
@@ -483,8 +498,17 @@ impl Control for Watch {
                 cx.global_request(PING, true, b"");
             }
         }
+        let is_ready = self.shared.borrow().ready.is_some();
+        if let Some((hold, due)) = &mut self.hold
+            && *due <= now
+        {
+            *due = now + HOLD;
+            if !hold(is_ready) {
+                self.hold = None;
+                self.end_data(cx);
+            }
+        }
         if self.phase_end() <= now {
-            let is_ready = self.shared.borrow().ready.is_some();
             match (self.phase, self.data) {
                 (Phase::Data, Data::Send(..) | Data::Receive(_)) if is_ready => self.end_data(cx),
                 _ => {

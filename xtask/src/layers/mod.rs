@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("metrics", &["sys"]),
     ("sftp-server", &["sftp", "cli", "config", "sys"]),
     ("ssh-transfer", &["client", "config", "driver", "sys", "transfer"]),
-    ("instrument", &["wire", "client", "config", "driver", "metrics", "sys"]),
+    ("instrument", &["wire", "crypto", "client", "config", "driver", "metrics", "sys"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
         "client",

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::disk::Disk;
 use crate::flow::{Direction, Flow};
 use crate::probe::{Reached, Segments};
 use crate::shell::System;
@@ -64,15 +65,6 @@ pub(crate) struct Mark {
     pub(crate) used_for: &'static str,
     pub(crate) with: Vec<f64>,
     pub(crate) without: Vec<f64>,
-}
-
-/// A disk that was written to.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Disk {
-    pub(crate) directory: String,
-    /// Bytes per second, with the time until the data are on the disk.
-    pub(crate) rate: f64,
-    pub(crate) bytes: f64,
 }
 
 /// How long a login shell takes.

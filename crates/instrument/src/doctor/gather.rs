@@ -1,20 +1,19 @@
 //! The measurements of the doctor, in their order.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lh_client::{Pty, SessionSetup, Start};
 
-use super::facts::{Disk, Facts, Mark, Shell, Wanted};
+use super::facts::{Facts, Mark, Shell, Wanted};
+use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
 use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System};
 use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
-use crate::task::{Data, Shown, Task, random};
+use crate::task::{Data, Task};
 
 /// Length of the flow that is judged.
 const FLOW: Duration = Duration::from_millis(4000);
@@ -24,10 +23,6 @@ const SHORT_FLOW: Duration = Duration::from_millis(2000);
 const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
-/// A file that is written grows until it takes this long.
-const DISK_TIME: f64 = 0.7;
-/// First and largest size of such a file, MiB.
-const DISK_SIZES: [u64; 5] = [1, 4, 16, 64, 256];
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
 const SLOW_SHELL: f64 = 0.3;
 
@@ -143,6 +138,7 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
         sample: None,
         ping: None,
         limit: SHORT,
+        hold: None,
     });
     let took = shown.ended? - shown.opened?;
     shown.failure.is_none().then_some(took)
@@ -333,73 +329,5 @@ fn disks(target: &Target, wanted: &Wanted, facts: &mut Facts) {
     match there.and_then(|mut remote| disk_there(&mut remote, &wanted.remote_directory)) {
         Ok(disk) => facts.disk_there = Some(disk),
         Err(error) => facts.missing.push(format!("the disk of the server: {error}")),
-    }
-}
-
-fn disk_here(directory: &Path) -> std::io::Result<Disk> {
-    let path = directory.join(format!(".longhaul-doctor-{}", std::process::id()));
-    let block = random(1 << 20);
-    let mut result = Err(std::io::ErrorKind::InvalidInput.into());
-    for size in DISK_SIZES {
-        let begun = Instant::now();
-        let written = File::create(&path).and_then(|mut file| {
-            for _ in 0..size {
-                file.write_all(&block)?;
-            }
-            file.sync_all()
-        });
-        let took = begun.elapsed().as_secs_f64();
-        let bytes = (size << 20) as f64;
-        let directory = directory.display().to_string();
-        result = written.map(|()| Disk { directory, rate: bytes / took.max(1e-6), bytes });
-        if result.is_err() || took >= DISK_TIME {
-            break;
-        }
-    }
-    let _ = std::fs::remove_file(&path);
-    result
-}
-
-fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, String> {
-    let quoted = directory.replace('\'', r"'\''");
-    let mut result = Err("no size was written".to_owned());
-    for size in DISK_SIZES {
-        let script = format!(
-            "cd '{quoted}' || exit 1; f=.longhaul-doctor-$$; trap 'rm -f $f' EXIT; trap 'exit 1' HUP INT TERM\n\
-             echo begin; dd if=/dev/zero of=$f bs=1048576 count={size} conv=fsync 2>/dev/null && echo end; pwd"
-        );
-        let shown: Shown = remote.script(&script, Duration::from_secs(20));
-        let at = |word: &[u8]| {
-            let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word);
-            shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
-        };
-        let (Some(begin), Some(end)) = (at(b"begin"), at(b"end")) else {
-            return Err(shown.failure.clone().unwrap_or_else(|| {
-                let said = lh_client::sanitise(shown.err_text().trim());
-                if said.is_empty() { "nothing can be written".to_owned() } else { said }
-            }));
-        };
-        let took = (end - begin).max(1e-3);
-        let bytes = (size << 20) as f64;
-        let named = shown.text().lines().last().map(lh_client::sanitise).unwrap_or_default();
-        result = Ok(Disk { directory: named, rate: bytes / took, bytes });
-        if took >= DISK_TIME {
-            break;
-        }
-    }
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_disk_is_measured_and_left_clean() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = disk_here(directory.path()).unwrap();
-        assert!(disk.rate > 0.0 && disk.bytes >= 1e6, "{disk:?}");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-        assert!(disk_here(&directory.path().join("missing")).is_err());
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::facts::Facts;
 use super::finding::Finding;
+use crate::disk::Disk;
 use crate::flow::Direction;
 use crate::probe::Segments;
 use crate::stats::{median, percent, rate, time};
@@ -132,7 +133,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             login.iter().map(|(stage, seconds)| (stage.name().to_owned(), json!(seconds))).collect::<Value>()
         })
         .collect();
-    let disk = |disk: &Option<super::facts::Disk>| {
+    let disk = |disk: &Option<Disk>| {
         disk.as_ref().map(|disk| json!({ "directory": disk.directory, "bytes_per_second": disk.rate }))
     };
     json!({

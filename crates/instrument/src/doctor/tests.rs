@@ -1,8 +1,9 @@
 //! Causes from facts.
 
 use super::diagnose::diagnose;
-use super::facts::{Disk, Facts, Mark, Shell};
+use super::facts::{Facts, Mark, Shell};
 use super::page;
+use crate::disk::Disk;
 use crate::flow::{Flow, Sender};
 use crate::probe::Segments;
 use crate::shell::System;

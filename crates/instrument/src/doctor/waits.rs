@@ -1,7 +1,8 @@
 //! Causes that make a person wait: logins, shells, disks, marks.
 
-use super::facts::{Disk, Facts};
+use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
+use crate::disk::Disk;
 use crate::stage::Stage;
 use crate::stats::{median, rate, size, time};
 
