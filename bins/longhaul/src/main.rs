@@ -1,8 +1,12 @@
+//! `longhaul doctor HOST`: says what limits the path to a host ([`doctor`]).
+//! `longhaul bench HOST`: tables of a path, and `longhaul compare` ([`bench`]).
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
 //! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]). `longhaul
 //! transfers` lists unfinished copies ([`transfers`]).
 
+mod bench;
 mod csv;
+mod doctor;
 mod page;
 mod pairs;
 mod series;
@@ -38,7 +42,9 @@ fn start() -> u8 {
         Err(stop) => return stop.print(),
     };
     let Some((command, files)) = parsed.operands.split_first() else {
-        return LONGHAUL.usage_error("nothing to do: try report, verify or transfers").print();
+        return LONGHAUL
+            .usage_error("nothing to do: try doctor, bench, compare, report, verify or transfers")
+            .print();
     };
     let Some((name, flags)) = COMMANDS.iter().find(|(name, _)| command == name) else {
         let command = command.to_string_lossy();
@@ -48,6 +54,9 @@ fn start() -> u8 {
         return LONGHAUL.usage_error(&format!("{name}: has no flag {flag}")).print();
     }
     match *name {
+        "bench" => bench::run(&parsed, files),
+        "compare" => bench::run_compare(&parsed, files),
+        "doctor" => doctor::run(&parsed, files),
         "verify" => verify::run(&parsed, files),
         "transfers" => transfers::run(&parsed, files),
         _ => run_report(&parsed, files),
@@ -56,6 +65,54 @@ fn start() -> u8 {
 
 /// What each subcommand takes.
 const COMMANDS: &[(&str, &[&str])] = &[
+    (
+        "bench",
+        &[
+            "-4",
+            "-6",
+            "-A",
+            "-B",
+            "-C",
+            "-c",
+            "-F",
+            "-i",
+            "-J",
+            "-o",
+            "-P",
+            "-q",
+            "-v",
+            "--hosts",
+            "--html",
+            "--json",
+            "--local-dir",
+            "--peer",
+            "--quick",
+            "--remote-dir",
+            "--shard",
+        ],
+    ),
+    ("compare", &["--fail-below"]),
+    (
+        "doctor",
+        &[
+            "-4",
+            "-6",
+            "-A",
+            "-B",
+            "-C",
+            "-c",
+            "-F",
+            "-i",
+            "-J",
+            "-o",
+            "-P",
+            "-q",
+            "-v",
+            "--json",
+            "--local-dir",
+            "--remote-dir",
+        ],
+    ),
     ("report", &["-o", "--csv"]),
     ("transfers", &["--json", "--older-than"]),
     (
@@ -69,12 +126,27 @@ fn run_report(parsed: &Parsed, files: &[OsString]) -> u8 {
     if files.is_empty() {
         return LONGHAUL.usage_error("report: no file").print();
     }
+    if !parsed.has_long("csv") {
+        match bench::report(files) {
+            Ok(None) => {}
+            Ok(Some(page)) => return finish_report(write_out(&page, &report_path(parsed, Form::Page))),
+            Err(why) => return finish_report(Err(why)),
+        }
+    }
     let form = if parsed.has_long("csv") { Form::Csv } else { Form::Page };
-    let out = parsed.value('o').map_or_else(|| PathBuf::from(form.default_file()), PathBuf::from);
-    match report(files.iter().map(Path::new), form, &out) {
+    finish_report(report(files.iter().map(Path::new), form, &report_path(parsed, form)))
+}
+
+/// The file that the report is written to.
+fn report_path(parsed: &Parsed, form: Form) -> PathBuf {
+    parsed.value('o').map_or_else(|| PathBuf::from(form.default_file()), PathBuf::from)
+}
+
+fn finish_report(done: Result<(), String>) -> u8 {
+    match done {
         Ok(()) => 0,
         Err(text) => {
-            eprintln!("{}: {text}", LONGHAUL.called());
+            words::say(&text);
             FAILURE
         }
     }
@@ -112,6 +184,11 @@ fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form, out: &Path) -> 
         Form::Page => page::page(&connections),
         Form::Csv => csv::csv(&connections),
     };
+    write_out(&text, out)
+}
+
+/// Writes to a file, or to standard output (`-`).
+fn write_out(text: &str, out: &Path) -> Result<(), String> {
     if out.as_os_str() == "-" {
         return std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
     }

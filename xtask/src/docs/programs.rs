@@ -494,7 +494,16 @@ pub(super) const PAGES: &[Page] = &[
     },
     Page {
         name: "longhaul",
-        description: "longhaul report makes one HTML page out of files that Metrics of lhssh_config(5) has \
+        description: "longhaul doctor measures the path to a host for about half a minute and prints what \
+            limits it, first cause first: fixed windows, socket buffers, loss, congestion control, the \
+            cipher, disks, long queues, throttled marks, swallowed packets, slow logins, slow start-up files. \
+            Each has its evidence, the expected gain and the setting to change. The server may be any that \
+            runs commands for the user.\n\nlonghaul bench prints the tables of a path: \
+            throughput by cipher and MAC, session set-up by algorithm, latency beside bulk, and other clients \
+            beside ours, in rounds whose medians and spreads it shows; figures from which nothing follows are \
+            marked. With --hosts it measures the paths of a list and prints them as a matrix.\n\nlonghaul \
+            compare sets two results of bench --json side by side.\n\nlonghaul report makes one HTML page out of \
+            results of bench --json, side by side, or out of files that Metrics of lhssh_config(5) has \
             written: throughput, round trip, \
                       congestion window, retransmissions and the windows of SSH over time, for as many runs \
                       and files as are named, \
@@ -509,7 +518,11 @@ pub(super) const PAGES: &[Page] = &[
                       again that began a copy; with clean it removes its unfinished files, here or on its \
                       server, and its journal. An ID may be cut to a beginning that no other has.",
         parts: &[],
-        exit: "longhaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
+        exit: "longhaul bench: 0 when it measured, 1 when a path of --hosts was not measured, 130 when a signal \
+            ended it, 255 without a connection, 2 for mistakes on the command line.\n\nlonghaul compare: 0, or \
+            1 when a figure is clearly below --fail-below, 2 when nothing can be compared.\n\nlonghaul \
+            doctor: 0 when a page was printed, whatever it says, 255 without a connection, 2 for \
+            mistakes on the command line.\n\nlonghaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
             mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \
             something is missing or different, 2 when that cannot be said: no connection, no such manifest, \
             a file that cannot be read or has no sum, or a mistake on the command line.\n\nlonghaul transfers: 0, \
@@ -524,6 +537,12 @@ pub(super) const PAGES: &[Page] = &[
             ("~/.local/state/longhaul/*.journal", "Journals of copies that are not complete."),
         ],
         examples: &[
+            ("Find out what limits a path:", "longhaul doctor data1"),
+            (
+                "Measure a path beside OpenSSH's client, and fail when it has become slower:",
+                "longhaul bench --json --peer stock=/usr/bin/ssh data1 >new.json\nlonghaul compare old.json \
+                    new.json --fail-below 0.9",
+            ),
             (
                 "Draw a copy:",
                 "lhscp -o Metrics=yes big.h5 data1:/data/\nlonghaul report ssh_stack_metrics.local \

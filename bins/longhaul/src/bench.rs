@@ -1,0 +1,261 @@
+//! `longhaul bench HOST`, and `longhaul compare OLD NEW`.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lh_cli::flags::{LONGHAUL, Parsed};
+use lh_client::Destination;
+use lh_instrument::bench::{Pair, Plan, Results, compare, matrix, measure, page, read_pairs, text};
+use lh_sys::signals::Signals;
+use lh_transfer::Shard;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::doctor::{progress, target};
+use crate::words::{plain, say};
+
+/// Exit statuses.
+const FAILURE: u8 = 1;
+const CANNOT: u8 = 255;
+const INTERRUPTED: u8 = 130;
+
+/// Time of the measured rounds.
+const TIME: Duration = Duration::from_secs(120);
+const QUICK: Duration = Duration::from_secs(20);
+
+/// Flags that clients of the connection get too.
+const OF_CLIENTS: &[char] = &['4', '6', 'C', 'F', 'J', 'i', 'o'];
+
+/// `longhaul bench`; returns the exit status.
+pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
+    let done = match (parsed.long_value("hosts"), operands) {
+        (Some(list), []) => run_hosts(parsed, Path::new(list)),
+        (None, [host]) => run_one(parsed, &host.to_string_lossy()),
+        _ => return LONGHAUL.usage_error("bench: give one host, or --hosts").print(),
+    };
+    done.unwrap_or_else(|why| {
+        say(&why);
+        CANNOT
+    })
+}
+
+/// Signals that end the rounds. They are collected before any thread is started.
+fn stop_signals() -> Result<Signals, String> {
+    Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP]).map_err(|error| plain(&error))
+}
+
+/// Becomes true with the first signal, and stays so.
+fn stopper(signals: &Signals) -> impl Fn() -> bool {
+    let stopped = Cell::new(false);
+    move || {
+        stopped.set(stopped.get() || matches!(signals.take(), Ok(Some(_))));
+        stopped.get()
+    }
+}
+
+fn run_one(parsed: &Parsed, host: &str) -> Result<u8, String> {
+    let signals = stop_signals()?;
+    let stop = stopper(&signals);
+    let target = target(parsed, host)?;
+    let plan = plan(parsed, host)?;
+    let mut tell = progress(parsed.has('q'));
+    let measured = measure(&target, &plan, &stop, &mut tell);
+    tell("");
+    let results = measured?;
+    if let Some(path) = parsed.long_value("html") {
+        let path = Path::new(path);
+        std::fs::write(path, page(std::slice::from_ref(&results)))
+            .map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
+    }
+    let out = if parsed.has_long("json") { format!("{}\n", results.json()) } else { text(&results) };
+    std::io::stdout().write_all(out.as_bytes()).map_err(|error| plain(&error))?;
+    Ok(if stop() { INTERRUPTED } else { 0 })
+}
+
+fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
+    let place = Destination::parse(host).map_err(|error| error.to_string())?;
+    let mut client_words = Vec::new();
+    for (flag, value) in &parsed.flags {
+        if OF_CLIENTS.contains(flag) {
+            client_words.push(format!("-{flag}"));
+            client_words.extend(value.as_ref().map(|value| value.to_string_lossy().into_owned()));
+        }
+    }
+    let port = place.port.map(|port| port.to_string()).or_else(|| parsed.text('P'));
+    let ours = [("Port", port), ("User", place.user.clone()), ("Ciphers", parsed.text('c'))];
+    for (keyword, value) in ours {
+        client_words
+            .extend(value.into_iter().flat_map(|value| ["-o".to_owned(), format!("{keyword}={value}")]));
+    }
+    let mut peers = Vec::new();
+    let given =
+        parsed.long.iter().filter(|(flag, _)| *flag == "peer").filter_map(|(_, value)| value.as_ref());
+    for peer in given {
+        let peer = peer.to_string_lossy();
+        let (name, path) = peer.split_once('=').ok_or_else(|| format!("--peer {peer}: NAME=PROGRAM"))?;
+        if !Path::new(path).is_file() {
+            return Err(format!("--peer {peer}: {path}: No such file or directory"));
+        }
+        peers.push((name.to_owned(), PathBuf::from(path)));
+    }
+    let quick = parsed.has_long("quick");
+    Ok(Plan {
+        time: if quick { QUICK } else { TIME },
+        quick,
+        peers,
+        client_words,
+        destination: place.host,
+        local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
+        remote_directory: parsed.long_text("remote-dir").unwrap_or_else(|| ".".to_owned()),
+    })
+}
+
+/// The paths of a list, one after the other.
+fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
+    let words =
+        std::fs::read_to_string(list).map_err(|error| format!("{}: {}", list.display(), plain(&error)))?;
+    let all = read_pairs(&words).map_err(|why| format!("{}: {why}", list.display()))?;
+    let shard = match parsed.long_text("shard").as_deref() {
+        None => None,
+        Some("auto") => Some(
+            Shard::of_task(|name| std::env::var(name).ok())
+                .ok_or("--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")?,
+        ),
+        Some(text) => Some(
+            Shard::parse(text)
+                .ok_or_else(|| format!("bad shard \"{text}\": i/n, with i from 1 to n, or auto"))?,
+        ),
+    };
+    let mine = |index: usize| shard.is_none_or(|shard| index % shard.of as usize == shard.number as usize);
+    let signals = stop_signals()?;
+    let stop = stopper(&signals);
+    let mut pairs = Vec::new();
+    for (index, (from, to)) in all.into_iter().enumerate().filter(|(index, _)| mine(*index)) {
+        if stop() {
+            break;
+        }
+        let mut tell = progress(parsed.has('q'));
+        tell(&format!("path {}: {from} {to}", index + 1));
+        let result =
+            if from.is_empty() { from_here(parsed, &to, &stop) } else { from_there(parsed, &from, &to) };
+        tell("");
+        let pair = Pair { from, to, result };
+        if parsed.has_long("json") {
+            // Each as soon as it is there: a job that is cut off keeps what it has.
+            writeln!(std::io::stdout(), "{}", pair.json()).map_err(|error| plain(&error))?;
+        }
+        pairs.push(pair);
+    }
+    if !parsed.has_long("json") {
+        std::io::stdout().write_all(matrix(&pairs).as_bytes()).map_err(|error| plain(&error))?;
+    }
+    let failed = pairs.iter().any(|pair| pair.result.is_err());
+    Ok(if stop() {
+        INTERRUPTED
+    } else if failed {
+        FAILURE
+    } else {
+        0
+    })
+}
+
+fn from_here(parsed: &Parsed, to: &str, stop: &dyn Fn() -> bool) -> Result<Results, String> {
+    let plan = Plan { time: QUICK, quick: true, ..plan(parsed, to)? };
+    measure(&target(parsed, to)?, &plan, stop, &mut |_| {})
+}
+
+/// Has the first host measure the path to the second one, with the `longhaul` that is installed there.
+fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> {
+    let plan = plan(parsed, from)?;
+    let lhssh = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("lhssh")));
+    let lhssh = lhssh.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("lhssh"));
+    let quoted = to.replace('\'', r"'\''");
+    let done = Command::new(lhssh)
+        .args(["-o", "BatchMode=yes"])
+        .args(&plan.client_words)
+        .arg(&plan.destination)
+        .arg(format!("longhaul bench --quick --json -q -B '{quoted}'"))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| plain(&error))?;
+    let value: Value = serde_json::from_slice(&done.stdout).map_err(|_| {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no results");
+        lh_client::sanitise(last)
+    })?;
+    Results::from_json(&value)
+}
+
+/// The runs of a file: the result of `bench --json`, or the lines of `bench --hosts --json`. `None` where it is
+/// something else.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<Results>>, String> {
+    let name = path.display();
+    let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", plain(&error)))?;
+    let mut runs = Vec::new();
+    for line in words.lines().filter(|line| !line.trim().is_empty()) {
+        let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };
+        if value.get("longhaul_bench").is_some() {
+            runs.push(Results::from_json(&value).map_err(|why| format!("{name}: {why}"))?);
+        } else if let Some(pair) = Pair::from_json(&value) {
+            // A path without results has no tables.
+            runs.extend(pair.result.ok());
+        } else {
+            return Ok(None);
+        }
+    }
+    Ok((!runs.is_empty()).then_some(runs))
+}
+
+/// The page of `longhaul report` for files that are all runs of `bench`; `None` where a file is not.
+pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, String> {
+    let mut runs = Vec::new();
+    for file in files {
+        match read(Path::new(file)) {
+            Ok(Some(more)) => runs.extend(more),
+            Ok(None) | Err(_) if runs.is_empty() => return Ok(None),
+            Ok(None) => {
+                return Err(format!("{}: not the results of longhaul bench", Path::new(file).display()));
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(Some(page(&runs)))
+}
+
+/// `longhaul compare OLD NEW`; returns the exit status.
+pub(crate) fn run_compare(parsed: &Parsed, operands: &[OsString]) -> u8 {
+    let [old, new] = operands else {
+        return LONGHAUL.usage_error("compare: give two files").print();
+    };
+    let fail_below = match parsed.long_text("fail-below").map(|text| text.parse::<f64>()) {
+        None => 0.0,
+        Some(Ok(part)) if (0.0..=10.0).contains(&part) => part,
+        Some(_) => return LONGHAUL.usage_error("compare: --fail-below takes a number such as 0.9").print(),
+    };
+    let one = |file: &OsString| -> Result<Results, String> {
+        let name = Path::new(file).display().to_string();
+        let mut runs =
+            read(Path::new(file))?.ok_or_else(|| format!("{name}: not the results of longhaul bench"))?;
+        if runs.len() == 1 { runs.pop().ok_or(name) } else { Err(format!("{name}: more than one run")) }
+    };
+    let compared = one(old).and_then(|old| Ok(compare(&old, &one(new)?, fail_below)));
+    match compared {
+        Ok(compared) if compared.compared == 0 => {
+            say("compare: the runs have no figure in common");
+            2
+        }
+        Ok(compared) => {
+            print!("{}", compared.text);
+            println!("{} figures compared, {} worse than allowed", compared.compared, compared.worse);
+            u8::from(compared.worse > 0)
+        }
+        Err(why) => {
+            say(&why);
+            2
+        }
+    }
+}

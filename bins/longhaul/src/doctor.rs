@@ -1,0 +1,75 @@
+//! `longhaul doctor HOST`: what limits the path to a host, on one page.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use lh_cli::copying::Connecting;
+use lh_cli::flags::{LONGHAUL, Parsed};
+use lh_client::{Destination, local_account};
+use lh_instrument::Target;
+use lh_instrument::doctor::{Wanted, examine};
+
+use crate::words::say;
+
+/// Exit status without a diagnosis.
+const CANNOT: u8 = 255;
+
+/// The host of the command line, with the flags about connections.
+///
+/// # Errors
+/// The message.
+pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
+    let account = local_account()?;
+    let connecting = Connecting::new(parsed, 'B', &account);
+    connecting.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    let place = Destination::parse(word).map_err(|error| error.to_string())?;
+    let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+    Ok(Target::new(request))
+}
+
+/// A line on a terminal about what is measured, which the next one replaces.
+pub(crate) fn progress(quiet: bool) -> impl FnMut(&str) {
+    let shows = !quiet && std::io::stderr().is_terminal();
+    move |what: &str| {
+        if shows {
+            eprint!("\r\x1b[K{what}");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+/// Runs the command; returns the exit status.
+pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
+    let [word] = operands else {
+        return LONGHAUL.usage_error("doctor: give one host").print();
+    };
+    let target = match target(parsed, &word.to_string_lossy()) {
+        Ok(target) => target,
+        Err(why) => {
+            say(&why);
+            return CANNOT;
+        }
+    };
+    let wanted = Wanted {
+        local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
+        remote_directory: parsed.long_text("remote-dir").unwrap_or_else(|| ".".to_owned()),
+    };
+    let mut tell = progress(parsed.has('q'));
+    let examined = examine(&target, &wanted, &mut tell);
+    tell("");
+    match examined {
+        Ok(diagnosis) => {
+            let text =
+                if parsed.has_long("json") { format!("{}\n", diagnosis.json()) } else { diagnosis.text() };
+            match std::io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => 0,
+                Err(_) => CANNOT,
+            }
+        }
+        Err(why) => {
+            say(&why);
+            CANNOT
+        }
+    }
+}

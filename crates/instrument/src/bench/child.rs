@@ -1,0 +1,383 @@
+//! Other programs as clients: ours and peers, each as a user starts them.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::keeper::MANY;
+use super::results::Plan;
+use super::row::Unit;
+use crate::shell::sh;
+use crate::task::random;
+
+/// Small files of a copy, and their length, bytes.
+const FILES: usize = 100;
+const FILE_LEN: usize = 4096;
+/// Time after which a client is stopped, besides the time it was given.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A client's programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    pub(super) name: String,
+    pub(super) ssh: PathBuf,
+    pub(super) scp: Option<PathBuf>,
+    pub(super) sftp: Option<PathBuf>,
+}
+
+impl Client {
+    /// Ours, beside the program that runs.
+    pub(super) fn ours() -> Option<Self> {
+        let directory = std::env::current_exe().ok()?.parent()?.to_path_buf();
+        let program = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
+        let ssh = program("lhssh")?;
+        Some(Self { name: "lhssh".to_owned(), ssh, scp: program("lhscp"), sftp: program("lhsftp") })
+    }
+
+    /// A peer, whose `scp` and `sftp` are beside its `ssh`.
+    pub(super) fn peer(name: &str, ssh: &Path) -> Self {
+        let beside = |program: &str| {
+            let file = ssh.file_name()?.to_str()?;
+            let path = ssh.with_file_name(file.replace("ssh", program));
+            path.is_file().then_some(path)
+        };
+        Self { name: name.to_owned(), ssh: ssh.to_owned(), scp: beside("scp"), sftp: beside("sftp") }
+    }
+}
+
+/// What a client is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Job {
+    Login,
+    Up,
+    Down,
+    FileUp,
+    FileDown,
+    FilesUp,
+    FilesDown,
+    List,
+}
+
+/// A measured figure: column, unit, value.
+pub(super) type Figure = (&'static str, Unit, f64);
+
+impl Job {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Login,
+        Self::Up,
+        Self::Down,
+        Self::FileUp,
+        Self::FileDown,
+        Self::FilesUp,
+        Self::FilesDown,
+        Self::List,
+    ];
+
+    /// True for what a quick run leaves out.
+    pub(super) const fn is_long(self) -> bool {
+        matches!(self, Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List)
+    }
+
+    pub(super) const fn table(self) -> &'static str {
+        match self {
+            Self::Login => "clients: login and a command that does nothing",
+            Self::Up | Self::Down => "clients: through a pipe",
+            Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
+            Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
+            Self::List => "clients: wildcard in a directory of 2000 entries, with the login",
+        }
+    }
+
+    /// Runs it once; `None` where the client lacks the program.
+    ///
+    /// # Errors
+    /// The client failed: its words.
+    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, String> {
+        let (Some(scp), Some(sftp)) = (client.scp.as_deref(), client.sftp.as_deref()) else {
+            return match self {
+                Self::Login | Self::Up | Self::Down => self.run_ssh(client, bench).map(Some),
+                _ => Ok(None),
+            };
+        };
+        match self {
+            Self::Login | Self::Up | Self::Down => self.run_ssh(client, bench).map(Some),
+            Self::FileUp => {
+                bench.copy(scp, &bench.file(), &bench.remote("file"), false, bench.file_len as f64).map(Some)
+            }
+            Self::FileDown => bench
+                .copy(scp, &bench.remote("file"), &bench.local("back"), false, bench.file_len as f64)
+                .map(Some),
+            Self::FilesUp => bench
+                .copy(scp, &bench.local("small"), &bench.remote(&format!("small-{}", client.name)), true, 0.0)
+                .map(Some),
+            Self::FilesDown => {
+                let back = bench.local(&format!("back-{}", bench.serial()));
+                bench.copy(scp, &bench.remote("small-kept"), &back, true, 0.0).map(Some)
+            }
+            Self::List => bench.list(sftp).map(Some),
+        }
+    }
+
+    fn run_ssh(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, String> {
+        match self {
+            Self::Up => bench.up(&client.ssh),
+            Self::Down => bench.down(&client.ssh),
+            _ => bench.login(&client.ssh),
+        }
+    }
+}
+
+/// What jobs need: command lines, directories and times.
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    /// A directory of this machine.
+    pub(super) here: &'a Path,
+    /// The directory of the keeper.
+    pub(super) there: &'a str,
+    pub(super) slice: Duration,
+    /// Length of the file that is copied, bytes.
+    pub(super) file_len: usize,
+    pub(super) serial: std::cell::Cell<usize>,
+}
+
+impl Bench<'_> {
+    /// Makes the local files.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(super) fn prepare(&self) -> std::io::Result<()> {
+        let small = self.here.join("small");
+        fs::create_dir_all(&small)?;
+        let data = random(FILE_LEN);
+        for index in 0..FILES {
+            fs::write(small.join(format!("file{index}")), &data)?;
+        }
+        fs::write(self.here.join("file"), random(self.file_len))
+    }
+
+    fn serial(&self) -> usize {
+        self.serial.set(self.serial.get() + 1);
+        self.serial.get()
+    }
+
+    fn local(&self, name: &str) -> String {
+        self.here.join(name).display().to_string()
+    }
+
+    fn file(&self) -> String {
+        self.local("file")
+    }
+
+    fn remote(&self, name: &str) -> String {
+        format!("{}:{}/{name}", self.plan.destination, self.there)
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.args(["-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"]);
+        command
+            .args(&self.plan.client_words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn ssh(&self, program: &Path, script: &str) -> Command {
+        let mut command = self.command(program);
+        command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(script)).into_owned());
+        command
+    }
+
+    /// Runs a command to its end; returns wall time and processor time, seconds.
+    fn timed(&self, command: &mut Command) -> Result<(f64, f64), String> {
+        let (begun, cpu) = (Instant::now(), children_cpu());
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let ended = finish(child)?;
+        ended.map(|()| (begun.elapsed().as_secs_f64(), children_cpu() - cpu))
+    }
+
+    fn login(&self, program: &Path) -> Result<Vec<Figure>, String> {
+        let (wall, cpu) = self.timed(&mut self.ssh(program, ":"))?;
+        Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
+    }
+
+    fn up(&self, program: &Path) -> Result<Vec<Figure>, String> {
+        let cpu = children_cpu();
+        let mut command = self.ssh(program, "echo ready; cat >/dev/null");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let guard = Guard::new(&child, self.slice + LIMIT);
+        let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("no pipes".to_owned());
+        };
+        let mut ready = [0; 6];
+        let is_ready = output.read_exact(&mut ready).is_ok();
+        let (begun, block) = (Instant::now(), random(128 * 1024));
+        let mut sent = 0_usize;
+        while is_ready && begun.elapsed() < self.slice && input.write_all(&block).is_ok() {
+            sent += block.len();
+        }
+        drop(input);
+        finish(child)??;
+        drop(guard);
+        Ok(moved("up", "client CPU up", sent as f64, begun.elapsed().as_secs_f64(), children_cpu() - cpu))
+    }
+
+    fn down(&self, program: &Path) -> Result<Vec<Figure>, String> {
+        let cpu = children_cpu();
+        let mut command = self.ssh(program, "cat /dev/zero");
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let guard = Guard::new(&child, self.slice + LIMIT);
+        let Some(mut output) = child.stdout.take() else { return Err("no pipe".to_owned()) };
+        let mut block = vec![0; 128 * 1024];
+        let mut got = output.read(&mut block).unwrap_or(0);
+        let begun = Instant::now();
+        while got > 0 && begun.elapsed() < self.slice {
+            match output.read(&mut block) {
+                Ok(more @ 1..) => got += more,
+                _ => break,
+            }
+        }
+        let took = begun.elapsed().as_secs_f64();
+        drop(output);
+        let _ = child.kill();
+        drop(guard);
+        let said = child.wait_with_output().map_err(|error| error.to_string())?;
+        if got == 0 {
+            return Err(lh_client::sanitise(String::from_utf8_lossy(&said.stderr).trim()));
+        }
+        Ok(moved("down", "client CPU down", got as f64, took, children_cpu() - cpu))
+    }
+
+    fn copy(
+        &self,
+        program: &Path,
+        from: &str,
+        to: &str,
+        tree: bool,
+        bytes: f64,
+    ) -> Result<Vec<Figure>, String> {
+        let mut command = self.command(program);
+        command.arg("-q");
+        if tree {
+            command.arg("-r");
+        }
+        let is_up = to.starts_with(&self.plan.destination);
+        let (wall, cpu) = self.timed(command.args([from, to]))?;
+        let column = if is_up { "up" } else { "down" };
+        Ok(if tree {
+            vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)]
+        } else {
+            moved(column, if is_up { "client CPU up" } else { "client CPU down" }, bytes, wall, cpu)
+        })
+    }
+
+    fn list(&self, program: &Path) -> Result<Vec<Figure>, String> {
+        let batch = self.here.join("batch");
+        fs::write(&batch, format!("ls -1 \"{}/many/\"*7.dat\n", self.there))
+            .map_err(|error| error.to_string())?;
+        let mut command = self.command(program);
+        command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
+        let begun = Instant::now();
+        let child = command.spawn().map_err(|error| error.to_string())?;
+        let guard = Guard::new(&child, LIMIT);
+        let done = child.wait_with_output().map_err(|error| error.to_string())?;
+        drop(guard);
+        let wall = begun.elapsed().as_secs_f64();
+        let lines = done.stdout.split(|byte| *byte == b'\n').filter(|line| line.ends_with(b".dat")).count();
+        // Half of what must match would be a faster and wrong answer.
+        if lines != MANY / 10 {
+            let said = lh_client::sanitise(String::from_utf8_lossy(&done.stderr).trim());
+            return Err(format!("{lines} names instead of {} {said}", MANY / 10));
+        }
+        Ok(vec![("wall", Unit::Seconds, wall)])
+    }
+}
+
+fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cpu: f64) -> Vec<Figure> {
+    vec![
+        (rate, Unit::BytesPerSecond, bytes / wall.max(1e-6)),
+        (cpu_column, Unit::CpuMsPerMb, cpu * 1000.0 / (bytes / 1e6).max(1e-6)),
+    ]
+}
+
+/// Waits for a child; the inner error has its words.
+fn finish(child: Child) -> Result<Result<(), String>, String> {
+    let guard = Guard::new(&child, LIMIT);
+    let done = child.wait_with_output().map_err(|error| error.to_string())?;
+    drop(guard);
+    if done.status.success() {
+        return Ok(Ok(()));
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed without a message");
+    Ok(Err(lh_client::sanitise(last)))
+}
+
+/// Kills a child that takes too long.
+struct Guard {
+    done: std::sync::mpsc::Sender<()>,
+}
+
+impl Guard {
+    fn new(child: &Child, limit: Duration) -> Self {
+        let (done, over) = std::sync::mpsc::channel();
+        let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        std::thread::spawn(move || {
+            if over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                && let Some(pid) = pid
+            {
+                // The child has not been waited for, so the number is still its own.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        });
+        Self { done }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.done.send(());
+    }
+}
+
+/// Processor time of all children that have ended, seconds.
+fn children_cpu() -> f64 {
+    /// Unit of the times for programs on Linux (`USER_HZ`), per second.
+    const TICKS: f64 = 100.0;
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let Some((_, rest)) = text.rsplit_once(')') else { return 0.0 };
+    let mut fields = rest.split_whitespace().skip(13);
+    let mut next = || fields.next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (next() + next()) / TICKS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_programs_are_beside_its_ssh() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["ssh", "scp"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let peer = Client::peer("x", &directory.path().join("ssh"));
+        assert_eq!((peer.scp, peer.sftp), (Some(directory.path().join("scp")), None));
+    }
+
+    #[test]
+    fn processor_time_of_children_grows() {
+        let before = children_cpu();
+        let child =
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).spawn();
+        finish(child.unwrap()).unwrap().unwrap();
+        assert!(children_cpu() > before);
+    }
+}

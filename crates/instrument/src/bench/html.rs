@@ -1,0 +1,157 @@
+//! A page for a browser: the tables of one run, or of several side by side. It refers to nothing outside
+//! itself and needs no script.
+
+use std::fmt::Write as _;
+
+use super::compare::compare;
+use super::conclude::conclusions;
+use super::results::Results;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
+body{margin:0 auto;max-width:70rem;padding:1rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
+th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885;white-space:nowrap}\
+th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
+.noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
+@media print{body{max-width:none}.scroll{overflow:visible}}";
+
+/// One page about several runs, side by side.
+pub fn page(runs: &[Results]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>Longhaul bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Longhaul bench</h1>\n"
+    );
+    verdicts(runs, &mut out);
+    let mut tables: Vec<&str> = Vec::new();
+    for table in runs.iter().flat_map(|run| run.rows.tables()) {
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
+    for table in tables {
+        draw(runs, table, &mut out);
+    }
+    missing(runs, &mut out);
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn title(runs: &[Results], index: usize) -> String {
+    let host = runs.get(index).map_or("", |run| run.host.as_str());
+    if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
+}
+
+fn verdicts(runs: &[Results], out: &mut String) {
+    out.push_str("<section aria-label=\"Verdict\">\n");
+    for (index, run) in runs.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "<h2>{}</h2>\n<p>{}, {}, {} rounds in {:.0} s. Medians, ± half the spread; ~ marks figures from which \
+             nothing follows.</p>\n<ul>",
+            escape(&title(runs, index)),
+            escape(&run.server),
+            escape(&run.time),
+            run.rounds,
+            run.seconds
+        );
+        for conclusion in conclusions(&run.rows) {
+            let _ = writeln!(out, "<li>{}</li>", escape(&conclusion));
+        }
+        if let Some(first) = runs.first().filter(|_| index > 0) {
+            let compared = compare(first, run, 0.9);
+            let _ = writeln!(
+                out,
+                "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more.</li>",
+                compared.worse, compared.compared
+            );
+        }
+        out.push_str("</ul>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn draw(runs: &[Results], table: &str, out: &mut String) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut columns: Vec<&str> = Vec::new();
+    for run in runs {
+        let (more_names, more_columns) = run.rows.names(table);
+        for (all, more) in [(&mut names, more_names), (&mut columns, more_columns)] {
+            for name in more {
+                if !all.contains(&name) {
+                    all.push(name);
+                }
+            }
+        }
+    }
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr><th scope=\"col\">&nbsp;</th>",
+        escape(table)
+    );
+    for column in &columns {
+        for index in 0..runs.len() {
+            let run = if runs.len() > 1 { format!(" ({})", index + 1) } else { String::new() };
+            let _ = write!(out, "<th scope=\"col\">{}{run}</th>", escape(column));
+        }
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for name in &names {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+        for column in &columns {
+            let of_all = || {
+                runs.iter().filter_map(|run| {
+                    names
+                        .iter()
+                        .filter_map(|name| run.rows.find(table, name, column))
+                        .map(super::row::Row::median)
+                        .reduce(f64::max)
+                })
+            };
+            let most = of_all().fold(0.0, f64::max);
+            for run in runs {
+                match run.rows.find(table, name, column) {
+                    Some(row) => {
+                        let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
+                        let class = if row.is_noise() { " class=\"noise\"" } else { "" };
+                        let _ = write!(
+                            out,
+                            "<td{class} data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            row.median(),
+                            escape(&row.show())
+                        );
+                    }
+                    None => out.push_str("<td>–</td>"),
+                }
+            }
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn missing(runs: &[Results], out: &mut String) {
+    out.push_str("<section aria-label=\"Not measured\">\n<h2>Not measured</h2>\n<ul>\n");
+    for (index, run) in runs.iter().enumerate() {
+        for missing in &run.missing {
+            let _ = writeln!(out, "<li>{}: {}</li>", escape(&title(runs, index)), escape(missing));
+        }
+    }
+    out.push_str("</ul>\n</section>\n");
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,148 @@
+//! The paths of a site: a matrix of runs between hosts.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::results::Results;
+use crate::stats::{median, rate};
+
+/// One path of a list.
+#[derive(Debug)]
+pub struct Pair {
+    /// The host that measures; empty for this machine.
+    pub from: String,
+    /// The host that is measured.
+    pub to: String,
+    /// The run, or why there is none.
+    pub result: Result<Results, String>,
+}
+
+/// Reads a list: a host on a line, measured from here, or two, measured from the first. `#` begins a comment.
+///
+/// # Errors
+/// The first line that is neither.
+pub fn read_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut pairs = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [] => {}
+            [to] => pairs.push((String::new(), to.to_owned())),
+            [from, to] => pairs.push((from.to_owned(), to.to_owned())),
+            _ => return Err(format!("line {}: not one host, nor two", number + 1)),
+        }
+    }
+    if pairs.is_empty() { Err("no hosts".to_owned()) } else { Ok(pairs) }
+}
+
+impl Pair {
+    /// The pair as a line of JSON.
+    pub fn json(&self) -> Value {
+        let (run, error) = match &self.result {
+            Ok(results) => (results.json(), Value::Null),
+            Err(error) => (Value::Null, json!(error)),
+        };
+        json!({ "from": self.from, "to": self.to, "run": run, "error": error })
+    }
+
+    /// Reads what [`json`](Self::json) has written; `None` for other JSON.
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let result = match text("error") {
+            Some(error) => Err(error),
+            None => Results::from_json(value.get("run")?),
+        };
+        Some(Self { from: text("from")?, to: text("to")?, result })
+    }
+
+    /// Highest median rates up and down, bytes/s.
+    fn rates(&self) -> Option<[f64; 2]> {
+        let rows = &self.result.as_ref().ok()?.rows.0;
+        let best = |column: &str| {
+            let of = rows.iter().filter(|row| row.table.starts_with("throughput") && row.column == column);
+            of.map(super::row::Row::median).reduce(f64::max)
+        };
+        Some([best("up")?, best("down")?])
+    }
+}
+
+/// The matrix, and the paths that are much slower than the others.
+pub fn matrix(pairs: &[Pair]) -> String {
+    let mut out = String::new();
+    let middle = median(pairs.iter().filter_map(Pair::rates).flatten()).unwrap_or(0.0);
+    let width = pairs.iter().map(|pair| pair.from.len().max(4)).max().unwrap_or(4);
+    let to = pairs.iter().map(|pair| pair.to.len()).max().unwrap_or(4).max(4);
+    let _ = writeln!(out, "{:<width$}  {:<to$}  {:>12}  {:>12}", "from", "to", "up", "down");
+    let mut slow = 0;
+    for pair in pairs {
+        let from = if pair.from.is_empty() { "here" } else { &pair.from };
+        match (pair.rates(), &pair.result) {
+            (Some([up, down]), _) => {
+                let is_slow = up.min(down) < middle / 2.0;
+                slow += usize::from(is_slow);
+                let mark = if is_slow { "  slow" } else { "" };
+                let _ = writeln!(
+                    out,
+                    "{from:<width$}  {:<to$}  {:>12}  {:>12}{mark}",
+                    pair.to,
+                    rate(up),
+                    rate(down)
+                );
+            }
+            (None, Err(why)) => {
+                let _ = writeln!(out, "{from:<width$}  {:<to$}  {why}", pair.to);
+            }
+            (None, Ok(_)) => {
+                let _ = writeln!(out, "{from:<width$}  {:<to$}  nothing was measured", pair.to);
+            }
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{slow} of {} paths have less than half the median of all ({}) in a direction.",
+        pairs.len(),
+        rate(middle)
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::{Rows, Unit};
+    use super::*;
+
+    #[test]
+    fn slow_paths_are_marked() {
+        let pair = |to: &str, up: f64| {
+            let mut rows = Rows::default();
+            rows.add("throughput by cipher", "a", "up", Unit::BytesPerSecond, up);
+            rows.add("throughput by cipher", "a", "down", Unit::BytesPerSecond, 100e6);
+            let results = Results {
+                host: to.to_owned(),
+                server: String::new(),
+                time: String::new(),
+                seconds: 1.0,
+                rounds: 1,
+                rows,
+                missing: Vec::new(),
+            };
+            Pair { from: String::new(), to: to.to_owned(), result: Ok(results) }
+        };
+        let lost = Pair { from: "a".to_owned(), to: "c".to_owned(), result: Err("refused".to_owned()) };
+        let pairs = [pair("b1", 90e6), pair("b2", 10e6), lost];
+        let pairs: Vec<Pair> = pairs.iter().map(|pair| Pair::from_json(&pair.json()).unwrap()).collect();
+        let text = matrix(&pairs);
+        assert!(text.lines().any(|line| line.contains("b2") && line.ends_with("slow")), "{text}");
+        assert!(text.lines().any(|line| line.contains("b1") && !line.ends_with("slow")), "{text}");
+        assert!(text.contains("refused") && text.contains("1 of 3 paths"), "{text}");
+    }
+
+    #[test]
+    fn lists_have_one_host_or_two_on_a_line() {
+        let got = read_pairs("a # here\n\nb  c\n").unwrap();
+        assert_eq!(got, [(String::new(), "a".to_owned()), ("b".to_owned(), "c".to_owned())]);
+        assert_eq!(read_pairs("a b c").unwrap_err(), "line 1: not one host, nor two");
+        assert!(read_pairs("# nothing").is_err());
+    }
+}

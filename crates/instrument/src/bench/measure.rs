@@ -1,0 +1,279 @@
+//! The rounds of a run.
+
+use std::cell::Cell as Counter;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::cells::{Cell, SUITES, Setup, Suite, cells};
+use super::child::{Bench, Client};
+use super::keeper::Keeper;
+use super::results::{Plan, Results};
+use super::row::{Rows, Unit};
+use super::seal::seal_rate;
+use crate::disk::{disk_here, disk_there};
+use crate::flow::{Direction, Flow};
+use crate::stats::median;
+use crate::target::{Remote, Target};
+
+/// Rounds that the time is planned for.
+const ROUNDS: u32 = 4;
+/// Shortest and longest time of one transfer.
+const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3)];
+/// Time of a cipher alone.
+const SEAL: Duration = Duration::from_millis(60);
+
+/// State of a run.
+struct Run<'a> {
+    target: &'a Target,
+    plan: &'a Plan,
+    slice: Duration,
+    rows: Rows,
+    missing: Vec<String>,
+    /// A connection for each suite, used in every round.
+    remotes: HashMap<String, Remote>,
+    /// Cells that failed, and those that are measured once, are not measured again.
+    done: Vec<usize>,
+    /// The first round warms up.
+    counts: bool,
+}
+
+/// Measures in rounds until the time is up.
+///
+/// # Errors
+/// The host cannot be reached, or the login is refused.
+pub(super) fn run(
+    target: &Target,
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Results, String> {
+    tell("connecting");
+    let mut first = target.connect(&[]).map_err(|failure| failure.text)?;
+    let transport = first.client.driver().link().transport_ref();
+    let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
+    let host = first.options.config.host.clone();
+    let mut missing = Vec::new();
+    first.system().map_err(|why| format!("the server runs no commands for this user: {why}"))?;
+    let round_trip = median(first.ping(5, Duration::from_millis(10))).unwrap_or(0.0);
+    let mut clients: Vec<Client> = Client::ours().into_iter().collect();
+    if clients.is_empty() {
+        missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
+    }
+    clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
+    let cells = cells(&first.options, plan.quick, &clients);
+    let transfers = cells.iter().filter(|cell| matches!(cell, Cell::Stream(..) | Cell::Child(..))).count();
+    let share = plan.time.mul_f64(0.6) / ROUNDS / u32::try_from(transfers.max(1)).unwrap_or(u32::MAX);
+    // A window needs round trips to open.
+    let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
+    let slice = share.clamp(least, SLICES[1].max(least));
+    tell("preparing a directory at the server");
+    let keeper = Keeper::start(target, &plan.remote_directory)?;
+    let here = Scratch::new(&plan.local_directory)
+        .map_err(|error| format!("{}: {error}", plan.local_directory.display()))?;
+    let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
+    let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
+    let there = keeper.path.as_str();
+    let bench = Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0) };
+    bench.prepare().map_err(|error| format!("{}: {error}", here.0.display()))?;
+    let mut run = Run {
+        target,
+        plan,
+        slice,
+        rows: Rows::default(),
+        missing,
+        remotes: HashMap::new(),
+        done: Vec::new(),
+        counts: false,
+    };
+    if let Err(why) = keep_small_files(&mut first, there) {
+        run.missing.push(format!("small files at the server: {why}"));
+    }
+    first.client.close();
+    let begun = Instant::now();
+    let mut rounds = 0;
+    'rounds: loop {
+        // The first round is not counted, unless the time would be up with it.
+        run.counts = rounds > 0 || plan.quick;
+        for step in 0..cells.len() {
+            // Odd rounds go backwards, so that a drift of the path favours no row.
+            let index = if rounds % 2 == 0 { step } else { cells.len() - 1 - step };
+            let over = begun.elapsed() >= plan.time && rounds > usize::from(!plan.quick);
+            if over || stop() {
+                break 'rounds;
+            }
+            let Some(cell) = cells.get(index) else { continue };
+            if run.done.contains(&index) {
+                continue;
+            }
+            tell(&format!("round {}: {} of {}", rounds + 1, step + 1, cells.len()));
+            if let Err(why) = run.cell(cell, &bench) {
+                // What the server offers instead is long, and no help here.
+                run.missing.push(why.split(" Their offer:").next().unwrap_or_default().to_owned());
+                run.done.push(index);
+            }
+            // A disk is measured once: it takes seconds and wears out.
+            if matches!(cell, Cell::Disks) {
+                run.done.push(index);
+            }
+        }
+        rounds += 1;
+    }
+    for (_, mut remote) in run.remotes.drain() {
+        remote.client.close();
+    }
+    tell("cleaning up");
+    drop(keeper);
+    run.missing.extend(
+        ["TCP alone (iperf3 between the hosts shows it)", "throughput through -L, -D and -J"]
+            .map(str::to_owned),
+    );
+    let counted = if plan.quick { rounds } else { rounds.saturating_sub(1) };
+    Ok(Results {
+        host,
+        server,
+        time: String::new(),
+        seconds: 0.0,
+        rounds: counted,
+        rows: run.rows,
+        missing: run.missing,
+    })
+}
+
+/// Makes the files that downloads of small files copy.
+fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), String> {
+    let quoted = there.replace('\'', r"'\''");
+    let script = format!(
+        "cd '{quoted}' && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
+         while [ $i -lt 100 ]; do cp small-kept/file0 small-kept/file$i; i=$((i+1)); done && echo made"
+    );
+    let shown = remote.script(&script, Duration::from_secs(30));
+    if shown.text().contains("made") { Ok(()) } else { Err(lh_client::sanitise(shown.err_text().trim())) }
+}
+
+impl Run<'_> {
+    fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
+        if self.counts {
+            self.rows.add(table, name, column, unit, value);
+        }
+    }
+
+    fn cell(&mut self, cell: &Cell, bench: &Bench<'_>) -> Result<(), String> {
+        match cell {
+            Cell::Stream(suite, direction) => self.stream(*suite, *direction),
+            Cell::Setup(setup) => self.set_up(setup),
+            Cell::Latency => self.latency(),
+            Cell::Child(client, job) => {
+                let figures = job
+                    .run(client, bench)
+                    .map_err(|why| format!("{} ({}): {why}", job.table(), client.name))?;
+                for (column, unit, value) in figures.into_iter().flatten() {
+                    self.add(job.table(), &client.name, column, unit, value);
+                }
+                Ok(())
+            }
+            Cell::Disks => {
+                // Measured in one round only, so that one counts.
+                let counts = std::mem::replace(&mut self.counts, true);
+                let done = self.disks();
+                self.counts = counts;
+                done
+            }
+            Cell::Seal(suite) => {
+                if let Some(rate) = seal_rate(suite.cipher, suite.mac, SEAL) {
+                    let name = format!("{} on one core here", suite.name());
+                    self.add("ceilings", &name, "alone", Unit::BytesPerSecond, rate);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn disks(&mut self) -> Result<(), String> {
+        let here =
+            disk_here(&self.plan.local_directory).map_err(|error| format!("the disk here: {error}"))?;
+        self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
+        let directory = self.plan.remote_directory.clone();
+        let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
+            .map_err(|why| format!("the disk of the server: {why}"))?;
+        self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there.rate);
+        Ok(())
+    }
+
+    /// The connection with a suite; `None` negotiates as usual.
+    fn remote(&mut self, suite: Option<Suite>) -> Result<&mut Remote, String> {
+        let name = suite.map_or_else(String::new, Suite::name);
+        if !self.remotes.contains_key(&name) {
+            let keywords = suite.map(Suite::keywords).unwrap_or_default();
+            let keywords: Vec<(&str, &str)> =
+                keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let remote =
+                self.target.connect(&keywords).map_err(|failure| format!("{name}: {}", failure.text))?;
+            self.remotes.insert(name.clone(), remote);
+        }
+        self.remotes.get_mut(&name).ok_or_else(|| "no connection".to_owned())
+    }
+
+    fn stream(&mut self, suite: Suite, direction: Direction) -> Result<(), String> {
+        let slice = self.slice;
+        let flow = self.remote(Some(suite))?.flow(direction, slice);
+        if let Some(failure) = &flow.failure {
+            self.remotes.remove(&suite.name());
+            return Err(format!("{} {}: {failure}", suite.name(), direction.name()));
+        }
+        let (up, cpu, server) = match direction {
+            Direction::Up => ("up", "client CPU up", "server CPU up"),
+            Direction::Down => ("down", "client CPU down", "server CPU down"),
+        };
+        let Flow { rate, client_cpu, server_cpu, ping, .. } = flow;
+        const TABLE: &str = "throughput by cipher and MAC, through a pipe";
+        self.add(TABLE, &suite.name(), up, Unit::BytesPerSecond, rate);
+        for (column, cores) in [(cpu, client_cpu), (server, server_cpu)] {
+            if let Some(cores) = cores.filter(|_| rate > 0.0) {
+                self.add(TABLE, &suite.name(), column, Unit::CpuMsPerMb, cores * 1000.0 / (rate / 1e6));
+            }
+        }
+        if let Some(ping) = ping {
+            let name = format!("beside an {}", direction.name()).replace("an download", "a download");
+            self.add("latency of a small message", &name, "round trip", Unit::Seconds, ping);
+        }
+        Ok(())
+    }
+
+    fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
+        let keywords: Vec<(&str, &str)> =
+            setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let (begun, cpu) = (Instant::now(), lh_sys::time::process_cpu());
+        let mut remote =
+            self.target.connect(&keywords).map_err(|failure| format!("{}: {}", setup.name, failure.text))?;
+        let (wall, cpu) = (begun.elapsed(), lh_sys::time::process_cpu().saturating_sub(cpu));
+        remote.client.close();
+        self.add(setup.table, &setup.name, "wall", Unit::Seconds, wall.as_secs_f64());
+        self.add(setup.table, &setup.name, "client CPU", Unit::CpuMs, cpu.as_secs_f64() * 1000.0);
+        Ok(())
+    }
+
+    fn latency(&mut self) -> Result<(), String> {
+        let pings = self.remote(SUITES.first().copied())?.ping(10, Duration::from_millis(10));
+        if let Some(ping) = median(pings) {
+            self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
+        }
+        Ok(())
+    }
+}
+
+/// A directory of this machine, removed when dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(parent: &std::path::Path) -> std::io::Result<Self> {
+        let path = parent.join(format!(".longhaul-bench-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

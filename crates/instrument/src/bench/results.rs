@@ -1,0 +1,85 @@
+//! Settings and results of a run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::conclude;
+use super::row::{Row, Rows, VERSION};
+
+/// Settings of a run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Time of the measured rounds.
+    pub time: Duration,
+    /// A run of seconds: fewer algorithms.
+    pub quick: bool,
+    /// Other clients: their names and their `ssh`; `scp` and `sftp` are looked for beside it.
+    pub peers: Vec<(String, PathBuf)>,
+    /// Words for the command lines of clients, for the connection.
+    pub client_words: Vec<String>,
+    /// The host, as on the command line of clients.
+    pub destination: String,
+    /// Directory for files of this machine.
+    pub local_directory: PathBuf,
+    /// Directory for files at the server.
+    pub remote_directory: String,
+}
+
+/// The results of a run.
+#[derive(Debug)]
+pub struct Results {
+    pub(crate) host: String,
+    pub(crate) server: String,
+    pub(crate) time: String,
+    pub(crate) seconds: f64,
+    pub(crate) rounds: usize,
+    pub(crate) rows: Rows,
+    pub(crate) missing: Vec<String>,
+}
+
+impl Results {
+    /// The data; docs/metrics.md has the members.
+    pub fn json(&self) -> Value {
+        json!({
+            "longhaul_bench": VERSION,
+            "host": self.host,
+            "server": self.server,
+            "client": concat!("Longhaul ", env!("CARGO_PKG_VERSION")),
+            "cores": std::thread::available_parallelism().map_or(1, usize::from),
+            "time": self.time,
+            "seconds": self.seconds,
+            "rounds": self.rounds,
+            "rows": self.rows.0.iter().map(Row::json).collect::<Vec<_>>(),
+            "conclusions": conclude::conclusions(&self.rows),
+            "missing": self.missing,
+        })
+    }
+
+    /// Reads what [`json`](Self::json) has written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_json(value: &Value) -> Result<Self, String> {
+        if value.get("longhaul_bench").and_then(Value::as_u64) != Some(VERSION) {
+            return Err(format!(
+                "not the results of longhaul bench in a version that this program knows ({VERSION})"
+            ));
+        }
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let rows = value.get("rows").and_then(Value::as_array).ok_or("no rows")?;
+        // A row with a unit of a later version is passed over.
+        let rows = Rows(rows.iter().filter_map(Row::from_json).collect());
+        let missing = value.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        Ok(Self {
+            host: text("host"),
+            server: text("server"),
+            time: text("time"),
+            seconds: value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
+            rounds: value.get("rounds").and_then(Value::as_u64).unwrap_or(0) as usize,
+            rows,
+            missing: missing.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Measured rows, their statistics, and the JSON they are kept in.
+
+use serde_json::{Value, json};
+
+use crate::stats::{median, rate, time};
+
+/// Version of the JSON. It rises when a member is taken away or changes its meaning.
+pub(crate) const VERSION: u64 = 1;
+/// Spread (highest less lowest, of the median) from which a row counts as noise.
+pub(crate) const NOISY: f64 = 0.3;
+/// Values for a conclusion.
+pub(crate) const LEAST_VALUES: usize = 3;
+
+/// What a row counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    BytesPerSecond,
+    Seconds,
+    CpuMsPerMb,
+    CpuMs,
+    FilesPerSecond,
+}
+
+impl Unit {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::BytesPerSecond, "bytes_per_second"),
+        (Self::Seconds, "seconds"),
+        (Self::CpuMsPerMb, "cpu_ms_per_mb"),
+        (Self::CpuMs, "cpu_ms"),
+        (Self::FilesPerSecond, "files_per_second"),
+    ];
+
+    /// Name in the JSON.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(unit, _)| *unit == self).map_or("", |(_, name)| name)
+    }
+
+    fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, each)| *each == name).map(|(unit, _)| unit)
+    }
+
+    /// True where more is better.
+    pub(crate) const fn more_is_better(self) -> bool {
+        matches!(self, Self::BytesPerSecond | Self::FilesPerSecond)
+    }
+
+    /// A value for people.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::BytesPerSecond => rate(value),
+            Self::Seconds => time(value),
+            Self::CpuMsPerMb => format!("{value:.2} ms/MB"),
+            Self::CpuMs => format!("{value:.1} ms CPU"),
+            Self::FilesPerSecond => format!("{value:.0} files/s"),
+        }
+    }
+}
+
+/// One cell of a table: all values that were measured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) table: String,
+    pub(crate) name: String,
+    pub(crate) column: String,
+    pub(crate) unit: Unit,
+    pub(crate) values: Vec<f64>,
+}
+
+impl Row {
+    pub(crate) fn median(&self) -> f64 {
+        median(self.values.iter().copied()).unwrap_or(0.0)
+    }
+
+    pub(crate) fn low(&self) -> f64 {
+        self.values.iter().copied().reduce(f64::min).unwrap_or(0.0)
+    }
+
+    pub(crate) fn high(&self) -> f64 {
+        self.values.iter().copied().reduce(f64::max).unwrap_or(0.0)
+    }
+
+    /// Highest less lowest, as a part of the median.
+    pub(crate) fn spread(&self) -> f64 {
+        let median = self.median();
+        if median > 0.0 { (self.high() - self.low()) / median } else { 0.0 }
+    }
+
+    /// True where the values allow no conclusion.
+    pub(crate) fn is_noise(&self) -> bool {
+        self.values.len() < LEAST_VALUES || self.spread() > NOISY
+    }
+
+    /// True where all values of both rows are apart.
+    pub(crate) fn is_apart(&self, other: &Self) -> bool {
+        self.low() > other.high() || self.high() < other.low()
+    }
+
+    /// Median and spread for people. A row of noise has a `~`.
+    pub(crate) fn show(&self) -> String {
+        let mark = if self.is_noise() { "~" } else { "" };
+        if self.values.len() < 2 {
+            return format!("{mark}{}", self.unit.show(self.median()));
+        }
+        format!("{mark}{} ±{:.0}%", self.unit.show(self.median()), self.spread() * 50.0)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "table": self.table, "row": self.name, "column": self.column, "unit": self.unit.name(),
+            "better": if self.unit.more_is_better() { "higher" } else { "lower" },
+            "median": self.median(), "low": self.low(), "high": self.high(), "values": self.values,
+            "noise": self.is_noise(),
+        })
+    }
+
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let values =
+            value.get("values")?.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            table: text("table")?,
+            name: text("row")?,
+            column: text("column")?,
+            unit: Unit::by_name(&text("unit")?)?,
+            values,
+        })
+    }
+}
+
+/// The rows of a run, in the order in which they were first measured.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rows(pub(crate) Vec<Row>);
+
+impl Rows {
+    pub(crate) fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        let known =
+            self.0.iter_mut().find(|row| row.table == table && row.name == name && row.column == column);
+        match known {
+            Some(row) => row.values.push(value),
+            None => self.0.push(Row {
+                table: table.to_owned(),
+                name: name.to_owned(),
+                column: column.to_owned(),
+                unit,
+                values: vec![value],
+            }),
+        }
+    }
+
+    /// Names of the tables, in order.
+    pub(crate) fn tables(&self) -> Vec<&str> {
+        unique(self.0.iter().map(|row| row.table.as_str()))
+    }
+
+    /// Rows and columns of a table, in order.
+    pub(crate) fn names(&self, table: &str) -> (Vec<&str>, Vec<&str>) {
+        let of = || self.0.iter().filter(|row| row.table == table);
+        (unique(of().map(|row| row.name.as_str())), unique(of().map(|row| row.column.as_str())))
+    }
+
+    pub(crate) fn find(&self, table: &str, name: &str, column: &str) -> Option<&Row> {
+        self.0.iter().find(|row| row.table == table && row.name == name && row.column == column)
+    }
+}
+
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[f64]) -> Row {
+        Row {
+            table: "t".into(),
+            name: "r".into(),
+            column: "c".into(),
+            unit: Unit::BytesPerSecond,
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn scattered_or_few_values_are_noise() {
+        assert!(row(&[1.0, 1.0]).is_noise());
+        assert!(row(&[1.0, 2.0, 1.5]).is_noise());
+        assert!(!row(&[1.0, 1.1, 1.05]).is_noise());
+        assert!(row(&[1.0, 2.0, 1.5]).show().starts_with('~'));
+    }
+
+    #[test]
+    fn rows_survive_their_json() {
+        let row = row(&[1e6, 2e6, 1.5e6]);
+        assert_eq!(Row::from_json(&row.json()), Some(row));
+        assert_eq!(Row::from_json(&json!({ "table": "t" })), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! What a run of the doctor has measured, and its settings.
+
+use std::path::PathBuf;
+
+use crate::disk::Disk;
+use crate::flow::{Direction, Flow};
+use crate::probe::{Reached, Segments};
+use crate::shell::System;
+use crate::stage::Stage;
+use crate::stats::{lowest, median};
+
+/// Settings of a run.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// A directory of this machine, whose disk is measured.
+    pub local_directory: PathBuf,
+    /// A directory of the server, whose disk is measured.
+    pub remote_directory: String,
+}
+
+/// Everything measured; what could not be is in `missing`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) host: String,
+    /// The server's identification.
+    pub(crate) server: String,
+    pub(crate) cipher: String,
+    pub(crate) reached: Option<Reached>,
+    pub(crate) segments: Option<Segments>,
+    /// Stages of each login, seconds.
+    pub(crate) logins: Vec<Vec<(Stage, f64)>>,
+    /// Round trips of small messages on the idle connection, seconds.
+    pub(crate) idle: Vec<f64>,
+    pub(crate) here: System,
+    pub(crate) there: System,
+    pub(crate) up: Option<Flow>,
+    pub(crate) down: Option<Flow>,
+    /// Rates of several connections together, bytes/s.
+    pub(crate) up_together: Option<f64>,
+    pub(crate) down_together: Option<f64>,
+    pub(crate) marks: Vec<Mark>,
+    /// Rates of writing a file, bytes/s, and where.
+    pub(crate) disk_here: Option<Disk>,
+    pub(crate) disk_there: Option<Disk>,
+    pub(crate) shell: Option<Shell>,
+    /// Time of the server's reverse lookup of this machine's address, seconds.
+    pub(crate) reverse_lookup: Option<f64>,
+    /// Rate of an upload with another cipher, where the cipher may be the limit.
+    pub(crate) other_cipher: Option<(String, f64)>,
+    /// Rate of an upload with another congestion control, where segments are lost.
+    pub(crate) other_control: Option<(String, f64)>,
+    pub(crate) rate_limit: Option<f64>,
+    /// The login failed: why.
+    pub(crate) no_login: Option<String>,
+    /// What was not measured, and why.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Uploads with and without a DSCP mark, in turns.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark {
+    /// The type-of-service byte.
+    pub(crate) service: u8,
+    /// The sessions that carry it.
+    pub(crate) used_for: &'static str,
+    pub(crate) with: Vec<f64>,
+    pub(crate) without: Vec<f64>,
+}
+
+/// How long a login shell takes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Shell {
+    /// Seconds from the request for a shell with a terminal to its end, of several runs.
+    pub(crate) interactive: Vec<f64>,
+    /// Seconds for a command that does nothing.
+    pub(crate) command: Vec<f64>,
+    /// The line of the start-up files that took longest, where it is, and its seconds.
+    pub(crate) slowest: Option<(String, Option<String>, f64)>,
+}
+
+impl Facts {
+    /// The path's round trip without load, seconds.
+    pub(crate) fn round_trip(&self) -> f64 {
+        let flows = [&self.up, &self.down];
+        let of_flows = flows.into_iter().flatten().filter_map(|flow| flow.least_rtt);
+        let of_probe = self.reached.iter().map(|reached| reached.connect);
+        lowest(of_flows.chain(of_probe).chain(self.idle.iter().copied())).unwrap_or(0.0).max(20e-6)
+    }
+
+    pub(crate) const fn flow(&self, direction: Direction) -> Option<&Flow> {
+        match direction {
+            Direction::Up => self.up.as_ref(),
+            Direction::Down => self.down.as_ref(),
+        }
+    }
+
+    pub(crate) const fn together(&self, direction: Direction) -> Option<f64> {
+        match direction {
+            Direction::Up => self.up_together,
+            Direction::Down => self.down_together,
+        }
+    }
+
+    /// The system of the end that sends.
+    pub(crate) const fn sending(&self, direction: Direction) -> &System {
+        match direction {
+            Direction::Up => &self.here,
+            Direction::Down => &self.there,
+        }
+    }
+
+    /// The system of the end that receives.
+    pub(crate) const fn receiving(&self, direction: Direction) -> &System {
+        match direction {
+            Direction::Up => &self.there,
+            Direction::Down => &self.here,
+        }
+    }
+
+    /// Median of a stage over the logins, seconds.
+    pub(crate) fn stage(&self, stage: Stage) -> Option<f64> {
+        let of = |login: &Vec<(Stage, f64)>| {
+            login.iter().find(|(each, _)| *each == stage).map(|(_, seconds)| *seconds)
+        };
+        median(self.logins.iter().filter_map(of))
+    }
+}

@@ -1,0 +1,333 @@
+//! The measurements of the doctor, in their order.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use lh_client::{Pty, SessionSetup, Start};
+
+use super::facts::{Facts, Mark, Shell, Wanted};
+use crate::disk::{disk_here, disk_there};
+use crate::flow::{Direction, Flow};
+use crate::probe::{largest_segment, reach};
+use crate::shell::{SHORT, System};
+use crate::stage::Stage;
+use crate::target::{NoConnection, Remote, Target};
+use crate::task::{Data, Task};
+
+/// Length of the flow that is judged.
+const FLOW: Duration = Duration::from_millis(4000);
+/// Length of the flows that are compared with it.
+const SHORT_FLOW: Duration = Duration::from_millis(2000);
+/// Connections at a time in the comparison.
+const TOGETHER: usize = 4;
+/// Time after which a login that neither fails nor succeeds is given up.
+const LOGIN_LIMIT: Duration = Duration::from_secs(45);
+/// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
+const SLOW_SHELL: f64 = 0.3;
+
+/// Measures everything; says on the way what it does.
+pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Facts, String> {
+    let options = target.options(&[])?;
+    let mut facts = Facts { host: options.config.host.clone(), here: System::here(), ..Facts::default() };
+    facts.rate_limit = options.rate_limit.map(|rate| rate as f64);
+    let is_direct =
+        options.config.proxy_command.command().is_none() && options.config.proxy_jump().is_empty();
+    if is_direct {
+        tell("path");
+        let reached = reach(&options.config.host, options.config.port())?;
+        facts.segments = largest_segment(reached.address);
+        facts.reached = Some(reached);
+        // A login would wait for packets that never arrive.
+        if facts.segments.is_some_and(|segments| segments.is_black_hole()) {
+            facts.no_login = Some("not tried: its packets would be lost".to_owned());
+            return Ok(facts);
+        }
+    } else {
+        facts.missing.push("the path below TCP: the host is reached through a proxy".to_owned());
+    }
+    tell("login");
+    let first = match first_login(target) {
+        Ok(stages) => stages,
+        Err(failure) => {
+            if !failure.is_path {
+                return Err(failure.text);
+            }
+            facts.no_login = Some(match failure.slowest {
+                Some(stage) => format!("{} (while waiting for {})", failure.text, stage.words()),
+                None => failure.text,
+            });
+            return Ok(facts);
+        }
+    };
+    facts.logins.push(first);
+    let mut remote = log_in(target, &mut facts)?;
+    {
+        let transport = remote.client.driver().link().transport_ref();
+        facts.server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
+        facts.cipher = transport.negotiated().map(|names| names.cipher_c2s.clone()).unwrap_or_default();
+    }
+    // A third login tells a hiccup from a habit, if there is time.
+    if facts.logins.iter().flatten().map(|(_, seconds)| seconds).sum::<f64>() < 8.0 {
+        remote = log_in(target, &mut facts)?;
+    }
+    facts.idle = remote.ping(20, Duration::from_millis(20));
+    match remote.system() {
+        Ok(system) => facts.there = system,
+        Err(why) => {
+            facts.missing.push(format!("everything that needs a command at the server: {why}"));
+            return Ok(facts);
+        }
+    }
+    tell("shell");
+    shell(&mut remote, &mut facts);
+    if let Err(why) = flows(target, &mut facts, tell) {
+        facts.missing.push(format!("some of the transfers: {why}"));
+    }
+    tell("disks");
+    disks(target, wanted, &mut facts);
+    Ok(facts)
+}
+
+/// Logs in on a thread of its own, so that a path that swallows packets does not hold up the doctor.
+fn first_login(target: &Target) -> Result<Vec<(Stage, f64)>, NoConnection> {
+    let (send, receive) = channel();
+    let target = target.clone();
+    std::thread::spawn(move || {
+        let result = target.connect(&[]).map(|mut remote| {
+            let stages = with_session(&mut remote);
+            remote.client.close();
+            stages
+        });
+        let _ = send.send(result);
+    });
+    match receive.recv_timeout(LOGIN_LIMIT) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(NoConnection {
+            text: format!("the login was not complete after {} s", LOGIN_LIMIT.as_secs()),
+            is_path: true,
+            slowest: None,
+        }),
+    }
+}
+
+/// Adds the stages after the login.
+fn with_session(remote: &mut Remote) -> Vec<(Stage, f64)> {
+    let shown = remote.script(":", SHORT);
+    let mut stages = remote.stages.clone();
+    let opened = shown.opened.unwrap_or(0.0);
+    stages.push((Stage::Session, opened));
+    stages.push((Stage::Command, (shown.ended.unwrap_or(opened) - opened).max(0.0)));
+    stages
+}
+
+fn log_in(target: &Target, facts: &mut Facts) -> Result<Remote, String> {
+    let mut remote = target.connect(&[]).map_err(|failure| failure.text)?;
+    facts.logins.push(with_session(&mut remote));
+    Ok(remote)
+}
+
+/// A shell with a terminal, which ends at once.
+fn interactive(remote: &mut Remote) -> Option<f64> {
+    let mut setup = SessionSetup::new(Start::Shell);
+    setup.pty = Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, ..Pty::default() });
+    let shown = remote.run(Task {
+        setup,
+        data: Data::Keep,
+        input: b"exit\n".to_vec(),
+        sample: None,
+        ping: None,
+        limit: SHORT,
+        hold: None,
+    });
+    let took = shown.ended? - shown.opened?;
+    shown.failure.is_none().then_some(took)
+}
+
+fn shell(remote: &mut Remote, facts: &mut Facts) {
+    let mut found = Shell::default();
+    let round_trip = facts.round_trip();
+    for _ in 0..2 {
+        let shown = remote.script(":", SHORT);
+        found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
+        match interactive(remote) {
+            Some(took) => found.interactive.push(took),
+            None => facts.missing.push("the start of an interactive shell: it did not end".to_owned()),
+        }
+        if facts.missing.iter().any(|text| text.contains("interactive shell")) {
+            break;
+        }
+    }
+    let slow = found.interactive.iter().chain(&found.command).all(|took| *took > SLOW_SHELL + round_trip)
+        || found.interactive.iter().all(|took| *took > SLOW_SHELL + round_trip);
+    if slow && !found.interactive.is_empty() {
+        found.slowest = slowest_line(remote, &facts.there);
+    }
+    facts.shell = Some(found);
+    // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
+    let shown =
+        remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
+    let at = |word: &[u8]| {
+        shown
+            .pieces
+            .iter()
+            .find(|(_, piece)| piece.windows(word.len()).any(|part| part == word))
+            .map(|(at, _)| *at)
+    };
+    facts.reverse_lookup = at(b"end").zip(at(b"begin")).map(|(end, begin)| end - begin);
+}
+
+/// Has the shell show the lines of its start-up files as it runs them. The line after which nothing came for
+/// longest is the slow one.
+fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<String>, f64)> {
+    let shell = system.text("shell")?;
+    let kind = Path::new(shell).file_name()?.to_str()?;
+    ["bash", "sh", "dash", "zsh", "ksh", "ash"].contains(&kind).then_some(())?;
+    let script = format!("export PS4='+ '; {shell} -lixc exit 2>&1");
+    let shown = remote.script(&script, SHORT);
+    let mut last: Option<(f64, String)> = None;
+    let mut slowest: Option<(String, f64)> = None;
+    for (at, piece) in &shown.pieces {
+        if let Some((before, line)) = &last {
+            let took = at - before;
+            if slowest.as_ref().is_none_or(|(_, most)| took > *most) {
+                slowest = Some((line.clone(), took));
+            }
+        }
+        let text = String::from_utf8_lossy(piece);
+        let line = text.lines().rfind(|line| line.starts_with('+'));
+        if let Some(line) = line {
+            let line = line.trim_start_matches('+').trim();
+            // zsh names the place before the line.
+            let line = line.split_once("> ").map_or(line, |(_, line)| line);
+            last = Some((*at, lh_client::sanitise(line)));
+        }
+    }
+    let (line, took) = slowest.filter(|(line, took)| *took > SLOW_SHELL / 2.0 && !line.is_empty())?;
+    let quoted = line.replace('\'', r"'\''");
+    let find = format!(
+        "cd; grep -nsF -m1 -- '{quoted}' .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
+         .zlogin .kshrc /etc/profile /etc/bash.bashrc /etc/bashrc /etc/zsh/* /etc/profile.d/* /dev/null | head -n 1"
+    );
+    let place = remote.script(&find, SHORT).text();
+    let place = place.lines().next().and_then(|line| {
+        let mut parts = line.splitn(3, ':');
+        Some(format!("{} line {}", parts.next()?, parts.next()?))
+    });
+    Some((line, place.map(|place| lh_client::sanitise(&place)), took))
+}
+
+fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+    for direction in Direction::BOTH {
+        tell(direction.name());
+        let flow = one_flow(target, &[], direction, FLOW)?;
+        match direction {
+            Direction::Up => facts.up = Some(flow),
+            Direction::Down => facts.down = Some(flow),
+        }
+    }
+    for direction in Direction::BOTH {
+        tell(&format!("{} over {TOGETHER} connections", direction.name()));
+        let rate = together(target, direction);
+        match direction {
+            Direction::Up => facts.up_together = rate,
+            Direction::Down => facts.down_together = rate,
+        }
+    }
+    let lossy = facts.up.as_ref().and_then(Flow::loss).is_some_and(|loss| loss > 0.0005);
+    let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
+    if lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr") {
+        tell("another congestion control");
+        let other = one_flow(target, &[("TcpCongestion", "bbr")], Direction::Up, FLOW);
+        facts.other_control =
+            other.ok().filter(Flow::is_significant).map(|flow| ("bbr".to_owned(), flow.rate));
+    }
+    tell("packet marks");
+    marks(target, facts)?;
+    let used = |flow: &Flow| flow.client_cpu.unwrap_or(0.0).max(flow.server_cpu.unwrap_or(0.0));
+    const FASTEST: &str = "aes128-gcm@openssh.com";
+    if facts.up.as_ref().map_or(0.0, used) > 0.8 && facts.cipher != FASTEST {
+        tell("another cipher");
+        let other = one_flow(target, &[("Ciphers", FASTEST)], Direction::Up, SHORT_FLOW);
+        facts.other_cipher =
+            other.ok().filter(Flow::is_significant).map(|flow| (FASTEST.to_owned(), flow.rate));
+    }
+    Ok(())
+}
+
+fn one_flow(
+    target: &Target,
+    first: &[(&str, &str)],
+    direction: Direction,
+    time: Duration,
+) -> Result<Flow, String> {
+    let mut remote = target.connect(first).map_err(|failure| failure.text)?;
+    let flow = remote.flow(direction, time);
+    if flow.failure.is_none() {
+        remote.client.close();
+    }
+    Ok(flow)
+}
+
+/// The rates of several connections at a time, added up.
+fn together(target: &Target, direction: Direction) -> Option<f64> {
+    let run = || one_flow(target, &[], direction, SHORT_FLOW).ok().filter(|flow| flow.rate > 0.0);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(run)).collect();
+        let rates: Vec<Option<f64>> =
+            threads.into_iter().map(|thread| thread.join().ok().flatten().map(|flow| flow.rate)).collect();
+        // Fewer than these would compare another number of connections.
+        rates.iter().copied().collect::<Option<Vec<f64>>>().map(|rates| rates.iter().sum())
+    })
+}
+
+/// Uploads with each DSCP mark in use, in turns with unmarked ones. Further rounds only where the first one
+/// differs.
+fn marks(target: &Target, facts: &mut Facts) -> Result<(), String> {
+    let options = target.options(&[])?;
+    let qos = &options.config.ip_qos;
+    let mut wanted: Vec<(u8, &'static str)> = Vec::new();
+    for (service, used_for) in
+        [(qos.bulk, "copies and commands"), (qos.interactive, "sessions with a terminal")]
+    {
+        if let Some(service) = service.filter(|service| *service != 0)
+            && !wanted.iter().any(|(known, _)| *known == service)
+        {
+            wanted.push((service, used_for));
+        }
+    }
+    for (service, used_for) in wanted {
+        let mut mark = Mark { service, used_for, with: Vec::new(), without: Vec::new() };
+        for round in 0..3 {
+            // The order changes, so that a path that gets faster or slower favours neither.
+            for is_marked in [round % 2 == 0, round % 2 != 0] {
+                let rate = marked(target, if is_marked { service } else { 0 })?;
+                if is_marked { &mut mark.with } else { &mut mark.without }.push(rate);
+            }
+            let ratio = |a: &[f64], b: &[f64]| a.iter().sum::<f64>() / b.iter().sum::<f64>().max(1.0);
+            if ratio(&mark.without, &mark.with) < 1.5 {
+                break;
+            }
+        }
+        facts.marks.push(mark);
+    }
+    Ok(())
+}
+
+fn marked(target: &Target, service: u8) -> Result<f64, String> {
+    let value = format!("0x{service:02x} 0x{service:02x}");
+    let value = if service == 0 { "cs0 cs0" } else { &value };
+    Ok(one_flow(target, &[("IPQoS", value)], Direction::Up, SHORT_FLOW)?.rate)
+}
+
+fn disks(target: &Target, wanted: &Wanted, facts: &mut Facts) {
+    match disk_here(&wanted.local_directory) {
+        Ok(disk) => facts.disk_here = Some(disk),
+        Err(error) => facts.missing.push(format!("the disk of this machine: {error}")),
+    }
+    let there = target.connect(&[]).map_err(|failure| failure.text);
+    match there.and_then(|mut remote| disk_there(&mut remote, &wanted.remote_directory)) {
+        Ok(disk) => facts.disk_there = Some(disk),
+        Err(error) => facts.missing.push(format!("the disk of the server: {error}")),
+    }
+}

@@ -1,0 +1,48 @@
+//! What limits the path to a host now: measurements of half a minute, and the causes that they show.
+
+mod diagnose;
+mod facts;
+mod finding;
+mod gather;
+mod page;
+mod throughput;
+mod waits;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use crate::target::Target;
+pub use facts::Wanted;
+
+/// What a run has found.
+#[derive(Debug)]
+pub struct Diagnosis {
+    facts: facts::Facts,
+    findings: Vec<finding::Finding>,
+    seconds: f64,
+}
+
+/// Measures the path to a host, and finds what limits it. `tell` is told what is measured next.
+///
+/// # Errors
+/// The host cannot be reached, or the login is refused: OpenSSH's words.
+pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Diagnosis, String> {
+    let begun = std::time::Instant::now();
+    let facts = gather::gather(target, wanted, tell)?;
+    let findings = diagnose::diagnose(&facts);
+    Ok(Diagnosis { facts, findings, seconds: begun.elapsed().as_secs_f64() })
+}
+
+impl Diagnosis {
+    /// The page for a terminal.
+    pub fn text(&self) -> String {
+        page::text(&self.facts, &self.findings, self.seconds)
+    }
+
+    /// The data; docs/metrics.md has the members.
+    pub fn json(&self) -> Value {
+        page::json(&self.facts, &self.findings, self.seconds)
+    }
+}

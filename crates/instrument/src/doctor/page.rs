@@ -1,0 +1,164 @@
+//! The doctor's page, and the same as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::facts::Facts;
+use super::finding::Finding;
+use crate::disk::Disk;
+use crate::flow::Direction;
+use crate::probe::Segments;
+use crate::stats::{median, percent, rate, time};
+
+/// Version of the JSON. It rises when a member is taken away or changes its meaning.
+const VERSION: u64 = 1;
+/// Columns of the page.
+const WIDTH: usize = 100;
+
+pub(super) fn text(facts: &Facts, findings: &[Finding], seconds: f64) -> String {
+    let mut out = String::new();
+    let server = if facts.server.is_empty() { String::new() } else { format!(" ({})", facts.server) };
+    let _ = writeln!(out, "longhaul doctor: {}{server}, {seconds:.0} s\n", facts.host);
+    for line in summary(facts) {
+        let _ = writeln!(out, "  {line}");
+    }
+    out.push('\n');
+    let verdicts: Vec<&Finding> = findings.iter().filter(|finding| finding.weight > 0.0).collect();
+    if verdicts.is_empty() {
+        out.push_str("No setting and no program was found that limits this path.\n\n");
+    }
+    for (index, finding) in findings.iter().enumerate() {
+        let _ = writeln!(out, "{}. {}", index + 1, finding.title);
+        for line in &finding.evidence {
+            wrapped("evidence", line, &mut out);
+        }
+        wrapped("gain", &finding.gain, &mut out);
+        for line in &finding.change {
+            wrapped("change", line, &mut out);
+        }
+        out.push('\n');
+    }
+    for direction in Direction::BOTH {
+        if let Some(flow) = facts.flow(direction).filter(|flow| !flow.is_significant()) {
+            let why = flow.failure.as_deref().unwrap_or("the transfer was too short");
+            let _ = writeln!(out, "No verdict on {}s: {} samples ({why}).", direction.name(), flow.samples);
+        }
+    }
+    for missing in &facts.missing {
+        let _ = writeln!(out, "Not measured: {missing}.");
+    }
+    out
+}
+
+/// Label and text, with the label in a column of its own.
+fn wrapped(label: &str, text: &str, out: &mut String) {
+    let indent = 14;
+    let mut line = format!("   {label:<indent$}", indent = indent - 3);
+    let mut empty = true;
+    for word in text.split(' ') {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = " ".repeat(indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+fn summary(facts: &Facts) -> Vec<String> {
+    let mut lines = vec![format!("round trip   {} without load", time(facts.round_trip()))];
+    for direction in Direction::BOTH {
+        let Some(flow) = facts.flow(direction) else { continue };
+        let together =
+            facts.together(direction).map(|together| format!("; four connections {}", rate(together)));
+        let loaded = flow.sender.as_ref().and_then(|sender| sender.loaded_rtt);
+        let loaded = loaded.map(|loaded| format!("; round trip then {}", time(loaded)));
+        let loss =
+            flow.loss().filter(|loss| *loss > 0.0).map(|loss| format!("; {} sent again", percent(loss)));
+        lines.push(format!(
+            "{:<12} {}{}{}{}",
+            direction.name(),
+            rate(flow.rate),
+            together.unwrap_or_default(),
+            loaded.unwrap_or_default(),
+            loss.unwrap_or_default()
+        ));
+    }
+    let logins = facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum());
+    if let Some(login) = median(logins) {
+        lines.push(format!("login        {} with a command that does nothing", time(login)));
+    }
+    if let Some(shell) = facts.shell.as_ref().and_then(|shell| median(shell.interactive.iter().copied())) {
+        lines.push(format!("shell        {} with a terminal", time(shell)));
+    }
+    let disks = [("the server", &facts.disk_there), ("this machine", &facts.disk_here)];
+    let disks: Vec<String> = disks
+        .into_iter()
+        .filter_map(|(end, disk)| Some(format!("{} {end}", rate(disk.as_ref()?.rate))))
+        .collect();
+    if !disks.is_empty() {
+        lines.push(format!("disks        {}", disks.join(", ")));
+    }
+    lines
+}
+
+pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
+    let flow = |direction| {
+        let flow = facts.flow(direction)?;
+        Some(json!({
+            "bytes_per_second": flow.rate,
+            "together_bytes_per_second": facts.together(direction),
+            "samples": flow.samples,
+            "loss": flow.loss(),
+            "loaded_rtt_seconds": flow.sender.as_ref().and_then(|sender| sender.loaded_rtt),
+            "ping_seconds": flow.ping,
+            "client_cores": flow.client_cpu,
+            "server_cores": flow.server_cpu,
+            "ssh_window_bytes": flow.ssh_window,
+            "failure": flow.failure,
+        }))
+    };
+    let logins: Vec<Value> = facts
+        .logins
+        .iter()
+        .map(|login| {
+            login.iter().map(|(stage, seconds)| (stage.name().to_owned(), json!(seconds))).collect::<Value>()
+        })
+        .collect();
+    let disk = |disk: &Option<Disk>| {
+        disk.as_ref().map(|disk| json!({ "directory": disk.directory, "bytes_per_second": disk.rate }))
+    };
+    json!({
+        "longhaul_doctor": VERSION,
+        "time": lh_sys::time::utc_text(std::time::SystemTime::now()),
+        "seconds": seconds,
+        "host": facts.host,
+        "server": facts.server,
+        "cipher": facts.cipher,
+        "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+        "measured": {
+            "rtt_seconds": facts.round_trip(),
+            "upload": flow(Direction::Up),
+            "download": flow(Direction::Down),
+            "logins_seconds": logins,
+            "shell_seconds": facts.shell.as_ref().map(|shell| shell.interactive.clone()),
+            "command_seconds": facts.shell.as_ref().map(|shell| shell.command.clone()),
+            "reverse_lookup_seconds": facts.reverse_lookup,
+            "disk_here": disk(&facts.disk_here),
+            "disk_there": disk(&facts.disk_there),
+            "path_mtu_bytes": facts.segments.map(Segments::path_mtu),
+            "marks": facts.marks.iter().map(|mark| json!({
+                "service": mark.service, "with_bytes_per_second": mark.with, "without_bytes_per_second": mark.without,
+            })).collect::<Vec<_>>(),
+        },
+        "missing": facts.missing,
+    })
+}

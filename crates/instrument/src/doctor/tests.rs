@@ -1,0 +1,228 @@
+//! Causes from facts.
+
+use super::diagnose::diagnose;
+use super::facts::{Facts, Mark, Shell};
+use super::page;
+use crate::disk::Disk;
+use crate::flow::{Flow, Sender};
+use crate::probe::Segments;
+use crate::shell::System;
+use crate::stage::Stage;
+
+/// A path of 50 ms that one connection fills at 10 MB/s.
+fn good() -> Facts {
+    let sender = Sender {
+        receive_window: Some(0.0),
+        send_buffer: Some(0.0),
+        segments: 30_000.0,
+        segment: 1448.0,
+        congestion_window: Some(600_000.0),
+        congestion_control: Some("cubic".to_owned()),
+        loaded_rtt: Some(0.052),
+        ..Sender::default()
+    };
+    let flow = Flow {
+        rate: 10e6,
+        samples: 50,
+        least_rtt: Some(0.05),
+        client_cpu: Some(0.2),
+        server_cpu: Some(0.2),
+        ssh_window: Some(2_097_152.0),
+        sender: Some(sender),
+        ..Flow::default()
+    };
+    let login = vec![
+        (Stage::Connect, 0.05),
+        (Stage::KeyExchange, 0.2),
+        (Stage::Approval, 0.06),
+        (Stage::Session, 0.06),
+        (Stage::Command, 0.07),
+    ];
+    Facts {
+        host: "h".to_owned(),
+        server: "SSH-2.0-OpenSSH_10.0".to_owned(),
+        cipher: "chacha20-poly1305@openssh.com".to_owned(),
+        logins: vec![login.clone(), login],
+        idle: vec![0.05],
+        up: Some(flow.clone()),
+        down: Some(flow),
+        up_together: Some(10.5e6),
+        down_together: Some(10.5e6),
+        shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
+        disk_there: Some(Disk { directory: "/home/u".to_owned(), rate: 200e6, bytes: 64e6 }),
+        ..Facts::default()
+    }
+}
+
+fn up(facts: &mut Facts) -> &mut Flow {
+    facts.up.as_mut().unwrap()
+}
+
+fn sender(facts: &mut Facts) -> &mut Sender {
+    up(facts).sender.as_mut().unwrap()
+}
+
+/// The first cause, which has a gain, evidence and, unless it is the path, something to change.
+fn first(facts: &Facts) -> (&'static str, String) {
+    let found = diagnose(facts);
+    let text = page::text(facts, &found, 30.0);
+    let first = found.into_iter().next().expect("a finding");
+    assert!(!first.gain.is_empty() && !first.evidence.is_empty(), "{first:?}");
+    assert!(first.cause == "path" || !first.change.is_empty(), "{first:?}");
+    assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
+    (first.cause, first.title)
+}
+
+#[test]
+fn a_full_path_is_no_fault_of_its_ends() {
+    let facts = good();
+    let (cause, title) = first(&facts);
+    assert_eq!(cause, "path", "{title}");
+    assert!(page::text(&facts, &diagnose(&facts), 30.0).contains("No setting and no program"));
+}
+
+#[test]
+fn fixed_ssh_window_is_named_with_its_size() {
+    let mut facts = good();
+    *up(&mut facts) = Flow { rate: 38e6, closed: 0.9, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(140e6);
+    assert_eq!(
+        first(&facts),
+        ("ssh_window", "The server's fixed SSH window of 2.1 MB limits uploads.".to_owned())
+    );
+    // A window that is closed at a tenth of what it allows waits for the receiver.
+    up(&mut facts).rate = 4e6;
+    assert_ne!(first(&facts).0, "ssh_window");
+}
+
+#[test]
+fn small_receive_buffer_is_named_with_its_sysctl() {
+    let mut facts = good();
+    *sender(&mut facts) = Sender {
+        receive_window: Some(0.9),
+        window: Some(65_536.0),
+        ..facts.up.clone().unwrap().sender.unwrap()
+    };
+    up(&mut facts).rate = 1.2e6;
+    facts.up_together = Some(4.7e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 65536 131072")]);
+    let found = diagnose(&facts);
+    assert_eq!(found[0].cause, "receive_buffer");
+    assert!(found[0].title.contains("131 kB"), "{:?}", found[0]);
+    assert!(found[0].change[0].contains("on the server: sysctl -w net.ipv4.tcp_rmem="), "{:?}", found[0]);
+}
+
+#[test]
+fn loss_is_named_only_where_more_connections_are_faster() {
+    let mut facts = good();
+    sender(&mut facts).resent = 150.0;
+    up(&mut facts).rate = 0.6e6;
+    facts.up_together = Some(2.3e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
+    facts.up_together = Some(0.61e6);
+    assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+}
+
+#[test]
+fn long_queue_is_named_with_its_milliseconds() {
+    let mut facts = good();
+    sender(&mut facts).loaded_rtt = Some(0.45);
+    let (cause, title) = first(&facts);
+    assert!(cause == "bufferbloat" && title.contains("400 ms"), "{title}");
+}
+
+#[test]
+fn busy_processor_is_named_with_the_faster_cipher() {
+    let mut facts = good();
+    up(&mut facts).client_cpu = Some(0.99);
+    facts.other_cipher = Some(("aes128-gcm@openssh.com".to_owned(), 30e6));
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "processor" && found[0].gain.starts_with("3.0 times"), "{:?}", found[0]);
+}
+
+#[test]
+fn slow_stages_need_two_logins() {
+    for (stage, cause) in [
+        (Stage::Resolve, "resolve"),
+        (Stage::Greeting, "greeting"),
+        (Stage::User, "user_lookup"),
+        (Stage::Credential, "login_approval"),
+        (Stage::Approval, "login_approval"),
+        (Stage::Session, "session_opening"),
+    ] {
+        let mut facts = good();
+        for login in &mut facts.logins {
+            login.retain(|(each, _)| *each != stage);
+            login.push((stage, 2.05));
+        }
+        let (found, title) = first(&facts);
+        assert!(found == cause && (title.contains("2.0 s") || title.contains("1.9 s")), "{cause}: {title}");
+        facts.logins.truncate(1);
+        assert_ne!(first(&facts).0, cause);
+    }
+}
+
+#[test]
+fn slow_reverse_lookup_explains_a_slow_login() {
+    let mut facts = good();
+    for login in &mut facts.logins {
+        login.push((Stage::User, 5.1));
+    }
+    facts.reverse_lookup = Some(5.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "reverse_dns" && title.contains("5.0 s"), "{title}");
+}
+
+#[test]
+fn slow_line_of_a_start_up_file_is_named() {
+    let mut facts = good();
+    let slowest = Some(("sleep 3".to_owned(), Some(".bashrc line 7".to_owned()), 3.0));
+    facts.shell = Some(Shell { interactive: vec![3.2, 3.2], command: vec![0.06], slowest });
+    let (cause, title) = first(&facts);
+    assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
+    facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
+    assert_eq!(first(&facts).0, "command_start");
+}
+
+#[test]
+fn slow_disk_is_named_with_both_rates() {
+    let mut facts = good();
+    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, bytes: 4e6 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
+}
+
+#[test]
+fn throttled_mark_must_be_slower_each_time() {
+    let mut facts = good();
+    let mark = Mark {
+        service: 0xb8,
+        used_for: "sessions",
+        with: vec![1e6, 1.1e6, 1e6],
+        without: vec![10e6, 9e6, 9e6],
+    };
+    facts.marks = vec![mark.clone()];
+    let (cause, title) = first(&facts);
+    assert!(cause == "dscp" && title.contains("DSCP 46"), "{title}");
+    facts.marks = vec![Mark { with: vec![1e6, 8e6, 1e6], without: vec![10e6, 9e6, 9e6], ..mark }];
+    assert_ne!(first(&facts).0, "dscp");
+}
+
+#[test]
+fn swallowed_packets_come_first_with_the_mtu() {
+    let mut facts = good();
+    facts.segments = Some(Segments { passes: 1348, offered: 1448, headers: 52 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "mtu_black_hole" && title.contains("more than 1400 bytes"), "{title}");
+}
+
+#[test]
+fn too_few_samples_give_no_verdict_on_throughput() {
+    let mut facts = good();
+    *up(&mut facts) = Flow { samples: 3, closed: 1.0, ..facts.up.clone().unwrap() };
+    facts.down = None;
+    let found = diagnose(&facts);
+    assert!(found.is_empty(), "{found:?}");
+    assert!(page::text(&facts, &found, 3.0).contains("No verdict on uploads: 3 samples"));
+}

@@ -1,0 +1,401 @@
+//! Causes that limit the throughput of one direction.
+
+use lh_metrics::loss::{is_bbr, limits_rate};
+
+use super::facts::Facts;
+use super::finding::{Finding, weight_of_factor, weight_of_time};
+use crate::flow::{Direction, Flow, Sender};
+use crate::stats::{percent, rate, size, time};
+
+/// Part of the time from which waiting counts as the limit.
+const MUCH: f64 = 0.3;
+/// Cores from which a process counts as limited by its processor.
+const BUSY_CORE: f64 = 0.85;
+/// Gain of several connections from which something limits each of them.
+const EACH_IS_LIMITED: f64 = 1.3;
+/// Lower limits of segments sent, and sent again, for a verdict about loss.
+const LEAST_SEGMENTS: f64 = 300.0;
+const LEAST_RESENT: f64 = 5.0;
+/// Queueing time from which a queue counts as too long, seconds.
+const BLOAT: f64 = 0.05;
+
+/// One direction under judgement.
+pub(super) struct Judged<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) direction: Direction,
+    pub(super) flow: &'a Flow,
+}
+
+impl Judged<'_> {
+    /// How many times faster several connections together are.
+    fn factor(&self) -> Option<f64> {
+        let together = self.facts.together(self.direction)?;
+        (self.flow.rate > 0.0).then(|| together / self.flow.rate)
+    }
+
+    fn gain(&self) -> String {
+        match (self.factor(), self.facts.together(self.direction)) {
+            (Some(factor), Some(together)) if factor >= EACH_IS_LIMITED => format!(
+                "at least {factor:.1} times: four connections together moved {} at the same path",
+                rate(together)
+            ),
+            _ => "four connections together were not much faster, so the next limit is near".to_owned(),
+        }
+    }
+
+    fn weight(&self) -> f64 {
+        weight_of_factor(self.factor().unwrap_or(1.0).max(EACH_IS_LIMITED))
+    }
+
+    fn measured(&self) -> String {
+        format!(
+            "{} of one connection: {}, over a round trip of {}",
+            self.direction.name(),
+            rate(self.flow.rate),
+            time(self.facts.round_trip())
+        )
+    }
+
+    /// Bytes under way at the measured rate.
+    fn in_flight(&self) -> f64 {
+        self.flow.rate * self.facts.round_trip()
+    }
+
+    /// A buffer that this path would not fill, bytes.
+    fn wanted_buffer(&self, now: f64) -> u64 {
+        let together = self.facts.together(self.direction).unwrap_or(0.0);
+        let wanted = (3.0 * together * self.facts.round_trip()).max(4.0 * now).max(6_291_456.0);
+        (wanted as u64).next_power_of_two().min(1 << 30)
+    }
+
+    /// All causes of this direction.
+    pub(super) fn causes(&self) -> Vec<Finding> {
+        if let Some(paced) = self.paced() {
+            return vec![paced];
+        }
+        let limits =
+            [self.ssh_window(), self.receive_window(), self.send_buffer(), self.loss(), self.processor()];
+        let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
+        if found.is_empty() {
+            found.extend(self.path());
+        }
+        found.extend(self.bloat());
+        found
+    }
+
+    fn sender(&self) -> Option<&Sender> {
+        self.flow.sender.as_ref()
+    }
+
+    fn paced(&self) -> Option<Finding> {
+        let own = self.facts.rate_limit.filter(|_| self.direction == Direction::Up);
+        let socket = self.sender().and_then(|sender| sender.paced);
+        let limit = [own, socket].into_iter().flatten().min_by(f64::total_cmp)?;
+        (self.flow.rate >= 0.7 * limit).then(|| Finding {
+            cause: "pacing",
+            title: format!(
+                "A rate limit that was asked for holds {}s to {}.",
+                self.direction.name(),
+                rate(limit)
+            ),
+            evidence: vec![self.measured(), format!("rate limit of the connection: {}", rate(limit))],
+            gain: "as much as the path carries".to_owned(),
+            change: vec![
+                "take TcpPacing out of ssh_config (or sshd_config), and -l or --pace off".to_owned(),
+            ],
+            weight: 3.0,
+        })
+    }
+
+    /// The server's window for the channel does not grow with the path.
+    fn ssh_window(&self) -> Option<Finding> {
+        let window = self.flow.ssh_window?;
+        let possible = window / self.facts.round_trip();
+        let grows = lh_wire::peer::Peer::of(&self.facts.server) == lh_wire::peer::Peer::Longhaul;
+        (!grows && self.flow.closed >= MUCH && self.flow.rate >= 0.4 * possible).then(|| Finding {
+            cause: "ssh_window",
+            title: format!("The server's fixed SSH window of {} limits uploads.", size(window)),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "the window was used up in {} of {} samples; {} in each round trip of {} are {}",
+                    percent(self.flow.closed),
+                    self.flow.samples,
+                    size(window),
+                    time(self.facts.round_trip()),
+                    rate(possible)
+                ),
+            ],
+            gain: self.gain(),
+            change: vec![
+                "copy with lhscp: it opens more channels, each with a window of its own".to_owned(),
+                "or run lhsshd (or HPN-SSH) at the server: its windows follow the path".to_owned(),
+            ],
+            weight: self.weight(),
+        })
+    }
+
+    fn receive_window(&self) -> Option<Finding> {
+        let sender = self.sender()?;
+        let share = sender.receive_window.filter(|share| *share >= MUCH)?;
+        // A window that is small without being full in each round trip belongs to a slow receiver.
+        let window = sender.window.unwrap_or_else(|| self.in_flight());
+        if self.in_flight() < 0.4 * window {
+            return None;
+        }
+        let limit = self.facts.receiving(self.direction).buffer_limit("tcp_rmem");
+        let known = limit
+            .map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
+        // A window far below what the system allows was not limited by it.
+        if limit.is_some_and(|limit| window < 0.2 * limit) {
+            return None;
+        }
+        let wanted = self.wanted_buffer(limit.unwrap_or(window));
+        Some(Finding {
+            cause: "receive_buffer",
+            title: format!(
+                "The receive buffer of {} limits {}s{}.",
+                self.direction.receiver(),
+                self.direction.name(),
+                limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)))
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "TCP of {} waited for the other end's window {} of the time; the largest window was {}{known}",
+                    self.direction.sender(),
+                    percent(share),
+                    size(window)
+                ),
+            ],
+            gain: self.gain(),
+            change: vec![format!(
+                "on {}: sysctl -w net.ipv4.tcp_rmem='4096 131072 {wanted}' (and in /etc/sysctl.d to keep it)",
+                self.direction.receiver()
+            )],
+            weight: self.weight(),
+        })
+    }
+
+    fn send_buffer(&self) -> Option<Finding> {
+        let sender = self.sender()?;
+        let limit = self.facts.sending(self.direction).buffer_limit("tcp_wmem");
+        let told = sender.send_buffer.filter(|share| *share >= MUCH);
+        let full = limit.is_some_and(|limit| {
+            let flight = self.in_flight();
+            let could = sender.congestion_window.is_some_and(|window| window > 1.5 * flight);
+            (0.15..=1.3).contains(&(flight / limit))
+                && could
+                && self.factor().is_some_and(|factor| factor >= 1.5)
+                && sender.receive_window.is_none_or(|share| share < MUCH)
+        });
+        if told.is_none() && !full {
+            return None;
+        }
+        // The kernel's default is more than this flow could fill.
+        if limit.is_some_and(|limit| self.in_flight() < 0.1 * limit) {
+            return None;
+        }
+        let wanted = self.wanted_buffer(limit.unwrap_or_else(|| self.in_flight()));
+        let waited = told.map(|share| {
+            format!(
+                "TCP of {} waited for space in its send buffer {} of the time",
+                self.direction.sender(),
+                percent(share)
+            )
+        });
+        let under_way = format!(
+            "{} were under way in each round trip{}",
+            size(self.in_flight()),
+            limit.map_or_else(String::new, |limit| format!(
+                "; net.ipv4.tcp_wmem allows buffers of {}",
+                size(limit)
+            ))
+        );
+        Some(Finding {
+            cause: "send_buffer",
+            title: format!(
+                "The send buffer of {} limits {}s{}.",
+                self.direction.sender(),
+                self.direction.name(),
+                limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)))
+            ),
+            evidence: [Some(self.measured()), waited, Some(under_way)].into_iter().flatten().collect(),
+            gain: self.gain(),
+            change: vec![format!(
+                "on {}: sysctl -w net.ipv4.tcp_wmem='4096 16384 {wanted}' (and in /etc/sysctl.d to keep it)",
+                self.direction.sender()
+            )],
+            weight: self.weight(),
+        })
+    }
+
+    fn loss(&self) -> Option<Finding> {
+        let sender = self.sender()?;
+        let part = self.flow.loss()?;
+        if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
+            return None;
+        }
+        let control = sender.congestion_control.as_deref();
+        let round_trip = sender.loaded_rtt.unwrap_or_else(|| self.facts.round_trip());
+        if !limits_rate(part, sender.segment, round_trip, self.flow.rate, control) {
+            return None;
+        }
+        // Where several connections are no faster, the segments were lost in a full queue: the path is full.
+        let tried = self.facts.other_control.as_ref().filter(|_| self.direction == Direction::Up);
+        let other = tried.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
+        let factor = self.factor().unwrap_or(1.0);
+        if factor < EACH_IS_LIMITED && other < EACH_IS_LIMITED {
+            return None;
+        }
+        let name = control.unwrap_or("the congestion control");
+        let mut change = Vec::new();
+        let sending = self.facts.sending(self.direction);
+        if !is_bbr(control) {
+            let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
+            change.push(format!(
+                "on {}: {load}sysctl -w net.ipv4.tcp_congestion_control=bbr (or TcpCongestion bbr in {})",
+                self.direction.sender(),
+                if self.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" }
+            ));
+        }
+        change.push("copy with lhscp -j 4: several connections share the losses".to_owned());
+        let gain = match tried {
+            Some((name, _)) if other >= EACH_IS_LIMITED => {
+                format!("{other:.1} times, measured with {name}; {}", self.gain())
+            }
+            _ => self.gain(),
+        };
+        Some(Finding {
+            cause: "loss",
+            title: format!(
+                "Loss of {} of the segments holds {name} back on {}s.",
+                percent(part),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "{} sent {:.0} of {:.0} segments again ({})",
+                    self.direction.sender(),
+                    sender.resent,
+                    sender.segments,
+                    percent(part)
+                ),
+                format!(
+                    "at that loss {name} reaches about {}",
+                    rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
+                ),
+            ],
+            gain,
+            change,
+            weight: weight_of_factor(factor.max(other)),
+        })
+    }
+
+    fn processor(&self) -> Option<Finding> {
+        let ends = [("this machine", self.flow.client_cpu), ("the server", self.flow.server_cpu)];
+        let (end, used) = ends
+            .into_iter()
+            .filter_map(|(end, used)| Some((end, used?)))
+            .max_by(|(_, a), (_, b)| a.total_cmp(b))
+            .filter(|(_, used)| *used >= BUSY_CORE)?;
+        let other = self.facts.other_cipher.as_ref();
+        let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
+        let (gain, change) = match other {
+            Some((name, other)) if factor >= 1.15 => (
+                format!("{factor:.1} times, measured: {} with {name}", rate(*other)),
+                format!("Ciphers {name} in ssh_config, or -c {name}"),
+            ),
+            _ => (
+                "no cipher that was tried is faster; several connections use more cores".to_owned(),
+                "copy with lhscp -j, which uses more cores".to_owned(),
+            ),
+        };
+        Some(Finding {
+            cause: "processor",
+            title: format!(
+                "The processor of {end} limits {}s: the SSH process uses a whole core for {}.",
+                self.direction.name(),
+                self.facts.cipher
+            ),
+            evidence: vec![
+                self.measured(),
+                format!("the SSH process of {end} used {} of a core", percent(used)),
+            ],
+            gain,
+            change: vec![change],
+            weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
+        })
+    }
+
+    fn bloat(&self) -> Option<Finding> {
+        let idle = self.facts.round_trip();
+        let loaded = self.sender()?.loaded_rtt?;
+        let extra = loaded - idle;
+        if extra < BLOAT || extra < idle {
+            return None;
+        }
+        let device_rate = (self.flow.rate * 8.0 * 0.95 / 1e6).max(0.1);
+        Some(Finding {
+            cause: "bufferbloat",
+            title: format!(
+                "A long queue on the path delays everything by {} during {}s (bufferbloat).",
+                time(extra),
+                self.direction.name()
+            ),
+            evidence: vec![
+                format!(
+                    "round trip: {} idle, {} during the {}",
+                    time(idle),
+                    time(loaded),
+                    self.direction.name()
+                ),
+                self.measured(),
+            ],
+            gain: format!(
+                "keystrokes and small transfers answer {} sooner while something is copied",
+                time(extra)
+            ),
+            change: vec![
+                format!(
+                    "on the sending side of the narrow link: tc qdisc replace dev DEVICE root cake bandwidth {device_rate:.1}mbit"
+                ),
+                format!(
+                    "or pace copies below the link's rate: lhscp --pace {:.1}M",
+                    (self.flow.rate * 8.0 * 0.9 / 1e6).max(0.1)
+                ),
+            ],
+            weight: weight_of_time(extra) * 0.8,
+        })
+    }
+
+    fn path(&self) -> Option<Finding> {
+        let factor = self.factor()?;
+        if factor >= 1.5 {
+            return Some(Finding {
+                cause: "congestion_control",
+                title: format!("One connection does not fill the path on {}s.", self.direction.name()),
+                evidence: vec![self.measured(), "no window and no buffer was at its limit".to_owned()],
+                gain: self.gain(),
+                change: vec!["copy with lhscp -j 4".to_owned()],
+                weight: 0.6 * weight_of_factor(factor),
+            });
+        }
+        Some(Finding {
+            cause: "path",
+            title: format!(
+                "The path itself carries about {} on {}s; nothing at its ends limits it.",
+                rate(self.flow.rate.max(self.facts.together(self.direction)?)),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!("four connections together: {}", rate(self.facts.together(self.direction)?)),
+            ],
+            gain: "none without a faster path".to_owned(),
+            change: Vec::new(),
+            weight: 0.0,
+        })
+    }
+}

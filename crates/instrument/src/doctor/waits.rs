@@ -1,0 +1,261 @@
+//! Causes that make a person wait: logins, shells, disks, marks.
+
+use super::facts::Facts;
+use super::finding::{Finding, weight_of_factor, weight_of_time};
+use crate::disk::Disk;
+use crate::stage::Stage;
+use crate::stats::{median, rate, size, time};
+
+/// A stage or shell that takes this much longer than it must counts as slow, seconds.
+const SLOW: f64 = 0.4;
+/// Logins for a verdict.
+const LEAST_LOGINS: usize = 2;
+
+/// Stages of the login that are slow in every login.
+pub(super) fn logins(facts: &Facts, out: &mut Vec<Finding>) {
+    if facts.logins.len() < LEAST_LOGINS {
+        return;
+    }
+    let round_trip = facts.round_trip();
+    for stage in [
+        Stage::Resolve,
+        Stage::Connect,
+        Stage::Greeting,
+        Stage::KeyExchange,
+        Stage::User,
+        Stage::Credential,
+        Stage::Approval,
+        Stage::Session,
+    ] {
+        let Some(took) = facts.stage(stage) else { continue };
+        let excess = took - stage.round_trips() * round_trip;
+        let all_slow = facts.logins.iter().all(|login| {
+            login
+                .iter()
+                .any(|(each, seconds)| *each == stage && *seconds > SLOW + stage.round_trips() * round_trip)
+        });
+        if all_slow {
+            out.push(slow_stage(facts, stage, took, excess));
+        }
+    }
+}
+
+fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
+    let total: f64 = median(facts.logins.iter().map(|login| login.iter().map(|(_, seconds)| seconds).sum()))
+        .unwrap_or(took);
+    let mut evidence = vec![format!(
+        "{} took {} (median of {} logins; a whole login {})",
+        stage.words(),
+        time(took),
+        facts.logins.len(),
+        time(total)
+    )];
+    let waits_for_server =
+        matches!(stage, Stage::Greeting | Stage::User | Stage::Credential | Stage::Approval | Stage::Session);
+    let lookup = facts.reverse_lookup.filter(|lookup| waits_for_server && *lookup > 0.5 * excess);
+    if let Some(lookup) = lookup {
+        evidence.push(format!(
+            "the server needs {} for the name of this machine's address (getent hosts)",
+            time(lookup)
+        ));
+        return Finding {
+            cause: "reverse_dns",
+            title: format!("The server waits {} for a reverse lookup (DNS) at each login.", time(excess)),
+            evidence,
+            gain: format!("logins {} faster", time(excess)),
+            change: vec![
+                "UseDNS no in the server's sshd_config".to_owned(),
+                "or give this machine's address a name (PTR record), or mend the server's /etc/resolv.conf"
+                    .to_owned(),
+            ],
+            weight: weight_of_time(excess),
+        };
+    }
+    let (cause, title, change): (_, _, &[&str]) = match stage {
+        Stage::Resolve => (
+            "resolve",
+            "This machine needs long to resolve the host's name",
+            &["mend /etc/resolv.conf here, or set Hostname to the address in ssh_config"],
+        ),
+        Stage::Connect => (
+            "connect",
+            "TCP's handshake takes much longer than a round trip",
+            &[
+                "look for a lost first packet (firewall, full listen queue: nstat -az TcpExtListenDrops at the server)",
+                "AddressFamily inet in ssh_config, if IPv6 leads nowhere",
+            ],
+        ),
+        Stage::Greeting => (
+            "greeting",
+            "The server needs long to greet",
+            &["at the server: look at its load, MaxStartups, inetd or TCP wrappers (hosts.allow with names)"],
+        ),
+        Stage::KeyExchange => (
+            "key_exchange",
+            "The key exchange takes long",
+            &[
+                "KexAlgorithms mlkem768x25519-sha256,curve25519-sha256 in ssh_config: large Diffie-Hellman groups cost most",
+            ],
+        ),
+        Stage::User => (
+            "user_lookup",
+            "The server needs long before it answers about the user",
+            &["at the server: time id USER (name service, LDAP), UseDNS no, GSSAPIAuthentication no"],
+        ),
+        Stage::Credential | Stage::Approval => (
+            "login_approval",
+            "The server needs long to approve the login (AuthorizedKeysCommand, PAM's auth and account modules)",
+            &[
+                "at the server: the auth and account lines of /etc/pam.d/sshd (pam_exec, pam_sss, pam_access), AuthorizedKeysCommand, AllowGroups with a slow name service",
+                "IdentitiesOnly yes with the right IdentityFile here: each wrong key costs an answer",
+            ],
+        ),
+        Stage::Session | Stage::Command => (
+            "session_opening",
+            "The server needs long to open a session (PAM's session modules)",
+            &[
+                "at the server: the session lines of /etc/pam.d/sshd (pam_exec, pam_systemd, pam_motd, pam_mount)",
+            ],
+        ),
+    };
+    Finding {
+        cause,
+        title: format!("{title}: {}.", time(excess)),
+        evidence,
+        gain: format!("logins {} faster", time(excess)),
+        change: change.iter().map(|text| (*text).to_owned()).collect(),
+        weight: weight_of_time(excess),
+    }
+}
+
+/// A shell whose start takes long.
+pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
+    let Some(shell) = &facts.shell else { return };
+    let (Some(interactive), Some(command)) =
+        (median(shell.interactive.iter().copied()), median(shell.command.iter().copied()))
+    else {
+        return;
+    };
+    let round_trip = facts.round_trip();
+    let limit = SLOW + 2.0 * round_trip;
+    if shell.interactive.len() < 2 || shell.interactive.iter().any(|took| *took < limit) {
+        return;
+    }
+    let excess = interactive - 2.0 * round_trip;
+    let mut evidence = vec![format!(
+        "a login shell that ends at once took {}, a command that does nothing {} (medians of {})",
+        time(interactive),
+        time(command),
+        shell.interactive.len()
+    )];
+    let both = command > SLOW + round_trip && command > 0.6 * interactive;
+    let (cause, title, change) = match &shell.slowest {
+        Some((line, place, took)) => {
+            let place = place.as_deref().unwrap_or("its start-up files");
+            evidence.push(format!("\"{line}\" in {place} took {}", time(*took)));
+            (
+                "shell_startup",
+                format!("The shell's start-up files take {}: \"{line}\" in {place}.", time(excess)),
+                format!("take it out of {place}, or run it in the background"),
+            )
+        }
+        None if both => (
+            "command_start",
+            format!("Every command starts {} late (ForceCommand, ~/.ssh/rc, or a file that the shell reads).", time(command - round_trip)),
+            "at the server: ForceCommand in sshd_config, command= in authorized_keys, ~/.ssh/rc, /etc/ssh/sshrc".to_owned(),
+        ),
+        None => (
+            "shell_startup",
+            format!("The login shell takes {} to start.", time(excess)),
+            "look for the slow line at the server: bash -lixc exit 2>&1 | ts -i".to_owned(),
+        ),
+    };
+    out.push(Finding {
+        cause,
+        title,
+        evidence,
+        gain: format!("a shell {} sooner", time(excess)),
+        change: vec![change],
+        weight: weight_of_time(excess),
+    });
+}
+
+/// Disks that are slower than the path.
+pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
+    let best = |one: Option<f64>, together: Option<f64>| {
+        [one, together].into_iter().flatten().max_by(f64::total_cmp)
+    };
+    let up = best(facts.up.as_ref().map(|flow| flow.rate), facts.up_together);
+    let down = best(facts.down.as_ref().map(|flow| flow.rate), facts.down_together);
+    let ends = [
+        ("the server", "uploads", &facts.disk_there, up),
+        ("this machine", "downloads", &facts.disk_here, down),
+    ];
+    for (end, copies, disk, path) in ends {
+        let (Some(disk), Some(path)) = (disk, path) else { continue };
+        let Disk { directory, rate: written, bytes } = disk;
+        let factor = path / written.max(1.0);
+        if factor < 1.4 {
+            continue;
+        }
+        out.push(Finding {
+            cause: "disk",
+            title: format!(
+                "The disk of {end} ({directory}) takes {}, less than the path brings.",
+                rate(*written)
+            ),
+            evidence: vec![
+                format!("writing {} with fsync: {}", size(*bytes), rate(*written)),
+                format!("{copies} to memory: {}", rate(path)),
+            ],
+            gain: format!("up to {factor:.1} times for {copies} of large files"),
+            change: vec![format!("copy to another file system on {end}, or give {directory} a faster one")],
+            weight: weight_of_factor(factor),
+        });
+    }
+}
+
+/// Marks that the path treats worse.
+pub(super) fn marks(facts: &Facts, out: &mut Vec<Finding>) {
+    for mark in &facts.marks {
+        let (Some(with), Some(without)) =
+            (median(mark.with.iter().copied()), median(mark.without.iter().copied()))
+        else {
+            continue;
+        };
+        let worst = |values: &[f64], best: bool| {
+            values.iter().copied().reduce(if best { f64::max } else { f64::min }).unwrap_or(0.0)
+        };
+        // Only where every marked run was slower than every unmarked one, in three rounds.
+        let apart = worst(&mark.without, false) > 1.4 * worst(&mark.with, true);
+        let factor = without / with.max(1.0);
+        if mark.with.len() < 3 || !apart || factor < 1.5 {
+            continue;
+        }
+        let code = mark.service >> 2;
+        out.push(Finding {
+            cause: "dscp",
+            title: format!(
+                "The path throttles packets with DSCP {code} (the mark of {}): {} instead of {}.",
+                mark.used_for,
+                rate(with),
+                rate(without)
+            ),
+            evidence: vec![
+                format!("uploads with the mark (IPQoS 0x{:02x}): {}", mark.service, list(&mark.with)),
+                format!("uploads without it, in turns: {}", list(&mark.without)),
+            ],
+            gain: format!("{factor:.1} times, measured, for {}", mark.used_for),
+            change: vec![
+                "IPQoS none in ssh_config here, and in sshd_config at the server for the other direction"
+                    .to_owned(),
+                "or have the network carry the mark".to_owned(),
+            ],
+            weight: weight_of_factor(factor) + 0.5,
+        });
+    }
+}
+
+fn list(rates: &[f64]) -> String {
+    rates.iter().map(|each| rate(*each)).collect::<Vec<_>>().join(", ")
+}

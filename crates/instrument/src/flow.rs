@@ -1,0 +1,312 @@
+//! A bulk flow in one direction, and what the ends counted meanwhile.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lh_client::{SessionSetup, Start};
+use lh_metrics::Point;
+
+use crate::shell::{SHORT, cpu_of_stat, sh};
+use crate::stats::{lowest, median};
+use crate::target::Remote;
+use crate::task::{Data, Shown, Task};
+
+/// Direction of a flow, seen from this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "upload",
+            Self::Down => "download",
+        }
+    }
+
+    /// The end that sends.
+    pub(crate) const fn sender(self) -> &'static str {
+        match self {
+            Self::Up => "this machine",
+            Self::Down => "the server",
+        }
+    }
+
+    /// The end that receives.
+    pub(crate) const fn receiver(self) -> &'static str {
+        match self {
+            Self::Up => "the server",
+            Self::Down => "this machine",
+        }
+    }
+}
+
+/// Time between samples of a flow.
+const SAMPLE: Duration = Duration::from_millis(50);
+/// Time between pings beside a flow.
+const PING: Duration = Duration::from_millis(200);
+/// Part of a flow that is not counted: TCP's slow start.
+const WARM_UP: f64 = 0.3;
+/// Send credit below which the peer's window counts as closed, bytes: one packet.
+const CLOSED: u64 = 32_768;
+
+/// What the sending end's TCP counted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sender {
+    /// Shares of the time that TCP had data to send in which it waited for the receiver's window, and for
+    /// space in the send buffer.
+    pub(crate) receive_window: Option<f64>,
+    pub(crate) send_buffer: Option<f64>,
+    /// Segments sent, and those that were sent again.
+    pub(crate) segments: f64,
+    pub(crate) resent: f64,
+    /// Bytes of a segment.
+    pub(crate) segment: f64,
+    /// Largest receive window seen, bytes.
+    pub(crate) window: Option<f64>,
+    /// Congestion window at the end, bytes.
+    pub(crate) congestion_window: Option<f64>,
+    pub(crate) congestion_control: Option<String>,
+    /// Median round trip under load, seconds.
+    pub(crate) loaded_rtt: Option<f64>,
+    /// A rate limit of the socket, bytes/s.
+    pub(crate) paced: Option<f64>,
+}
+
+/// The result of a flow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flow {
+    /// Bytes per second behind the warm-up.
+    pub(crate) rate: f64,
+    /// Samples behind the warm-up.
+    pub(crate) samples: usize,
+    /// Lowest round trip of TCP, seconds.
+    pub(crate) least_rtt: Option<f64>,
+    /// Median round trip of a small SSH message beside the flow, seconds.
+    pub(crate) ping: Option<f64>,
+    /// Share of samples in which the server's SSH window was closed, and the window, bytes; upload only.
+    pub(crate) closed: f64,
+    pub(crate) ssh_window: Option<f64>,
+    /// Cores used by the SSH process of the client and of the server.
+    pub(crate) client_cpu: Option<f64>,
+    pub(crate) server_cpu: Option<f64>,
+    pub(crate) sender: Option<Sender>,
+    /// Longest time without progress, seconds.
+    pub(crate) longest_pause: f64,
+    /// Why there is no result, or half of one.
+    pub(crate) failure: Option<String>,
+}
+
+impl Flow {
+    /// True where the samples suffice for a verdict.
+    pub(crate) fn is_significant(&self) -> bool {
+        self.samples >= 10 && self.rate > 0.0
+    }
+
+    /// Share of segments that were sent again.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let sender = self.sender.as_ref()?;
+        (sender.segments > 0.0).then(|| sender.resent / sender.segments)
+    }
+}
+
+/// Reads its input to the end, and reports the SSH process's processor time around it.
+const TAKE: &str = r#"p=$(cat /proc/$PPID/stat 2>/dev/null); echo ready; cat >/dev/null; q=$(cat /proc/$PPID/stat 2>/dev/null)
+echo "p=$p"; echo "q=$q""#;
+
+/// Sends zeros until a line comes, then reports the processor time and what the kernel counted.
+const GIVE: &str = r#"p=$(cat /proc/$PPID/stat 2>/dev/null); cat /dev/zero 2>/dev/null & k=$!; read x; q=$(cat /proc/$PPID/stat 2>/dev/null)
+set -- $SSH_CONNECTION
+s=$(ss -tinH "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
+kill $k; wait $k 2>/dev/null
+{ echo "p=$p"; echo "q=$q"; echo "s=$s"; } >&2"#;
+
+impl Remote {
+    /// Runs a flow for this time.
+    pub(crate) fn flow(&mut self, direction: Direction, time: Duration) -> Flow {
+        let (script, data) = match direction {
+            Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
+            Direction::Down => (GIVE, Data::Receive(time)),
+        };
+        let shown = self.run(Task {
+            setup: SessionSetup::new(Start::Exec(sh(script))),
+            data,
+            input: Vec::new(),
+            sample: Some(SAMPLE),
+            ping: Some(PING),
+            limit: SHORT,
+            hold: None,
+        });
+        summarise(direction, &shown)
+    }
+}
+
+fn summarise(direction: Direction, shown: &Shown) -> Flow {
+    let mut flow = Flow { failure: shown.failure.clone(), ..Flow::default() };
+    let Some((begun, ended)) = shown.data else { return flow };
+    let from = begun + (ended - begun) * WARM_UP;
+    let within: Vec<&Point> =
+        shown.local.iter().filter(|point| point.seconds >= from && point.seconds <= ended + 0.01).collect();
+    flow.samples = within.len();
+    let count = |point: &Point| match direction {
+        Direction::Up => point.sample.tcp("bytes_acked").or_else(|| point.sample.ssh("bytes_out")),
+        Direction::Down => point.sample.ssh("bytes_in"),
+    };
+    if let (Some(first), Some(last)) = (within.first(), within.last())
+        && last.seconds > first.seconds
+        && let (Some(before), Some(after)) = (count(first), count(last))
+    {
+        let time = last.seconds - first.seconds;
+        flow.rate = after.saturating_sub(before) as f64 / time;
+        let cpu = |point: &Point| point.sample.ssh("cpu_micros");
+        if let (Some(before), Some(after)) = (cpu(first), cpu(last)) {
+            flow.client_cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
+        }
+    }
+    flow.longest_pause = longest_pause(&within, count);
+    let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
+    flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
+    flow.ping =
+        median(shown.pings.iter().filter(|(at, _)| *at >= from && *at <= ended).map(|(_, took)| *took));
+    if direction == Direction::Up {
+        let credits: Vec<u64> = within.iter().filter_map(|point| point.sample.ssh("send_credit")).collect();
+        let closed = credits.iter().filter(|credit| **credit < CLOSED).count();
+        flow.closed = closed as f64 / credits.len().max(1) as f64;
+        let all = shown.local.iter().filter_map(|point| point.sample.ssh("send_credit"));
+        flow.ssh_window = all.max().map(|bytes| bytes as f64);
+    }
+    let told = match direction {
+        Direction::Up => shown.text(),
+        Direction::Down => shown.err_text(),
+    };
+    let told: HashMap<&str, &str> = told.lines().filter_map(|line| line.split_once('=')).collect();
+    let cpu = |name| told.get(name).copied().and_then(cpu_of_stat);
+    if let (Some(before), Some(after)) = (cpu("p"), cpu("q")) {
+        flow.server_cpu = Some((after - before) / (ended - begun).max(0.1));
+    }
+    let remote: Vec<&Point> = shown.remote.iter().collect();
+    if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {
+        flow.server_cpu = Some(used);
+    }
+    let from_metrics = match direction {
+        Direction::Up => sender(&shown.local.iter().collect::<Vec<_>>()),
+        Direction::Down => sender(&remote),
+    };
+    flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));
+    flow
+}
+
+/// Growth of a counter of microseconds per time.
+fn share(points: &[&Point], value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    let time = last.seconds - first.seconds;
+    (time > 0.0).then_some(())?;
+    Some(value(last)?.saturating_sub(value(first)?) as f64 / 1e6 / time)
+}
+
+fn longest_pause(points: &[&Point], count: impl Fn(&Point) -> Option<u64>) -> f64 {
+    let mut longest = 0.0_f64;
+    let mut moved: Option<(f64, u64)> = None;
+    for point in points {
+        let Some(now) = count(point) else { continue };
+        match moved {
+            // A handful of bytes are answers to pings.
+            Some((since, before)) if now.saturating_sub(before) < 2048 => {
+                longest = longest.max(point.seconds - since);
+            }
+            _ => moved = Some((point.seconds, now)),
+        }
+    }
+    longest
+}
+
+fn sender(points: &[&Point]) -> Option<Sender> {
+    let (first, last) = (points.first()?, points.last()?);
+    let grown = |name: &'static str| {
+        Some(last.sample.tcp(name)?.saturating_sub(first.sample.tcp(name).unwrap_or(0)) as f64)
+    };
+    let busy = grown("busy_time").filter(|busy| *busy > 0.0);
+    let of_busy = |name| Some((grown(name)? / busy?).min(1.0));
+    let segment = last.sample.tcp("snd_mss")? as f64;
+    Some(Sender {
+        receive_window: of_busy("rwnd_limited"),
+        send_buffer: of_busy("sndbuf_limited"),
+        segments: grown("data_segs_out")?,
+        resent: grown("total_retrans")?,
+        segment,
+        window: points.iter().filter_map(|point| point.sample.tcp("snd_wnd")).max().map(|bytes| bytes as f64),
+        congestion_window: last.sample.tcp("snd_cwnd").map(|segments| segments as f64 * segment),
+        congestion_control: last.sample.congestion_control.clone(),
+        loaded_rtt: median(
+            points
+                .iter()
+                .skip(points.len() / 3)
+                .filter_map(|point| Some(point.sample.tcp("rtt")? as f64 / 1e6)),
+        ),
+        paced: last.sample.tcp("max_pacing_rate").filter(|rate| *rate < u64::MAX / 2).map(|rate| rate as f64),
+    })
+}
+
+/// What `ss -ti` shows of a socket: counters since the connection began.
+fn sender_of_ss(text: &str) -> Option<Sender> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    let number = |text: &str| -> Option<f64> {
+        let digits = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        digits.parse().ok()
+    };
+    let millis = |name| value(name).and_then(number);
+    let busy = millis("busy").filter(|busy| *busy > 0.0);
+    let segment = number(value("mss")?)?;
+    // `retrans:now/total`; not shown where there were none.
+    let resent = value("retrans").and_then(|text| text.split_once('/')).and_then(|(_, total)| number(total));
+    let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
+    let control = words.iter().find(|word| known.contains(word));
+    Some(Sender {
+        receive_window: busy.map(|busy| (millis("rwnd_limited").unwrap_or(0.0) / busy).min(1.0)),
+        send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
+        segments: number(value("data_segs_out")?)?,
+        resent: resent.unwrap_or(0.0),
+        segment,
+        window: value("snd_wnd").and_then(number),
+        congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
+        congestion_control: control.map(|name| (*name).to_owned()),
+        loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
+        paced: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_statistics_of_the_server_are_read() {
+        let text = "0 0 10.0.0.2:22 10.0.0.1:5 cubic wscale:7,7 rto:251 rtt:50.1/0.1 mss:1448 pmtu:1500 \
+                    cwnd:100 bytes_sent:9 segs_out:7000 data_segs_out:6800 send 1Mbps busy:4000ms \
+                    rwnd_limited:3000ms(75.0%) retrans:0/34 rcv_space:14480 snd_wnd:65536";
+        let got = sender_of_ss(text).unwrap();
+        assert_eq!((got.receive_window, got.send_buffer), (Some(0.75), Some(0.0)));
+        assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
+        assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
+        assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
+        assert_eq!(sender_of_ss("nothing"), None);
+    }
+
+    #[test]
+    fn pauses_are_found_between_samples() {
+        let points: Vec<Point> = [(0.0, 0), (0.1, 9000), (0.2, 9100), (0.7, 9200), (0.8, 50_000)]
+            .into_iter()
+            .map(|(seconds, bytes)| Point {
+                seconds,
+                sample: lh_metrics::Sample { ssh: vec![("bytes_in", bytes)], ..Default::default() },
+            })
+            .collect();
+        let got = longest_pause(&points.iter().collect::<Vec<_>>(), |point| point.sample.ssh("bytes_in"));
+        assert!((got - 0.6).abs() < 1e-9, "{got}");
+    }
+}

@@ -1,0 +1,19 @@
+//! Measures an SSH path from one end, with installed programs only: what limits it ([`doctor`]), and tables
+//! by algorithm and client ([`bench`]).
+//!
+//! The connections are made in this process ([`Target`]), so that each measurement sees its socket
+//! (`TCP_INFO`), the windows of its channel and its processor time. What the other end counts comes from
+//! Longhaul's metrics where the server answers them, and from `/proc` and `ss` through its shell elsewhere.
+
+pub mod bench;
+mod disk;
+pub mod doctor;
+mod flow;
+mod probe;
+mod shell;
+mod stage;
+mod stats;
+mod target;
+mod task;
+
+pub use target::Target;

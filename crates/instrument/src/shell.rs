@@ -1,0 +1,144 @@
+//! Commands for the server's shell, and what it tells of its system.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lh_client::{SessionSetup, Start};
+
+use crate::target::Remote;
+use crate::task::{Data, Shown, Task};
+
+/// Time limit of a short command.
+pub(crate) const SHORT: Duration = Duration::from_secs(15);
+
+/// Tells about the system. Each line is `name=value`; what a system lacks is empty.
+const SYSTEM: &str = r#"
+echo "system=$(uname -sr)"
+echo "shell=$SHELL"
+echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
+echo "load=$(cat /proc/loadavg 2>/dev/null)"
+cd /proc/sys/net/ipv4 2>/dev/null && for name in tcp_rmem tcp_wmem tcp_congestion_control tcp_available_congestion_control tcp_mtu_probing; do
+echo "$name=$(cat $name 2>/dev/null)"
+done
+"#;
+
+/// What the server's shell tells of its system.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct System {
+    values: HashMap<String, String>,
+}
+
+impl System {
+    fn parse(text: &str) -> Self {
+        let values = text.lines().filter_map(|line| line.split_once('='));
+        Self { values: values.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect() }
+    }
+
+    /// Values by their names.
+    #[cfg(test)]
+    pub(crate) fn from_pairs(values: &[(&str, &str)]) -> Self {
+        Self {
+            values: values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        }
+    }
+
+    /// The values of this machine.
+    pub(crate) fn here() -> Self {
+        let names = [
+            "tcp_rmem",
+            "tcp_wmem",
+            "tcp_congestion_control",
+            "tcp_available_congestion_control",
+            "tcp_mtu_probing",
+        ];
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
+        let values =
+            names.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
+        Self { values: values.collect() }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The third number of `tcp_rmem` or `tcp_wmem`, bytes.
+    pub(crate) fn buffer_limit(&self, name: &str) -> Option<f64> {
+        self.text(name)?.split_whitespace().nth(2)?.parse().ok()
+    }
+
+    /// The congestion controls that a program may choose.
+    pub(crate) fn has_congestion_control(&self, name: &str) -> bool {
+        self.text("tcp_available_congestion_control")
+            .is_some_and(|all| all.split_whitespace().any(|each| each == name))
+    }
+}
+
+/// A command line for any login shell that has `/bin/sh` run the script.
+pub(crate) fn sh(script: &str) -> Vec<u8> {
+    format!("exec /bin/sh -c '{}'", script.trim().replace('\'', r"'\''")).into_bytes()
+}
+
+impl Remote {
+    /// Runs a short script; its output is kept.
+    pub(crate) fn script(&mut self, script: &str, limit: Duration) -> Shown {
+        self.run(Task {
+            setup: SessionSetup::new(Start::Exec(sh(script))),
+            data: Data::Keep,
+            input: Vec::new(),
+            sample: None,
+            ping: None,
+            limit,
+            hold: None,
+        })
+    }
+
+    /// What the server's shell tells of its system.
+    ///
+    /// # Errors
+    /// The server runs no commands for this user.
+    pub(crate) fn system(&mut self) -> Result<System, String> {
+        let shown = self.script(SYSTEM, SHORT);
+        match shown.failure {
+            Some(failure) => Err(failure),
+            None if shown.received == 0 => {
+                Err(format!("commands give no output (status {:?})", shown.status.unwrap_or(255)))
+            }
+            None => Ok(System::parse(&shown.text())),
+        }
+    }
+}
+
+/// Processor time in a line of `/proc/PID/stat`, seconds.
+pub(crate) fn cpu_of_stat(line: &str) -> Option<f64> {
+    /// Unit of the times for programs on Linux (`USER_HZ`), per second.
+    const TICKS: f64 = 100.0;
+    let (_, rest) = line.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_reach_the_inner_shell() {
+        assert_eq!(sh("echo 'a'"), br"exec /bin/sh -c 'echo '\''a'\'''");
+    }
+
+    #[test]
+    fn processor_time_follows_the_name() {
+        let line = "12 (sshd-session: a) b) S 1 1 1 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 1 0 9 0 0";
+        assert_eq!(cpu_of_stat(line), Some(1.75));
+        assert_eq!(cpu_of_stat("12 x"), None);
+    }
+
+    #[test]
+    fn system_values_are_found_by_name() {
+        let system = System::parse("tcp_rmem=4096\t131072\t6291456\nshell=/bin/bash\ntcp_mtu_probing=\n");
+        assert_eq!(system.buffer_limit("tcp_rmem"), Some(6_291_456.0));
+        assert_eq!((system.text("shell"), system.text("tcp_mtu_probing")), (Some("/bin/bash"), None));
+    }
+}

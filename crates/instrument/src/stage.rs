@@ -1,0 +1,142 @@
+//! Stages of a connection's set-up, told apart by the client's log messages.
+
+use std::time::Instant;
+
+/// A stage of the set-up; the time is spent waiting for what its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The address of the host's name.
+    Resolve,
+    /// TCP's handshake.
+    Connect,
+    /// The server's identification.
+    Greeting,
+    /// The key exchange.
+    KeyExchange,
+    /// The server's first answer about the user.
+    User,
+    /// The answer about a key or password.
+    Credential,
+    /// The login, after a key was found acceptable.
+    Approval,
+    /// The session's channel.
+    Session,
+    /// A command that does nothing.
+    Command,
+}
+
+impl Stage {
+    /// Name in the report's data.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Greeting => "greeting",
+            Self::KeyExchange => "key_exchange",
+            Self::User => "user",
+            Self::Credential => "credential",
+            Self::Approval => "approval",
+            Self::Session => "session",
+            Self::Command => "command",
+        }
+    }
+
+    /// What the server does in it, for people.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolving the host's name",
+            Self::Connect => "connecting (TCP)",
+            Self::Greeting => "the server's greeting",
+            Self::KeyExchange => "the key exchange",
+            Self::User => "the server's first answer about the user",
+            Self::Credential => "the server's answer about a key or password",
+            Self::Approval => "the server's approval of the login",
+            Self::Session => "opening the session",
+            Self::Command => "starting a command",
+        }
+    }
+
+    /// Round trips that the stage takes with every server.
+    pub(crate) const fn round_trips(self) -> f64 {
+        match self {
+            Self::Resolve | Self::Command => 1.0,
+            Self::Connect | Self::Greeting | Self::Session => 1.0,
+            Self::KeyExchange => 3.0,
+            Self::User => 2.0,
+            Self::Credential | Self::Approval => 1.0,
+        }
+    }
+}
+
+/// Beginnings of messages after which a stage begins.
+const MARKS: &[(&str, Stage)] = &[
+    ("Connecting to ", Stage::Connect),
+    ("Connection established", Stage::Greeting),
+    ("Remote protocol version", Stage::KeyExchange),
+    ("SSH2_MSG_KEXINIT", Stage::KeyExchange),
+    (lh_client::NEWKEYS, Stage::User),
+    ("Authentications that can continue", Stage::Credential),
+    ("Next authentication method", Stage::Credential),
+    ("Offering public key", Stage::Credential),
+    ("Server accepts key", Stage::Approval),
+];
+
+/// When the stages of one set-up began.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    begun: Vec<(Instant, Stage)>,
+}
+
+impl Trace {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { begun: vec![(now, Stage::Resolve)] }
+    }
+
+    /// Takes notice of a log message.
+    pub(crate) fn note(&mut self, message: &str) {
+        if let Some((_, stage)) = MARKS.iter().find(|(begin, _)| message.contains(begin)) {
+            self.begun.push((Instant::now(), *stage));
+        }
+    }
+
+    /// The stage that is under way.
+    pub(crate) fn last(&self) -> Option<Stage> {
+        self.begun.last().map(|(_, stage)| *stage)
+    }
+
+    /// Seconds of each stage, the last one up to `end`.
+    pub(crate) fn stages(&self, end: Instant) -> Vec<(Stage, f64)> {
+        let ends = self.begun.iter().skip(1).map(|(at, _)| *at).chain([end]);
+        let mut spent: Vec<(Stage, f64)> = Vec::new();
+        for ((from, stage), to) in self.begun.iter().zip(ends) {
+            let took = to.saturating_duration_since(*from).as_secs_f64();
+            match spent.iter_mut().find(|(known, _)| known == stage) {
+                Some((_, sum)) => *sum += took,
+                None => spent.push((*stage, took)),
+            }
+        }
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn time_is_counted_for_the_stage_under_way() {
+        let begun = Instant::now();
+        let mut trace = Trace::new(begun);
+        trace.note("Connecting to h [::1] port 22.");
+        trace.note("a message without meaning");
+        trace.note("Offering public key: k");
+        trace.note("Server accepts key: k");
+        assert_eq!(trace.last(), Some(Stage::Approval));
+        let stages = trace.stages(begun + Duration::from_secs(3));
+        let names: Vec<_> = stages.iter().map(|(stage, _)| stage.name()).collect();
+        assert_eq!(names, ["resolve", "connect", "credential", "approval"]);
+        assert!(stages[3].1 > 2.0, "{stages:?}");
+    }
+}

@@ -1,0 +1,166 @@
+//! The host to measure, and connections to it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use lh_client::{Client, ClientError, LogLevel, Notice, Options, Purpose, Secret, UserInterface};
+use lh_config::client::{CommandLine, Request};
+use lh_terminal::TerminalUi;
+
+use crate::stage::{Stage, Trace};
+
+/// Time limit of a connection where the configuration has none (`ConnectTimeout`), seconds.
+const CONNECT_TIMEOUT: u32 = 10;
+
+/// A host and how to log in to it. Clones share the answers that the user has given.
+#[derive(Debug, Clone)]
+pub struct Target {
+    request: Request,
+    ui: AskOnce,
+}
+
+/// An authenticated connection and the times of its set-up.
+pub(crate) struct Remote {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    /// Time spent in each stage of the set-up, seconds.
+    pub(crate) stages: Vec<(Stage, f64)>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) struct NoConnection {
+    /// OpenSSH's words.
+    pub(crate) text: String,
+    /// The host was not reached or did not answer in time: a fault of the path is possible.
+    pub(crate) is_path: bool,
+    /// The stage that it waited for in vain.
+    pub(crate) slowest: Option<Stage>,
+}
+
+impl Target {
+    /// A host, with the flags and files of `request`.
+    pub fn new(request: Request) -> Self {
+        Self { request, ui: AskOnce::default() }
+    }
+
+    /// The configuration, with these keywords before all others.
+    pub(crate) fn options(&self, first: &[(&str, &str)]) -> Result<Options, String> {
+        let mut request = self.request.clone();
+        let lines = first.iter().map(|(keyword, value)| CommandLine::Option(format!("{keyword}={value}")));
+        request.command_line.splice(0..0, lines);
+        // A measurement writes no files of its own, and runs no command here.
+        for (keyword, value) in [("Metrics", "no"), ("ControlMaster", "no"), ("ControlPath", "none")] {
+            request.command_line.insert(0, CommandLine::Option(format!("{keyword}={value}")));
+        }
+        let timeout = CommandLine::Option(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
+        request.command_line.push(timeout);
+        let mut options = Options::load(&request).map_err(|error| error.to_string())?;
+        options.purpose = Purpose::Command;
+        Ok(options)
+    }
+
+    /// Connects and logs in, with these keywords before all others.
+    pub(crate) fn connect(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
+        let options =
+            self.options(first).map_err(|text| NoConnection { text, is_path: false, slowest: None })?;
+        let mut ui = self.ui.clone();
+        ui.level = options.log_level;
+        let mut options = options;
+        options.log_level = options.log_level.max(LogLevel::Debug1);
+        let begun = Instant::now();
+        ui.trace = Trace::new(begun);
+        let mut client = lh_client::connect_unauthenticated(&options, &mut ui)
+            .map_err(|error| of_client(&error, &ui.trace))?;
+        client.log_in(&mut ui).map_err(|error| of_client(&error, &ui.trace))?;
+        let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+        if let (Some(_), Some(service)) = (client.address(), service) {
+            let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+        }
+        let stages = ui.trace.stages(Instant::now());
+        Ok(Remote { client, options, stages })
+    }
+}
+
+fn of_client(error: &ClientError, trace: &Trace) -> NoConnection {
+    let is_path = matches!(error, ClientError::Unreachable(_) | ClientError::Lost(_));
+    NoConnection { text: error.to_string(), is_path, slowest: trace.last() }
+}
+
+/// A terminal that asks each question once: a measurement logs in many times.
+#[derive(Debug, Clone)]
+struct AskOnce {
+    terminal: TerminalUi,
+    answers: Arc<Mutex<HashMap<String, Secret>>>,
+    banner_shown: Arc<Mutex<bool>>,
+    /// Messages for users that were shown.
+    shown: Arc<Mutex<HashSet<String>>>,
+    /// Messages up to this level are shown.
+    level: LogLevel,
+    trace: Trace,
+}
+
+impl Default for AskOnce {
+    fn default() -> Self {
+        Self {
+            terminal: TerminalUi::default(),
+            answers: Arc::default(),
+            banner_shown: Arc::default(),
+            shown: Arc::default(),
+            level: LogLevel::default(),
+            trace: Trace::new(Instant::now()),
+        }
+    }
+}
+
+impl AskOnce {
+    fn remembered(
+        &mut self,
+        prompt: &str,
+        ask: impl FnOnce(&mut TerminalUi, &str) -> Option<Secret>,
+    ) -> Option<Secret> {
+        // Held while the user answers, so that two connections do not ask at a time.
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = answers.get(prompt) {
+            return Some(answer.clone());
+        }
+        let answer = ask(&mut self.terminal, prompt)?;
+        answers.insert(prompt.to_owned(), answer.clone());
+        Some(answer)
+    }
+}
+
+impl UserInterface for AskOnce {
+    fn message(&mut self, level: LogLevel, text: &str) {
+        self.trace.note(text);
+        // The same warning of each connection is one warning.
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if level <= self.level && (level > LogLevel::Info || shown.insert(text.to_owned())) {
+            self.terminal.message(level, text);
+        }
+    }
+
+    fn banner(&mut self, text: &str) {
+        let mut shown = self.banner_shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *shown, true) {
+            self.terminal.banner(text);
+        }
+    }
+
+    fn ask(&mut self, prompt: &str) -> Option<Secret> {
+        self.remembered(prompt, |terminal, prompt| terminal.ask(prompt))
+    }
+
+    fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
+        self.remembered(prompt, |terminal, prompt| terminal.ask_secret(prompt))
+    }
+
+    fn confirm(&mut self, prompt: &str) -> bool {
+        self.terminal.confirm(prompt)
+    }
+
+    fn notify(&mut self, text: &str) -> Option<Notice> {
+        self.terminal.notify(text)
+    }
+}

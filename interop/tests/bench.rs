@@ -1,0 +1,242 @@
+//! `longhaul bench`, `longhaul compare`, and `longhaul report` on their results.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use lh_interop::{Inetd, Lab, TestUser, eventually, find, is_root, our, peers, skip};
+use serde_json::{Value, json};
+
+/// A user with a plain shell, and Debian's `sshd`.
+struct Site {
+    lab: Lab,
+    user: TestUser,
+    server: Inetd,
+}
+
+impl Site {
+    fn start(test: &str) -> Option<Self> {
+        if !is_root() {
+            skip(test, "another user's shell needs root");
+            return None;
+        }
+        let [sshd] = peers(test, ["sshd"])?;
+        let lab = Lab::new();
+        let user = TestUser::new(&lab);
+        std::fs::create_dir(lab.path("here")).unwrap();
+        let authorized = user.home.join(".ssh/authorized_keys");
+        let server = Inetd::openssh(&lab, &sshd, &format!("AuthorizedKeysFile {}\n", authorized.display()));
+        Some(Self { lab, user, server })
+    }
+
+    fn bench(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(our("longhaul"));
+        command.args(["bench", "--quick", "--local-dir", &self.lab.arg("here")]);
+        command.args(self.lab.client_options()).args(["-P", &self.server.port_arg()]).args(more);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn host(&self) -> String {
+        format!("{}@127.0.0.1", self.user.name)
+    }
+
+    /// What runs have left at the server.
+    fn left(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.user.home).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains("longhaul")).collect()
+    }
+
+    /// Starts a run and waits until its directory is at the server.
+    fn begun(&self) -> Child {
+        let mut command = self.bench(&[&self.host()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        eventually("a directory at the server", || !self.left().is_empty());
+        child
+    }
+}
+
+/// Covers: longhaul --quick
+/// Covers: longhaul --peer
+/// Covers: longhaul --html
+#[test]
+fn bench_measures_and_leaves_nothing_behind() {
+    let Some(site) = Site::start("bench_measures_and_leaves_nothing_behind") else { return };
+    let mut more = vec!["--json".to_owned(), "--html".to_owned(), site.lab.arg("bench.html")];
+    let ssh = find("ssh");
+    more.extend(ssh.iter().flat_map(|ssh| ["--peer".to_owned(), format!("stock={}", ssh.display())]));
+    more.push(site.host());
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let done = site.bench(&more).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(results["longhaul_bench"], 1);
+    assert!(results["server"].as_str().unwrap().contains("OpenSSH"), "{results:#}");
+    let rows = results["rows"].as_array().unwrap();
+    let has = |table: &str, name: &str, column: &str| {
+        rows.iter().any(|row| {
+            let is = |member: &str, text: &str| row[member].as_str().unwrap().starts_with(text);
+            is("table", table)
+                && is("row", name)
+                && is("column", column)
+                && row["median"].as_f64().unwrap() > 0.0
+        })
+    };
+    for (table, name, column) in [
+        ("throughput by cipher", "aes128-gcm", "up"),
+        ("throughput by cipher", "aes128-gcm", "down"),
+        ("throughput by cipher", "chacha20-poly1305", "client CPU up"),
+        ("session set-up by key exchange", "curve25519-sha256", "wall"),
+        ("latency", "alone", "round trip"),
+        ("latency", "beside a download", "round trip"),
+        ("ceilings", "aes128-gcm", "alone"),
+        ("ceilings", "disk of the server", "alone"),
+        ("clients: login", "lhssh", "wall"),
+        ("clients: through a pipe", "lhssh", "down"),
+    ] {
+        assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
+    }
+    assert!(ssh.is_none() || has("clients: through a pipe", "stock", "up"), "{results:#}");
+    // Fewer than three rounds, or rounds that differ, are said to be noise.
+    for row in rows {
+        let values = row["values"].as_array().unwrap().len();
+        assert!(values >= 3 || row["noise"] == json!(true), "{row:#}");
+    }
+    assert!(site.lab.read("bench.html").starts_with("<!doctype html>"));
+    assert!(site.left().is_empty(), "{:?}", site.left());
+    assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
+}
+
+#[test]
+fn bench_cleans_up_when_it_is_interrupted() {
+    let Some(site) = Site::start("bench_cleans_up_when_it_is_interrupted") else { return };
+    let child = site.begun();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(String::from_utf8_lossy(&done.stdout).contains("longhaul bench: 127.0.0.1"));
+    assert!(site.left().is_empty(), "{:?}", site.left());
+    assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
+    // Killed, it cannot: the server's side does.
+    let mut child = site.begun();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the directory at the server is removed", || site.left().is_empty());
+}
+
+/// Covers: longhaul --hosts
+/// Covers: longhaul --shard
+#[test]
+fn bench_draws_a_matrix_of_a_list() {
+    let Some(site) = Site::start("bench_draws_a_matrix_of_a_list") else { return };
+    let closed = lh_interop::tunnel::free_port();
+    site.lab.write("hosts", &format!("# paths\nssh://{}:{closed}\n{}\n", site.host(), site.host()));
+    let list = site.lab.arg("hosts");
+    let first = site.bench(&["--hosts", &list, "--shard", "1/2"]).output().unwrap();
+    assert_eq!(first.status.code(), Some(1), "{}", String::from_utf8_lossy(&first.stderr));
+    let text = String::from_utf8_lossy(&first.stdout).into_owned();
+    assert!(text.contains("onnection refused") && text.contains("of 1 paths"), "{text}");
+    let second = site.bench(&["--hosts", &list, "--shard", "2/2", "--json"]).output().unwrap();
+    assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
+    let line: Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!((line["from"].as_str(), line["to"].as_str()), (Some(""), Some(site.host().as_str())));
+    assert_eq!(line["run"]["longhaul_bench"], 1);
+    let bad = site.bench(&["--hosts", &list, "--shard", "3/2"]).output().unwrap();
+    assert_eq!(bad.status.code(), Some(255));
+}
+
+/// Results with these upload rates.
+fn results(host: &str, rates: &[f64]) -> String {
+    let row = json!({
+        "table": "throughput by cipher and MAC, through a pipe", "row": "aes128-gcm", "column": "up",
+        "unit": "bytes_per_second", "values": rates,
+    });
+    json!({ "longhaul_bench": 1, "host": host, "server": "<b>", "rows": [row], "missing": [] }).to_string()
+}
+
+/// Covers: longhaul --fail-below
+#[test]
+fn compare_fails_only_for_clear_losses() {
+    let lab = Lab::new();
+    lab.write("old", &results("h", &[100e6, 101e6, 102e6]));
+    lab.write("same", &results("h", &[97e6, 98e6, 101.5e6]));
+    lab.write("worse", &results("h", &[70e6, 71e6, 72e6]));
+    lab.write("noise", &results("h", &[10e6, 71e6, 72e6]));
+    lab.write("other", "{}");
+    let compare = |new: &str| lab.run(&our("longhaul"), &["compare", "old", new, "--fail-below", "0.9"]);
+    assert_eq!(compare("same").code, 0);
+    let worse = compare("worse");
+    assert_eq!(worse.code, 1);
+    assert!(
+        worse.text().contains("WORSE") && worse.text().contains("101 MB/s -> 71.0 MB/s"),
+        "{}",
+        worse.text()
+    );
+    let noise = compare("noise");
+    assert!(noise.code == 0 && noise.text().contains("noise"), "{}", noise.text());
+    assert_eq!(compare("other").code, 2);
+    assert_eq!(lab.run(&our("longhaul"), &["compare", "old"]).code, 2);
+}
+
+#[test]
+fn report_shows_runs_of_bench_side_by_side() {
+    let lab = Lab::new();
+    lab.write("a.json", &results("first", &[100e6, 101e6, 102e6]));
+    lab.write("b.json", &results("second", &[70e6, 71e6, 72e6]));
+    lab.run(&our("longhaul"), &["report", "-o", "page.html", "a.json", "b.json"]).ok("report");
+    let page = lab.read("page.html");
+    for outside in ["http:", "https:", " src=", "@import", "url(", "<script"] {
+        assert!(!page.contains(outside), "the page refers to something outside itself: {outside}");
+    }
+    assert!(page.contains("1: first") && page.contains("2: second") && !page.contains("<p><b>"), "{page}");
+    assert!(page.contains("1 of 1 figures are clearly worse"), "{page}");
+    let shown = |page: &str| -> Vec<String> {
+        page.split("data-value=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(shown(&page), ["101000000", "71000000"], "numbers of the page are those of the data");
+    if let Some(chromium) = find("chromium-headless-shell").or_else(|| find("chromium")) {
+        let dom = drawn(&lab, &chromium, "page.html");
+        assert_eq!(shown(&dom), shown(&page));
+        assert!(dom.contains("<caption>throughput by cipher and MAC"), "{dom}");
+    } else {
+        skip("report_shows_runs_of_bench_side_by_side", "no Chromium to draw the page");
+    }
+    let mixed = lab.run(&our("longhaul"), &["report", "a.json", "missing.json"]);
+    assert!(mixed.code == 1 && mixed.err.contains("missing.json"), "{}", mixed.err);
+}
+
+/// The page's DOM after a browser has drawn it.
+fn drawn(lab: &Lab, chromium: &Path, page: &str) -> String {
+    let data = format!("--user-data-dir={}", lab.arg("browser"));
+    let address = format!("file://{}", lab.arg(page));
+    let args = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        &data,
+        "--dump-dom",
+        &address,
+    ];
+    lab.run(chromium, &args).ok("chromium").text()
+}
+
+#[test]
+fn bench_refuses_what_it_cannot_do() {
+    let lab = Lab::new();
+    let bench = |args: &[&str]| {
+        let mut all = vec!["bench", "-F", "none"];
+        all.extend(args);
+        lab.run(&our("longhaul"), &all)
+    };
+    assert_eq!(bench(&[]).code, 2);
+    assert_eq!(bench(&["a", "b"]).code, 2);
+    let missing = bench(&["--peer", "x=/no/such/ssh", "host"]);
+    assert!(missing.code == 255 && missing.err.contains("/no/such/ssh: No such file"), "{}", missing.err);
+    assert!(bench(&["--peer", "x", "host"]).err.contains("NAME=PROGRAM"));
+}

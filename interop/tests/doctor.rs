@@ -1,0 +1,315 @@
+//! `longhaul doctor`: planted causes are named first, with their numbers.
+//!
+//! Paths are emulated between network namespaces, so these tests need root. The server is Debian's `sshd`
+//! unless a test says otherwise, and the user has a login shell without start-up files of its own.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lh_interop::{Lab, Lhsshd, TestUser, bin_dir, find, is_root, our, peers, skip, tunnel::free_port};
+use lh_link::path::{Path as Wan, Side, Spec};
+use serde_json::Value;
+
+/// Two namespaces with a path between them, and a server at its far end.
+struct Site {
+    lab: Lab,
+    user: TestUser,
+    wan: Wan,
+    server: Child,
+    port: u16,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = std::fs::remove_file(format!("/etc/pam.d/{}", self.user.name));
+        let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.wan.netns(Side::Far)));
+    }
+}
+
+/// Steps of setting up a site that tests change.
+#[derive(Default)]
+struct Plan<'a> {
+    spec: Spec,
+    /// Lines of `sshd_config`.
+    config: &'a str,
+    /// Name and rules of a PAM service.
+    pam: Option<&'a str>,
+    /// The resolver's configuration at the far end.
+    resolver: Option<&'a str>,
+}
+
+impl Site {
+    fn start(test: &str, plan: &Plan<'_>) -> Option<Self> {
+        if !is_root() {
+            skip(test, "an emulated path needs root");
+            return None;
+        }
+        let [sshd] = peers(test, ["sshd"])?;
+        let lab = Lab::new();
+        let user = TestUser::new(&lab);
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let wan = Wan::up(&plan.spec, &bin_dir().join("lh-link")).expect("a path");
+        if let Some(text) = plan.resolver {
+            let directory = format!("/etc/netns/{}", wan.netns(Side::Far));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(format!("{directory}/resolv.conf"), text).unwrap();
+        }
+        let port = free_port();
+        let config = format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nListenAddress {}\nPort {port}\n\
+             PrintMotd no\nPrintLastLog no\nSubsystem sftp internal-sftp\n{}\n{}",
+            lab.arg("host_ed25519"),
+            user.home.join(".ssh/authorized_keys").display(),
+            Side::Far.ipv4(),
+            if plan.pam.is_some() { "UsePAM yes" } else { "UsePAM no" },
+            plan.config
+        );
+        lab.write("sshd.conf", &config);
+        // sshd's PAM service has the name that it is called by.
+        let called = lab.path(&user.name);
+        std::os::unix::fs::symlink(&sshd, &called).unwrap();
+        if let Some(rules) = plan.pam {
+            std::fs::write(format!("/etc/pam.d/{}", user.name), rules).unwrap();
+        }
+        let mut command = wan.command(Side::Far, &called);
+        command.args(["-D", "-e", "-f", &lab.arg("sshd.conf")]);
+        let log = std::fs::File::create(lab.path("sshd.log")).unwrap();
+        let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        assert!(wan.wait_for_listener(Side::Far, Duration::from_secs(20)), "{}", lab.read("sshd.log"));
+        let key = lab.read("host_ed25519.pub");
+        lab.write("known_hosts", &format!("[{}]:{port} {key}", Side::Far.ipv4()));
+        Some(Self { lab, user, wan, server, port })
+    }
+
+    /// Runs a command at one end.
+    fn at(&self, side: Side, words: &[&str]) {
+        let done = self.wan.command(side, words[0]).args(&words[1..]).output().unwrap();
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// Sets a number of the kernel at one end.
+    fn sysctl(&self, side: Side, name: &str, value: &str) {
+        lh_link::netns::within(self.wan.netns(side), || {
+            std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value)
+        })
+        .expect(name);
+    }
+
+    /// The diagnosis, from the near end.
+    fn examine(&self, more: &[&str]) -> Value {
+        let mut command = self.wan.command(Side::Near, our("longhaul"));
+        command.args(["doctor", "--json", "--local-dir", &self.lab.arg(".")]);
+        command.args(self.lab.client_options()).args(more);
+        command.args(["-P", &self.port.to_string()]);
+        command.arg(format!("{}@{}", self.user.name, Side::Far.ipv4()));
+        diagnosis(&mut command)
+    }
+}
+
+fn diagnosis(command: &mut Command) -> Value {
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{}\n{err}", String::from_utf8_lossy(&done.stdout));
+    let value: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(value["longhaul_doctor"], 1);
+    value
+}
+
+/// Asserts that the first finding is this one, with these words in its title or evidence, and something to
+/// change.
+#[track_caller]
+fn first(diagnosis: &Value, cause: &str, words: &[&str]) {
+    let first = &diagnosis["findings"][0];
+    assert_eq!(first["cause"], cause, "{diagnosis:#}");
+    let text = first.to_string();
+    for word in words {
+        assert!(text.contains(word), "{word}: {diagnosis:#}");
+    }
+    assert!(first["change"][0].is_string(), "{diagnosis:#}");
+}
+
+fn spec(rate: u64, rtt: u64) -> Spec {
+    Spec { rate: rate * 1_000_000, rtt: Duration::from_millis(rtt), ..Spec::default() }
+}
+
+/// Covers: longhaul --json
+#[test]
+fn doctor_names_a_fixed_ssh_window() {
+    // OpenSSH's 2 MiB in each round trip of 250 ms are 8.4 MB/s of 50.
+    let plan = Plan { spec: spec(400, 250), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_fixed_ssh_window", &plan) else { return };
+    first(&site.examine(&[]), "ssh_window", &["2.1 MB", "lhsshd"]);
+}
+
+#[test]
+fn doctor_names_a_small_receive_buffer() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_small_receive_buffer", &plan) else { return };
+    site.sysctl(Side::Far, "tcp_rmem", "4096 65536 131072");
+    first(
+        &site.examine(&[]),
+        "receive_buffer",
+        &["the server limits uploads", "131 kB", "sysctl -w net.ipv4.tcp_rmem="],
+    );
+    site.sysctl(Side::Far, "tcp_rmem", "4096 131072 33554432");
+    site.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
+    first(&site.examine(&[]), "receive_buffer", &["this machine limits downloads", "131 kB"]);
+}
+
+#[test]
+fn doctor_names_a_small_send_buffer() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_small_send_buffer", &plan) else { return };
+    site.sysctl(Side::Near, "tcp_wmem", "4096 16384 131072");
+    first(
+        &site.examine(&[]),
+        "send_buffer",
+        &["this machine limits uploads", "131 kB", "sysctl -w net.ipv4.tcp_wmem="],
+    );
+}
+
+#[test]
+fn doctor_names_loss() {
+    let plan = Plan { spec: Spec { loss: 0.004, ..spec(100, 60) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_loss", &plan) else { return };
+    let diagnosis = site.examine(&[]);
+    first(&diagnosis, "loss", &["cubic"]);
+    let loss = diagnosis["measured"]["upload"]["loss"].as_f64().unwrap();
+    assert!((0.001..0.012).contains(&loss), "planted 0.004: {diagnosis:#}");
+    assert!(diagnosis["measured"]["upload"]["ping_seconds"].as_f64().unwrap() >= 0.06, "{diagnosis:#}");
+}
+
+#[test]
+fn doctor_names_bufferbloat() {
+    // 1.25 MB behind 20 Mb/s are 500 ms.
+    let plan = Plan { spec: Spec { queue: Some(1_250_000), ..spec(20, 20) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_bufferbloat", &plan) else { return };
+    let diagnosis = site.examine(&[]);
+    first(&diagnosis, "bufferbloat", &["tc qdisc replace"]);
+    let loaded = diagnosis["measured"]["upload"]["loaded_rtt_seconds"].as_f64().unwrap();
+    assert!((0.15..0.7).contains(&loaded), "{diagnosis:#}");
+}
+
+#[test]
+fn doctor_finds_no_fault_where_the_path_is_full() {
+    let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(40, 30) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_finds_no_fault_where_the_path_is_full", &plan) else { return };
+    let diagnosis = site.examine(&[]);
+    assert_eq!(diagnosis["findings"][0]["cause"], "path", "{diagnosis:#}");
+}
+
+/// Without iptables, packets cannot be dropped by their properties.
+fn has_iptables(test: &str) -> bool {
+    let found = find("iptables").is_some();
+    if !found {
+        skip(test, "iptables is not installed");
+    }
+    found
+}
+
+#[test]
+fn doctor_names_a_path_that_swallows_large_packets() {
+    let test = "doctor_names_a_path_that_swallows_large_packets";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["iptables", "-A", "INPUT", "-m", "length", "--length", "1381:65535", "-j", "DROP"]);
+        site.at(side, &["ip", "link", "set", "wan0", "gso_max_segs", "1"]);
+    }
+    first(&site.examine(&[]), "mtu_black_hole", &["more than 1380 bytes", "tcp_mtu_probing=1"]);
+}
+
+#[test]
+fn doctor_names_a_throttled_dscp_mark() {
+    let test = "doctor_names_a_throttled_dscp_mark";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(60, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let limit = ["-m", "hashlimit", "--hashlimit-above", "200kb/s", "--hashlimit-name", "ef", "-j", "DROP"];
+    let rule = ["iptables", "-A", "INPUT", "-m", "dscp", "--dscp-class", "EF"];
+    site.at(Side::Far, &[&rule[..], &limit[..]].concat());
+    first(&site.examine(&["-o", "IPQoS=ef ef"]), "dscp", &["DSCP 46", "IPQoS none"]);
+}
+
+#[test]
+fn doctor_names_the_slow_line_of_a_start_up_file() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else { return };
+    std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
+    let diagnosis = site.examine(&[]);
+    first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
+}
+
+#[test]
+fn doctor_names_a_forced_command_that_starts_slowly() {
+    let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
+    let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_forced_command_that_starts_slowly", &plan) else { return };
+    first(&site.examine(&[]), "command_start", &["ForceCommand", "2.0 s"]);
+}
+
+#[test]
+fn doctor_names_slow_pam_modules() {
+    let test = "doctor_names_slow_pam_modules";
+    let slow = "pam_exec.so quiet /bin/sleep 2";
+    for (kind, cause) in [("account", "login_approval"), ("session", "session_opening")] {
+        let rules = format!(
+            "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n{kind} optional {slow}\n"
+        );
+        let plan = Plan { spec: spec(100, 20), pam: Some(&rules), ..Plan::default() };
+        let Some(site) = Site::start(test, &plan) else { return };
+        first(&site.examine(&[]), cause, &["/etc/pam.d/sshd", "2."]);
+    }
+}
+
+#[test]
+fn doctor_names_a_reverse_lookup_without_answer() {
+    let test = "doctor_names_a_reverse_lookup_without_answer";
+    if !has_iptables(test) {
+        return;
+    }
+    let resolver = format!("nameserver {}\noptions timeout:1 attempts:2\n", Side::Near.ipv4());
+    let plan =
+        Plan { spec: spec(100, 20), config: "UseDNS yes", resolver: Some(&resolver), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.at(Side::Near, &["iptables", "-A", "INPUT", "-p", "udp", "--dport", "53", "-j", "DROP"]);
+    first(&site.examine(&[]), "reverse_dns", &["UseDNS no", "2."]);
+}
+
+#[test]
+fn doctor_names_a_rate_limit_that_was_asked_for() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };
+    first(&site.examine(&["-o", "TcpPacing=16M"]), "pacing", &["2.0 MB/s", "TcpPacing"]);
+}
+
+/// Covers: longhaul --local-dir
+/// Covers: longhaul --remote-dir
+#[test]
+fn doctor_prints_a_page_and_leaves_no_file() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    std::fs::create_dir(lab.path("here")).unwrap();
+    std::fs::create_dir(lab.path("there")).unwrap();
+    let mut args = vec!["doctor".to_owned(), "--local-dir".to_owned(), lab.arg("here")];
+    args.extend(["--remote-dir".to_owned(), lab.arg("there"), "-P".to_owned(), server.port_arg()]);
+    args.extend(lab.client_options());
+    args.push(format!("{}@127.0.0.1", lh_interop::me()));
+    let page = lab.run(&our("longhaul"), &args).ok("doctor").text();
+    assert!(page.contains("round trip") && page.contains("disks"), "{page}");
+    assert!(page.contains("1. "), "{page}");
+    for directory in ["here", "there"] {
+        assert_eq!(std::fs::read_dir(lab.path(directory)).unwrap().count(), 0, "{directory}");
+    }
+    let unknown = lab.run(&our("longhaul"), &["doctor", "-F", "none", "-P", "1", "127.0.0.1"]);
+    assert_eq!(unknown.code, 255);
+    assert!(unknown.err.contains("onnection refused"), "{}", unknown.err);
+    assert_eq!(lab.run(&our("longhaul"), &["doctor"]).code, 2);
+}
