@@ -43,7 +43,7 @@ use startup::Startup;
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
 /// Argument 0 of session processes, for `ps`.
-pub(crate) const SESSION_NAME: &str = "lhsshd-session";
+pub const SESSION_NAME: &str = "lhsshd-session";
 
 /// Most connections that are taken from a socket before others are looked at.
 const MOST_ACCEPTED: usize = 64;

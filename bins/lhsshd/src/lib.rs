@@ -16,6 +16,8 @@ use lh_server::{
     default_algorithms,
 };
 
+pub use lh_server::SESSION_NAME;
+
 /// The file of an installed OpenSSH: what administrators have written there holds here.
 const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
 
@@ -24,7 +26,8 @@ const BAD_CONFIGURATION: u8 = 255;
 /// Exit status when there is no key to be recognised by, as sshd's.
 const NO_HOST_KEYS: u8 = 1;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that is closed.
     if lh_sys::fd::sanitize_stdio().is_err() {
         return ExitCode::from(255);
