@@ -15,6 +15,7 @@ mod peers;
 mod regress;
 #[cfg(test)]
 mod security;
+mod site;
 mod suites;
 mod test;
 mod wan;
@@ -41,6 +42,8 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
+  site [--out DIR]
+            write the documentation as a static site (default: target/site) and check its links
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that dependencies of crates point one way, that modules form no cycles, and that
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Some("faults") => campaign::faults(rest),
         Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
+        Some("site") => site::run(rest),
         Some("suites") => suites::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {

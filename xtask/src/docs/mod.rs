@@ -30,6 +30,11 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
+/// The manual pages.
+pub(crate) fn manual_pages() -> Vec<(String, String)> {
+    files().into_iter().filter(|(name, _)| name.starts_with("man/")).collect()
+}
+
 /// Every generated file: its name below the output directory, and what is in it.
 fn files() -> Vec<(String, String)> {
     let mut files = Vec::new();
