@@ -5,6 +5,7 @@ mod campaign;
 mod compat;
 mod covers;
 mod demo;
+mod dist;
 mod docs;
 mod fuzz;
 #[cfg(test)]
@@ -42,6 +43,10 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
+  dist [--check-reproducible | --test]
+            build the packages into target/dist: .deb, .rpm, a tarball for a home directory, debug symbols,
+            bill of materials, licences, checksums. --check-reproducible builds them again in another
+            directory and compares; --test installs and removes them in new Debian systems (as root)
   site [--out DIR]
             write the documentation as a static site (default: target/site) and check its links
   names [--profile PROFILE]
@@ -83,6 +88,7 @@ fn main() -> ExitCode {
         Some("layers") => layers::check(),
         Some("names") => names::run(rest),
         Some("compat") => compat::run(rest),
+        Some("dist") => dist::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("explore") => campaign::explore(rest),

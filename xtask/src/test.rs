@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     ("suites", suites),
     ("docs", docs),
     ("site", || crate::site::run(&[])),
+    ("packages", crate::dist::short_test),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", bench::smoke),
     ("explore", campaign::short_explore),
