@@ -48,7 +48,12 @@ fn check(source: &Source) -> Outcome {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error", "--tag-display-limit", "0"]);
     call(lintian.args(packages(source, "deb")?))?;
-    for package in packages(source, "rpm")? {
+    let rpms = packages(source, "rpm")?;
+    if lh_interop::find("rpmlint").is_some() {
+        let config = source.root.join("packaging/rpm/rpmlint.toml");
+        call(Command::new("rpmlint").arg("--config").arg(config).args(&rpms))?;
+    }
+    for package in rpms {
         let list = output(Command::new("rpm").args(["-qp", "--nosignature", "-l"]).arg(&package))?;
         println!("rpm: {} has {} files", package.display(), list.lines().count());
     }

@@ -107,10 +107,7 @@ fn manager_is_old() -> bool {
 /// What Debian wants below `/usr/share/doc`.
 fn documents(source: &Source, parts: &Parts, name: &str, version: &str) -> Result<Vec<Item>, String> {
     let below = format!("usr/share/doc/{name}");
-    let (year, month, day) = lh_sys::time::date((source.epoch / 86_400).cast_signed());
-    let week = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(source.epoch / 86_400 % 7) as usize];
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        [month as usize - 1];
+    let (week, day, month, year) = super::source::date(source.epoch);
     let changes = format!(
         "longhaul ({version}) unstable; urgency=medium\n\n  * New version; changelog.gz says what it changes.\n\n \
          -- {MAINTAINER}  {week}, {day:02} {month} {year:04} 00:00:00 +0000\n"

@@ -32,6 +32,13 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
     // The third package has only links that its scripts make, where OpenSSH's programs are.
     let names: String = super::layout::OPENSSH.iter().map(|(name, _)| format!("{name} ")).collect();
     spec.push_str("\n%files -n longhaul-openssh-names\n");
+    let (week, day, month, year) = super::source::date(source.epoch);
+    let _ = write!(
+        spec,
+        "\n%changelog\n* {week} {month} {day:02} {year:04} The Longhaul authors <longhaul@invalid.example> - {0}-1\n\
+         - Version {0}\n",
+        source.version()
+    );
     settle(&tree, source.epoch)?;
     let spec = spec
         .replace("@VERSION@", source.version())

@@ -85,3 +85,23 @@ pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> String + use<> {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")
 }
+
+/// Day of the week, day, month and year, as changelogs of packages write them.
+pub(super) fn date(epoch: u64) -> (&'static str, i64, &'static str, i64) {
+    let days = epoch / 86_400;
+    let (year, month, day) = lh_sys::time::date(days.cast_signed());
+    let week = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    (week, day, months[month as usize - 1], year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn days_of_changelogs_are_those_of_the_calendar() {
+        assert_eq!(date(0), ("Thu", 1, "Jan", 1970));
+        assert_eq!(date(1_795_392_000), ("Mon", 23, "Nov", 2026));
+    }
+}

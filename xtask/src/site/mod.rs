@@ -55,6 +55,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("SECURITY.md", "Reporting"),
             ("CONTRIBUTING.md", "Contributing"),
             ("CHANGELOG.md", "Changes"),
+            ("RELEASING.md", "Releasing"),
             ("docs/lab/emulated-path.md", "Lab: emulated path"),
             ("docs/lab/2026-11-22-measurements.md", "Lab: measurements"),
         ],
