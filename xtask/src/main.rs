@@ -5,6 +5,7 @@ mod campaign;
 mod compat;
 mod covers;
 mod demo;
+mod dist;
 mod docs;
 mod fuzz;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod peers;
 mod regress;
 #[cfg(test)]
 mod security;
+mod site;
 mod suites;
 mod test;
 mod wan;
@@ -41,6 +43,12 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
+  dist [--check-reproducible | --test]
+            build the packages into target/dist: .deb, .rpm, a tarball for a home directory, debug symbols,
+            bill of materials, licences, checksums. --check-reproducible builds them again in another
+            directory and compares; --test installs and removes them in new Debian systems (as root)
+  site [--out DIR]
+            write the documentation as a static site (default: target/site) and check its links
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that dependencies of crates point one way, that modules form no cycles, and that
@@ -80,12 +88,14 @@ fn main() -> ExitCode {
         Some("layers") => layers::check(),
         Some("names") => names::run(rest),
         Some("compat") => compat::run(rest),
+        Some("dist") => dist::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("explore") => campaign::explore(rest),
         Some("faults") => campaign::faults(rest),
         Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
+        Some("site") => site::run(rest),
         Some("suites") => suites::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {

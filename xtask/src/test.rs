@@ -24,6 +24,8 @@ const STEPS: &[Step] = &[
     ("regress", regress),
     ("suites", suites),
     ("docs", docs),
+    ("site", || crate::site::run(&[])),
+    ("packages", crate::dist::short_test),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", bench::smoke),
     ("explore", campaign::short_explore),

@@ -37,6 +37,9 @@ fn command() -> Vec<Vec<u8>> {
     let (Ok(directory), Ok(program)) = (std::env::current_dir(), std::env::current_exe()) else {
         return Vec::new();
     };
+    // Where one file is several programs, the name chooses: a link of that name is beside it.
+    let named = Some(program.with_file_name("lhscp")).filter(|path| path.is_file());
+    let program = named.unwrap_or(program);
     let mut words = vec![bytes(directory.as_os_str()), bytes(program.as_os_str())];
     words.extend(std::env::args_os().skip(1).map(|word| bytes(&word)));
     words

@@ -46,7 +46,7 @@ mod verdict;
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
-pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, is_restarted, serve};
+pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, SESSION_NAME, is_restarted, serve};
 pub use log::{Level, Log};
 pub use session::{inetd, main as session_main};
 pub use surroundings::{Host, default_algorithms};

@@ -53,7 +53,7 @@ pub const SESSION_FLAG: &str = "--session-process";
 /// made.
 pub(crate) const CLIENT_FLAG: &str = "--client=";
 /// Argument 0 of session processes, for `ps`.
-pub(crate) const SESSION_NAME: &str = "lhsshd-session";
+pub const SESSION_NAME: &str = "lhsshd-session";
 
 /// Most connections that are taken from a socket before others are looked at.
 const MOST_ACCEPTED: usize = 64;

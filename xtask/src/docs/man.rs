@@ -87,10 +87,13 @@ pub(super) fn head(name: &str, section: u8, about: &str) -> String {
     )
 }
 
+/// The time that pages are dated with, where a caller has set one.
+pub(super) static TIME: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
+
 /// The day the page is made; `SOURCE_DATE_EPOCH` makes it another, so that packages can be built twice the same.
 fn date() -> String {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
-    let seconds: i64 = epoch.unwrap_or_else(lh_sys::time::now_unix);
+    let seconds: i64 = TIME.get().copied().or(epoch).unwrap_or_else(lh_sys::time::now_unix);
     let (year, month, day) = lh_sys::time::date(seconds.div_euclid(86_400));
     format!("{year:04}-{month:02}-{day:02}")
 }

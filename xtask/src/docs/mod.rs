@@ -30,6 +30,17 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
+/// Like [`files`], with this date in the pages.
+pub(crate) fn files_dated(epoch: u64) -> Vec<(String, String)> {
+    let _ = man::TIME.set(i64::try_from(epoch).unwrap_or_default());
+    files()
+}
+
+/// The manual pages.
+pub(crate) fn manual_pages() -> Vec<(String, String)> {
+    files().into_iter().filter(|(name, _)| name.starts_with("man/")).collect()
+}
+
 /// Every generated file: its name below the output directory, and what is in it.
 fn files() -> Vec<(String, String)> {
     let mut files = Vec::new();

@@ -36,6 +36,10 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
     let check = || -> io::Result<Option<String>> {
         let (output, theirs) = lh_sys::fd::pipe()?;
         let mut check = Program::new(path).stdio(lh_sys::fd::null()?, lh_sys::fd::null()?, theirs).arg("-t");
+        // Where one file is several programs, the name chooses.
+        if let Some(name) = arguments.first() {
+            check = check.arg0(name);
+        }
         // Only the log file's name must not be looked at: what is wrong is for us to log.
         let mut skip = false;
         for argument in arguments.iter().skip(1) {

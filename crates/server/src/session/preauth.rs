@@ -27,8 +27,8 @@ use crate::monitor_ipc::MonitorSocket;
 /// Empty directories that only root may write to, best first.
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
 
-/// Users that own nothing. OpenSSH's first: where it is installed, that is what it is for.
-const USERS: [&str; 2] = ["sshd", "nobody"];
+/// Users that own nothing, best first: the one of our packages, then OpenSSH's.
+const USERS: [&str; 3] = ["lhsshd", "sshd", "nobody"];
 
 /// The ids where there is no such user: the kernel's own for "nobody".
 const NOBODY: u32 = 65_534;

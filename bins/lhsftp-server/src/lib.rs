@@ -10,7 +10,8 @@ use lh_sys::syslog::Facility;
 /// Exit status when the client cannot be spoken with, as sftp-server's.
 const FAILURE: u8 = 1;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();

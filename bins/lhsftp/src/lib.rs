@@ -28,7 +28,8 @@ use rustix::process::Signal;
 
 use command_line::{Arguments, Batch, Way};
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();

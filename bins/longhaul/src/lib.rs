@@ -30,7 +30,8 @@ use lh_metrics::{Run, read_runs};
 /// Exit status for files that cannot be read or written.
 const FAILURE: u8 = 1;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();
     ExitCode::from(start())

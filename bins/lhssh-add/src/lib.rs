@@ -33,7 +33,8 @@ const FATAL: u8 = 255;
 const DEFAULT_KEYS: [&str; 6] =
     ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();

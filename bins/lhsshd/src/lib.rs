@@ -17,6 +17,8 @@ use lh_server::{
 };
 use lh_sys::service::Service;
 
+pub use lh_server::SESSION_NAME;
+
 /// The file of an installed OpenSSH: what administrators have written there holds here.
 const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
 
@@ -25,7 +27,8 @@ const BAD_CONFIGURATION: u8 = 255;
 /// Exit status when there is no key to be recognised by, as sshd's.
 const NO_HOST_KEYS: u8 = 1;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // Before anything is opened: passed sockets have fixed numbers.
     let service = Service::take();
     // A file opened later must not get the number of a standard descriptor that is closed.

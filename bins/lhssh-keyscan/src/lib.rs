@@ -29,7 +29,8 @@ const FATAL: u8 = 255;
 /// Number of threads and thus connections at a time. Most of their time is spent waiting.
 const THREADS: usize = 64;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();

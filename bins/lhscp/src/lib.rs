@@ -34,7 +34,8 @@ use lh_ssh_transfer::place;
 use crate::outcome::FAILURE;
 use crate::record::RunRecord;
 
-fn main() -> ExitCode {
+/// The whole program: reads the command line of the process and returns its exit status.
+pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();

@@ -1,0 +1,7 @@
+//! The program `longhaul` on its own. Packages have it as a name of one program for all (`longhaul-multi`).
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    longhaul::main()
+}

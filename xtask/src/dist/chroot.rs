@@ -1,0 +1,138 @@
+//! Tests the Debian packages in new Debian systems, one without OpenSSH and one with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::make::make;
+use super::source::{Source, failed, output};
+use crate::workspace::{Outcome, call, target_dir};
+
+/// Packages that a bare system gets: what the dependencies of ours come to.
+const BARE: &str = "libgssapi-krb5-2,libpam-modules,libpam-runtime,init-system-helpers,passwd";
+
+/// The systems, and what they have besides.
+const SYSTEMS: [(&str, &str); 2] = [("bare", ""), ("with-openssh", ",openssh-client,openssh-server")];
+
+/// `cargo xtask dist --test`
+pub(super) fn test(source: &Source) -> Outcome {
+    if !lh_interop::is_root() {
+        println!("SKIPPED dist: only root can install packages");
+        return Ok(());
+    }
+    for program in ["mmdebstrap", "lintian", "rpmbuild"] {
+        if lh_interop::find(program).is_none() {
+            return Err(format!("{program} is missing: apt-get install mmdebstrap lintian rpm dpkg-dev"));
+        }
+    }
+    make(source)?;
+    check(source)?;
+    for (name, more) in SYSTEMS {
+        let system = system(name, &format!("{BARE}{more}"))?;
+        install(source, name, &system)?;
+    }
+    home(source)
+}
+
+fn packages(source: &Source, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(&source.out).map_err(failed(&source.out))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|each| each == extension)).collect();
+    found.sort();
+    if found.len() == 3 { Ok(found) } else { Err(format!("{} .{extension} files, not 3", found.len())) }
+}
+
+/// What lintian and rpm say about the packages.
+fn check(source: &Source) -> Outcome {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error", "--tag-display-limit", "0"]);
+    call(lintian.args(packages(source, "deb")?))?;
+    let rpms = packages(source, "rpm")?;
+    if lh_interop::find("rpmlint").is_some() {
+        let config = source.root.join("packaging/rpm/rpmlint.toml");
+        call(Command::new("rpmlint").arg("--config").arg(config).args(&rpms))?;
+    }
+    for package in rpms {
+        let list = output(Command::new("rpm").args(["-qp", "--nosignature", "-l"]).arg(&package))?;
+        println!("rpm: {} has {} files", package.display(), list.lines().count());
+    }
+    Ok(())
+}
+
+/// The archive of a new system, made when it is not there yet.
+fn system(name: &str, include: &str) -> Result<PathBuf, String> {
+    let directory = target_dir().join("dist-test");
+    fs::create_dir_all(&directory).map_err(failed(&directory))?;
+    let file = directory.join(format!("{name}.tar"));
+    if !file.exists() {
+        let release = fs::read_to_string("/etc/os-release").map_err(failed(Path::new("/etc/os-release")))?;
+        let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+        let partial = directory.join(format!("{name}.partial.tar"));
+        let mut command = Command::new("mmdebstrap");
+        command.args(["--quiet", "--mode=root", "--variant=minbase", "--include", include]);
+        command.args(["--aptopt=APT::Install-Recommends \"false\"", suite.unwrap_or("stable")]).arg(&partial);
+        command.args(
+            ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"]
+                .iter()
+                .filter(|path| Path::new(path).exists()),
+        );
+        call(&mut command)?;
+        fs::rename(&partial, &file).map_err(failed(&partial))?;
+    }
+    Ok(file)
+}
+
+/// Installs, uses and removes the packages in a new system, in namespaces of its own.
+fn install(source: &Source, name: &str, system: &Path) -> Outcome {
+    let root =
+        tempfile::Builder::new().prefix("longhaul-system-").tempdir().map_err(|error| error.to_string())?;
+    call(
+        Command::new("tar")
+            .arg("--extract")
+            .arg("--file")
+            .arg(system)
+            .arg("--directory")
+            .arg(root.path())
+            .args(["--exclude=./dev/*", "--numeric-owner"]),
+    )?;
+    let to = root.path().join("packages");
+    fs::create_dir(&to).map_err(failed(&to))?;
+    for package in packages(source, "deb")? {
+        let target = to.join(package.file_name().unwrap_or_default());
+        fs::copy(&package, &target).map_err(failed(&package))?;
+    }
+    let script = source.root.join("packaging/tests/installed.sh");
+    fs::copy(&script, to.join("installed.sh")).map_err(failed(&script))?;
+    // Nothing of the network, the processes and the mounts of this machine is seen from inside.
+    let inside = "ip link set lo up && mount -t proc proc \"$0/proc\" && mount -t tmpfs -o mode=755 dev \"$0/dev\" \
+         && mkdir \"$0/dev/pts\" && mount -t devpts -o newinstance,ptmxmode=0666 devpts \"$0/dev/pts\" \
+         && ln -s pts/ptmx \"$0/dev/ptmx\" && ln -s /proc/self/fd \"$0/dev/fd\" \
+         && for node in null:3 zero:5 full:7 random:8 urandom:9; do \
+            mknod -m 666 \"$0/dev/${node%:*}\" c 1 \"${node#*:}\"; done \
+         && exec chroot \"$0\" sh /packages/installed.sh \"$1\"";
+    let namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"];
+    call(Command::new("unshare").args(namespaces).args(["sh", "-ec", inside]).arg(root.path()).arg(name))
+}
+
+/// Installs the archive into a home directory and removes it.
+fn home(source: &Source) -> Outcome {
+    let home = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let name = format!("longhaul-{}-x86_64-linux", source.version());
+    let archive = source.out.join(format!("{name}.tar.xz"));
+    call(
+        Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(home.path()),
+    )?;
+    let script = home.path().join(&name).join("install.sh");
+    let prefix = home.path().join("local");
+    let run = |more: &[&str]| call(Command::new("sh").arg(&script).arg("--prefix").arg(&prefix).args(more));
+    run(&[])?;
+    // Again, as an upgrade.
+    run(&[])?;
+    for program in ["lhssh", "lhscp", "lhsftp", "longhaul"] {
+        call(Command::new(prefix.join("bin").join(program)).arg("--version"))?;
+    }
+    run(&["--uninstall"])?;
+    let left = output(Command::new("find").arg(&prefix).args(["!", "-type", "d"]))?;
+    if left.is_empty() { Ok(()) } else { Err(format!("install.sh --uninstall left\n{left}")) }
+}

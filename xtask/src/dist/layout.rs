@@ -1,0 +1,152 @@
+//! Where each file is installed: one table for all kinds of packages.
+
+use std::fs;
+use std::path::Path;
+
+use lh_cli::flags::PROGRAMS;
+
+use super::build::Program;
+use super::source::{Source, failed};
+use super::tree::{Item, gzip};
+
+/// The directory of the programs.
+pub(super) const LIB: &str = "usr/lib/longhaul";
+
+/// Programs with a link in `/usr/bin`.
+const USER: [&str; 8] =
+    ["lhssh", "lhscp", "lhsftp", "lhssh-keygen", "lhssh-agent", "lhssh-add", "lhssh-keyscan", "longhaul"];
+
+/// Links under OpenSSH's names, in `/usr/bin`.
+pub(super) const OPENSSH: [(&str, &str); 7] = [
+    ("ssh", "lhssh"),
+    ("scp", "lhscp"),
+    ("sftp", "lhsftp"),
+    ("ssh-keygen", "lhssh-keygen"),
+    ("ssh-agent", "lhssh-agent"),
+    ("ssh-add", "lhssh-add"),
+    ("ssh-keyscan", "lhssh-keyscan"),
+];
+
+/// The kinds of systems that the files of the server differ on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum System {
+    Debian,
+    RedHat,
+}
+
+/// All that packages are made of.
+pub(super) struct Parts {
+    /// The programs, their links and documents for users.
+    client: Vec<Item>,
+    /// Files of the server that are the same on every system.
+    server: Vec<Item>,
+    names: Vec<Item>,
+    packaging: std::path::PathBuf,
+    pub licences: String,
+    pub changelog: String,
+}
+
+impl Parts {
+    pub(super) fn new(source: &Source, programs: &[Program], licences: &str) -> Result<Self, String> {
+        let packaging = source.root.join("packaging");
+        let pages = crate::docs::files_dated(source.epoch);
+        let page = |name: &str| pages.iter().find(|(path, _)| path.ends_with(name)).map(|(_, text)| text);
+        let read = |path: &str| {
+            let path = source.root.join(path);
+            fs::read_to_string(&path).map_err(failed(&path))
+        };
+        let mut client: Vec<Item> = programs
+            .iter()
+            .map(|program| Item::program(format!("{LIB}/{}", program.name), &program.file))
+            .collect();
+        // Programs look for each other beside their own file.
+        for program in PROGRAMS.iter().filter(|program| program.name != "longhaul") {
+            client.push(Item::link(format!("{LIB}/{}", program.name), "longhaul"));
+        }
+        client.extend(USER.map(|name| Item::link(format!("usr/bin/{name}"), "../lib/longhaul/longhaul")));
+        let mut server = vec![Item::link("usr/sbin/lhsshd", "../lib/longhaul/longhaul")];
+        for (path, text) in &pages {
+            let (item, name) = match path.split('/').collect::<Vec<_>>()[..] {
+                ["man", section, name] => {
+                    (Item::text(format!("usr/share/man/{section}/{name}.gz"), gzip(text.as_bytes())?), name)
+                }
+                ["completions", "bash", name] => {
+                    (Item::text(format!("usr/share/bash-completion/completions/{name}"), text.as_str()), name)
+                }
+                ["completions", "zsh", name] => {
+                    (Item::text(format!("usr/share/zsh/vendor-completions/{name}"), text.as_str()), name)
+                }
+                ["completions", "fish", name] => {
+                    (Item::text(format!("usr/share/fish/vendor_completions.d/{name}"), text.as_str()), name)
+                }
+                _ => return Err(format!("{path}: where is it installed?")),
+            };
+            let of_server = name
+                .trim_start_matches('_')
+                .split('.')
+                .next()
+                .is_some_and(|name| name == "lhsshd" || name == "lhsshd_config");
+            if of_server { server.push(item) } else { client.push(item) }
+        }
+        client.push(Item::text(
+            "usr/lib/systemd/user/lhssh-agent.service",
+            read("packaging/systemd/lhssh-agent.service")?,
+        ));
+        for (to, from) in [
+            ("usr/lib/systemd/system/lhsshd.service", "systemd/lhsshd.service"),
+            ("usr/lib/systemd/system/lhsshd.socket", "systemd/lhsshd.socket"),
+            ("usr/lib/sysusers.d/longhaul-server.conf", "config/sysusers.conf"),
+            ("usr/lib/tmpfiles.d/longhaul-server.conf", "config/tmpfiles.conf"),
+        ] {
+            server.push(Item::text(to, read(&format!("packaging/{from}"))?));
+        }
+        for (to, from) in [
+            ("etc/ssh/lhsshd_config", "config/lhsshd_config"),
+            ("etc/logrotate.d/longhaul-server", "config/logrotate"),
+        ] {
+            server.push(Item::config(to, read(&format!("packaging/{from}"))?));
+        }
+        server.push(Item::directory("etc/ssh/lhsshd_config.d"));
+        let mut names = Vec::new();
+        for (theirs, ours) in OPENSSH {
+            names.push(Item::link(format!("usr/bin/{theirs}"), "../lib/longhaul/longhaul"));
+            if page(&format!("/{ours}.1")).is_none() {
+                return Err(format!("{ours} has no manual page"));
+            }
+            names.push(Item::link(format!("usr/share/man/man1/{theirs}.1.gz"), format!("{ours}.1.gz")));
+        }
+        let changelog = read("CHANGELOG.md")?;
+        Ok(Self { client, server, names, packaging, licences: licences.to_owned(), changelog })
+    }
+
+    pub(super) fn client(&self) -> &[Item] {
+        &self.client
+    }
+
+    pub(super) fn names(&self) -> &[Item] {
+        &self.names
+    }
+
+    pub(super) fn server(&self, system: System) -> Result<Vec<Item>, String> {
+        let read = |path: &str| self.file(path);
+        let mut items = self.server.clone();
+        match system {
+            System::Debian => {
+                items.push(Item::config("etc/pam.d/lhsshd", read("config/pam-debian")?));
+                items.push(Item::config("etc/default/lhsshd", read("config/default-lhsshd")?));
+                items.push(Item::config("etc/apparmor.d/lhsshd", read("apparmor/lhsshd")?));
+            }
+            System::RedHat => {
+                items.push(Item::config("etc/pam.d/lhsshd", read("config/pam-redhat")?));
+                items.push(Item::config("etc/default/lhsshd", read("config/default-lhsshd")?));
+            }
+        }
+        Ok(items)
+    }
+
+    /// Text of a file below `packaging/`.
+    pub(super) fn file(&self, path: &str) -> Result<String, String> {
+        let path: &Path = &self.packaging.join(path);
+        fs::read_to_string(path).map_err(failed(path))
+    }
+}

@@ -1,0 +1,40 @@
+//! Packages: one program under many names, as a tarball for a home directory, `.deb` and `.rpm`, with a bill of
+//! materials, licences, checksums and debug symbols.
+
+mod bill;
+mod build;
+mod chroot;
+mod deb;
+mod dependencies;
+mod elf;
+mod layout;
+mod licences;
+mod make;
+mod reproducible;
+mod rpm;
+mod source;
+mod tarball;
+mod tree;
+
+use self::source::Source;
+use crate::workspace::{Outcome, target_dir};
+
+const USAGE: &str = "usage: cargo xtask dist [--check-reproducible | --test]";
+
+/// The test of packages in CI: with the programs of the release build, which is there already.
+pub(crate) fn short_test() -> Outcome {
+    let here = Source::here()?;
+    let built = target_dir().join("release");
+    chroot::test(&Source { out: here.build.join("short"), built: Some(built), ..here })
+}
+
+/// `cargo xtask dist`
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        [] => make::make(&Source::here()?).map(drop),
+        ["--check-reproducible"] => reproducible::check(),
+        ["--test"] => chroot::test(&Source::here()?),
+        _ => Err(USAGE.to_owned()),
+    }
+}
