@@ -8,7 +8,7 @@ use crate::{Direction, Event, Totals, Waits, base_name, join};
 use super::Engine;
 use super::dirs::{Dir, Item};
 use super::file::File;
-use crate::end::Kind;
+use crate::end::{Info, Kind};
 
 impl Engine {
     /// The file whose data move: its id, name, confirmed bytes and size.
@@ -100,15 +100,34 @@ impl Engine {
 
     /// Tells of a file, or a link, that is in its place.
     pub(super) fn tell_copied(&mut self, item: &Item, size: u64, kind: CopiedKind) {
+        let info = Info { size: Some(size), ..item.info };
+        self.push_copied(item.source.clone(), item.target.clone(), &info, kind);
+    }
+
+    /// Tells of a file, or a link, that was in its place before, and is not copied.
+    pub(super) fn tell_unchanged(
+        &mut self,
+        source: Vec<u8>,
+        target: Vec<u8>,
+        info: &Info,
+        link: Option<Vec<u8>>,
+    ) {
+        if !self.options.dry_run {
+            let kind = link.map_or(CopiedKind::File(None), CopiedKind::Link);
+            self.push_copied(source, target, info, kind);
+        }
+    }
+
+    fn push_copied(&mut self, source: Vec<u8>, target: Vec<u8>, info: &Info, kind: CopiedKind) {
         if self.options.sums.is_none() {
             return;
         }
         self.events.push_back(Event::Copied(Box::new(Copied {
-            path: self.path_below_target(&item.target),
-            source: item.source.clone(),
-            target: item.target.clone(),
-            size,
-            modified: item.info.times.map(|times| times.modification),
+            path: self.path_below_target(&target),
+            source,
+            target,
+            size: info.size.unwrap_or(0),
+            modified: info.times.map(|times| times.modification),
             kind,
         })));
     }

@@ -250,6 +250,11 @@ impl Engine {
         }
         if plainly {
             self.summary.unchanged += 1;
+            if self.options.sums.is_some() {
+                let (source, target) =
+                    (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));
+                self.tell_unchanged(source, target, &entry.info, None);
+            }
             return;
         }
         if let Some(there) = there.filter(|there| there.kind != Kind::Unknown) {

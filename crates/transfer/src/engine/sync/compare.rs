@@ -135,7 +135,11 @@ impl Engine {
             (_, Kind::Dir) => self.clear_directory(key),
             // Within a second a link may have been made anew, and as long as it was.
             (Kind::Symlink, Kind::Symlink)
-                if full && has_exact_time(&item.info) && is_unchanged(&item.info, &there, full) =>
+                // Where each copy is told of, it is told where the link leads.
+                if full
+                    && has_exact_time(&item.info)
+                    && is_unchanged(&item.info, &there, full)
+                    && self.options.sums.is_none() =>
             {
                 self.unchanged(key);
             }
@@ -224,10 +228,13 @@ impl Engine {
 
     /// What is there is the copy: only its attributes may differ.
     fn unchanged(&mut self, key: Key) {
-        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
+        let Some(Compare { item, links, .. }) = self.sync.compares.get(key) else { return };
         let There::Found(there) = item.there else { return self.copy_compared(key) };
         let (info, target) = (item.info, item.target.clone());
         self.summary.unchanged += 1;
+        let source = item.source.clone();
+        let link = links[0].clone();
+        self.tell_unchanged(source, target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
