@@ -141,6 +141,7 @@ impl Engine {
             || file.leads
             || self.has_holes_to_keep(&file.item)
             || self.may_be_done(&file.item)
+            || self.may_have_part(&file.item)
         {
             return false;
         }
@@ -247,6 +248,7 @@ impl Engine {
             || self.has_holes_to_keep(&item)
             || !self.batches_offered()
             || self.may_be_done(&item)
+            || self.may_have_part(&item)
         {
             return Some(item);
         }

@@ -96,6 +96,8 @@ pub(crate) struct Journal {
     command: Vec<Vec<u8>>,
     sums: HashMap<Tag, Vec<u8>>,
     new: HashSet<Vec<u8>>,
+    /// Targets beside which earlier attempts may have left an unfinished file.
+    left: HashSet<Vec<u8>>,
     /// Journals of other shards of the same copy: read, and removed with this one.
     others: Vec<PathBuf>,
 }
@@ -149,6 +151,7 @@ impl Journal {
             command: Vec::new(),
             sums: HashMap::new(),
             new: HashSet::new(),
+            left: HashSet::new(),
             others,
         }
     }
@@ -191,9 +194,11 @@ impl Journal {
                 }
                 (b"part", Some(target), Some(name)) => {
                     if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
+                        self.left.insert(target.clone());
                         self.parts.insert(name, Part { target, upto: 0 });
                     }
                 }
+                (b"open", Some(target), None) => self.left.extend(unescaped(target)),
                 (b"upto", Some(bytes), Some(name)) => {
                     let bytes = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
                     if let (Some(bytes), Some(name)) = (bytes, unescaped(name))
@@ -204,8 +209,8 @@ impl Journal {
                 }
                 (b"new", Some(target), None) => self.new.extend(unescaped(target)),
                 (b"gone", Some(name), None) => {
-                    if let Some(name) = unescaped(name) {
-                        self.parts.remove(&name);
+                    if let Some(part) = unescaped(name).and_then(|name| self.parts.remove(&name)) {
+                        self.left.remove(&part.target);
                     }
                 }
                 // A later version's.
@@ -260,6 +265,16 @@ impl Journal {
     pub(crate) fn outdated(&self, target: &[u8], name: &[u8]) -> Vec<Vec<u8>> {
         let others = self.parts.iter().filter(|(other, part)| part.target == target && *other != name);
         others.map(|(other, _)| other.clone()).collect()
+    }
+
+    /// An unfinished file beside `target` is about to be opened: until [`Journal::begin`] it may be there or not.
+    pub(crate) fn note_opening(&mut self, target: &[u8]) {
+        let _ = writeln!(self.pending, "open {}", escaped(target));
+    }
+
+    /// True when an earlier attempt may have left an unfinished file beside `target`.
+    pub(crate) fn may_have_left(&self, target: &[u8]) -> bool {
+        self.left.contains(target)
     }
 
     /// The target grows under `name` from now on.

@@ -348,6 +348,9 @@ impl Engine {
     fn open_part(&mut self, key: Key, as_found: AsFound) {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(part) = file.place.part.clone() else { return self.open_target(key) };
+        if let (Some(journal), true) = (&mut self.journal, file.place.tag.is_some()) {
+            journal.note_opening(&file.item.target);
+        }
         file.place.asked_at = Some(self.now);
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);

@@ -41,6 +41,11 @@ impl Engine {
         journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
     }
 
+    /// An attempt before this one may have left an unfinished file beside the target.
+    pub(in crate::engine) fn may_have_part(&self, item: &Item) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.may_have_left(&item.target))
+    }
+
     /// A small file is in its place.
     pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
         if let Some(journal) = &mut self.journal
