@@ -240,6 +240,22 @@ fn a_resumed_copy_without_limit_leaves_no_parts() {
     }
 }
 
+/// Covers: lhscp -D; lhscp -S
+#[test]
+fn programs_that_do_not_serve_leave_no_journal() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 1_000);
+    let copy = Copy { lab: &lab, port: lh_interop::tunnel::free_port() };
+    for flags in [&["-D", "/bin/true"][..], &["-S", "/bin/true"]] {
+        let ran = copy.run(&[flags, &["blob", "127.0.0.1:there"]].concat());
+        assert_ne!(ran.code, 0, "{flags:?}");
+        no_journal_is_left(&lab);
+    }
+    let ran = copy.run(&["-3", "127.0.0.1:one", "127.0.0.1:other"]);
+    assert_ne!(ran.code, 0);
+    no_journal_is_left(&lab);
+}
+
 /// Covers: lhscp --retries
 #[test]
 fn a_connection_that_breaks_is_made_again() {
