@@ -311,3 +311,21 @@ impl From<rustix::io::Errno> for Fault {
 
 /// The answer to an operation.
 pub(crate) type Outcome = Result<Done, Fault>;
+
+/// The reason of a failure; an answer of the wrong type is one too.
+pub(crate) fn fault_of(outcome: Outcome) -> Fault {
+    match outcome {
+        Err(fault) => fault,
+        Ok(_) => Fault::other("Bad message"),
+    }
+}
+
+/// The path of a one-name reply.
+pub(crate) fn path_of(outcome: Outcome) -> Result<Vec<u8>, Fault> {
+    match outcome {
+        Ok(Done::Listed(Some(mut names))) if names.len() == 1 => {
+            Ok(names.pop().map(|entry| entry.name.into_vec()).unwrap_or_default())
+        }
+        outcome => Err(fault_of(outcome)),
+    }
+}

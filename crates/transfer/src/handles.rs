@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lh_sftp::Handle;
 
-use crate::engine::Token;
+use crate::token::Token;
 
 /// What a handle was given for.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use lh_sftp::{
 
 use crate::answers::{Shape, outcome};
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, FaultKind, Handle, Op, Outcome};
-use crate::engine::Token;
 use crate::flow::{Next, Silence};
 use crate::handles::{Handles, Holder};
+use crate::token::Token;
 
 /// Whose answer is awaited, and what it is made of.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The channels of a [`Job`], as their connections' drivers see them.
 
-use std::io::{IoSliceMut, Read};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,6 @@ use std::time::Instant;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
-use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
 use crate::Side;
@@ -16,7 +15,7 @@ use crate::additional::LOOK;
 use crate::additional_connection::{AdditionalConnections, Waker};
 use crate::remote_stderr::RemoteStderr;
 
-use super::{AsSession, Job, Open, State};
+use super::{AsSession, ChannelOutput, Job, Open, State};
 
 /// One end of a [`Job`].
 pub struct JobHandler {
@@ -36,6 +35,43 @@ pub struct JobHandler {
     pub(super) closed: bool,
     pub(super) signals: Option<Arc<Signals>>,
     pub(super) stderr: RemoteStderr,
+}
+
+impl Job {
+    /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
+    pub fn handler(&self, side: Side) -> JobHandler {
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: Some(0),
+            connection: 0,
+            waker: self.waker(0),
+            as_session: None,
+            additional: None,
+            deadline: None,
+            closed: false,
+            signals: self.signals(),
+            stderr: crate::RemoteStderr::default(),
+        }
+    }
+
+    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
+    /// happens on the others. It stops its driver, with 0, when the copy is finished.
+    pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: None,
+            connection,
+            waker: if first { self.waker(connection) } else { None },
+            as_session: None,
+            additional: None,
+            deadline: None,
+            closed: false,
+            signals: None,
+            stderr: crate::RemoteStderr::default(),
+        }
+    }
 }
 
 /// What a handler waits for, beside its channel.
@@ -309,26 +345,5 @@ impl ChannelHandler for JobHandler {
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
         self.deadline = None;
         self.run(cx);
-    }
-}
-
-/// A channel, as the engine sees it.
-pub(crate) struct ChannelOutput<'a, 'b>(pub(crate) &'a mut ChannelCx<'b>);
-
-impl Output for ChannelOutput<'_, '_> {
-    fn budget(&mut self) -> usize {
-        self.0.budget()
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.0.send(data)
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        self.0.send_in_place(want, fill)
-    }
-
-    fn peer_is_full(&mut self) -> bool {
-        self.0.is_open() && self.0.window() == 0
     }
 }

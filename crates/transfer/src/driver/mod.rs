@@ -9,6 +9,7 @@
 
 mod handler;
 mod lent;
+mod output;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -21,8 +22,8 @@ use lh_sys::signals::Signals;
 use crate::additional_connection::Waker;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
 
-pub(crate) use handler::ChannelOutput;
 pub use handler::JobHandler;
+pub(crate) use output::ChannelOutput;
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
@@ -132,23 +133,6 @@ impl Job {
         })
     }
 
-    /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
-    pub fn handler(&self, side: Side) -> JobHandler {
-        JobHandler {
-            job: self.clone(),
-            side,
-            lane: Some(0),
-            connection: 0,
-            waker: self.waker(0),
-            as_session: None,
-            additional: None,
-            deadline: None,
-            closed: false,
-            signals: self.signals(),
-            stderr: crate::RemoteStderr::default(),
-        }
-    }
-
     /// An additional connection to the end that has one stands; returns its number, from 1.
     ///
     /// # Errors
@@ -166,24 +150,6 @@ impl Job {
     /// Nothing came of [`AdditionalConnections::another`](crate::AdditionalConnections::another).
     pub fn another_failed(&self) {
         self.lock().engine.connection_refused();
-    }
-
-    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
-    /// happens on the others. It stops its driver, with 0, when the copy is finished.
-    pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
-        JobHandler {
-            job: self.clone(),
-            side,
-            lane: None,
-            connection,
-            waker: if first { self.waker(connection) } else { None },
-            as_session: None,
-            additional: None,
-            deadline: None,
-            closed: false,
-            signals: None,
-            stderr: crate::RemoteStderr::default(),
-        }
     }
 
     /// No connection came of it. `beyond`: it was to be had because the server allows no more channels.

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use lh_sftp::Session;
 
-use crate::remote::Remote;
-use crate::{Direction, Options, Plan};
-
-use super::{Engine, Item, Side};
 use crate::end::Info;
+use crate::engine::Engine;
+use crate::item::Item;
+use crate::remote::Remote;
+use crate::token::Side;
+use crate::{Direction, Options, Plan};
 
 impl Engine {
     /// An engine for copies whose names are settled: each source goes to the path beside it, or into it where both

@@ -12,18 +12,19 @@ use lh_sftp::batch::{
 };
 use lh_sftp::{batched_extended_attrs, extension};
 
+use crate::batch::{Batch, Small};
 use crate::changed::{Changed, Precision};
-use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome, fault_of};
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::event::CopiedKind;
 use crate::flow::FIRST_REQUESTS;
-use crate::table::{Key, Table};
-use crate::wording::{self, Deed, shrank};
-use crate::{Direction, Event, Verify, local};
-
-use super::dirs::Item;
-use super::extras::Lack;
-use super::prepare::fault_of;
-use super::{Engine, QUEUE_LIMIT, Side, Token};
+use crate::item::Item;
+use crate::options::Verify;
+use crate::table::Key;
+use crate::target_facts::Lack;
+use crate::token::{Side, Token};
+use crate::wording::{Deed, shrank};
+use crate::{Direction, Event, local, wording};
 
 /// Files up to this size go in batches: of larger ones few fit into a message, so little is saved.
 const SMALL_FILE: u64 = 64 * 1024;
@@ -33,57 +34,6 @@ const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
 
 /// What is asked for of a file whose size says nothing (0, as files in /proc have it).
 const UNSIZED: u32 = 4096;
-
-/// One file of a batch.
-#[derive(Debug)]
-struct Small {
-    id: u64,
-    item: Item,
-    size: u64,
-    /// Of its content, for [`crate::Options::sums`].
-    sum: Option<Vec<u8>>,
-}
-
-/// Files that share a message.
-#[derive(Debug)]
-pub(super) struct Batch {
-    files: Vec<Small>,
-    bytes: u64,
-    started: Instant,
-}
-
-/// The batch that is being put together, and those under way.
-#[derive(Debug)]
-pub(super) struct Batches {
-    /// Whether the server takes them; `None`: not looked at yet.
-    offered: Option<bool>,
-    message: Vec<u8>,
-    files: Vec<Small>,
-    bytes: u64,
-    /// Download: what the answer may take.
-    asked: usize,
-    /// One or more have been.
-    sent: bool,
-    under_way: Table<Batch>,
-}
-
-impl Batches {
-    pub(super) const fn new() -> Self {
-        Self {
-            offered: None,
-            message: Vec::new(),
-            files: Vec::new(),
-            bytes: 0,
-            asked: 0,
-            sent: false,
-            under_way: Table::new(),
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.under_way.len() == 0
-    }
-}
 
 impl Engine {
     /// True when small files can go in batches.

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use crate::Event;
 use crate::additional::{Limit, Load, Verdict};
-
-use super::Engine;
+use crate::engine::Engine;
 
 impl Engine {
     /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted: answer with [`Engine::connection_came`] or

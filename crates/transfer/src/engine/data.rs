@@ -8,20 +8,14 @@ use std::time::Duration;
 
 use lh_sftp::server::Output;
 
-use crate::Direction;
-use crate::end::{Done, Fault, FaultKind, Outcome};
-use crate::local;
+use crate::end::{Done, Fault, FaultKind, Outcome, fault_of};
+use crate::engine::write::{SMALL_WRITE, take_front};
+use crate::engine::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT};
 use crate::remote::Remote;
 use crate::table::Key;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
-
-use super::file::FileStep;
-use super::prepare::fault_of;
-use super::write::take_front;
-use super::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT, Side, Token};
-
-/// WRITEs up to this size are put together in one packet with the requests around them.
-pub(super) const SMALL_WRITE: u64 = 16 * 1024;
+use crate::{Direction, local};
 
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;

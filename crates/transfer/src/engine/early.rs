@@ -7,44 +7,17 @@
 use lh_sftp::extension;
 use lh_sftp::glob::{has_magic, unescape};
 
-use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::end::{Fault, FaultKind, Op, Outcome, path_of};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::names::{RemotePath, base_name, join, remote_path};
+use crate::plan::{Beforehand, List};
 use crate::table::Key;
+use crate::token::{DirStep, PrepareStep, Side, Token};
 use crate::{Direction, Plan};
-
-use super::dirs::{DirStep, Item};
-use super::prepare::{PrepareStep, path_of};
-use super::{Engine, Side, Token};
 
 /// Sources that are looked up beforehand below a target that may be a directory.
 const MOST_LOOKED_UP: usize = 16;
-
-/// What has been found out beforehand.
-#[derive(Debug, Default)]
-pub(super) struct Early {
-    /// Paths of the target at which there is nothing.
-    absent: Vec<Vec<u8>>,
-    /// By number of the source.
-    sources: Vec<Option<Beforehand>>,
-}
-
-/// Of a source that may be a directory.
-#[derive(Debug)]
-struct Beforehand {
-    path: Vec<u8>,
-    real: Option<Vec<u8>>,
-    list: List,
-}
-
-#[derive(Debug)]
-enum List {
-    /// Asked for, unless it has been used.
-    Not,
-    Asked,
-    /// That directory waits for it.
-    Awaited(Key),
-    Came(Outcome),
-}
 
 impl Engine {
     /// The paths of the command line can be asked about before the server's version is known.

@@ -3,63 +3,14 @@
 //! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after that. What an end
 //! cannot keep is no failure of the copy: it is told once.
 
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome};
-use crate::local;
-use crate::table::Key;
-
-use super::dirs::Item;
-use super::{Engine, Side, Token};
-
-/// How far it has come.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extras {
-    #[default]
-    Todo,
-    Asked,
-    /// `owned`: the copy belongs to whom the source does.
-    Done {
-        owned: bool,
-    },
-}
-
-impl Extras {
-    /// The bits of the mode that may be set: those that lend rights only on a file that has kept its owner.
-    pub(super) const fn mode_mask(self, plain: u32) -> u32 {
-        if matches!(self, Self::Done { owned: true }) { 0o7777 } else { plain }
-    }
-}
-
-/// Whose they are.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Whose {
-    File(Key),
-    Dir(Key),
-}
-
-/// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ExtraStep {
-    Owner,
-    /// The group alone, after the owner was refused.
-    Group,
-    Xattrs {
-        owned: bool,
-    },
-    SetXattrs {
-        owned: bool,
-    },
-}
-
-/// What an end was found not to keep; each is told once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
-    Owner,
-    Xattrs,
-    HardLinks,
-    ManyNames,
-    Told,
-}
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::Item;
+use crate::target_facts::Lack;
+use crate::task::extras::Extras;
+use crate::token::{ExtraStep, Side, Token, Whose};
+use crate::tree::Dir;
+use crate::{Event, local};
 
 impl Engine {
     /// Tells once what cannot be kept.
@@ -148,7 +99,7 @@ impl Engine {
     fn ask_extra(&mut self, side: Side, op: Op<'_>, whose: Whose, step: ExtraStep) {
         match whose {
             Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::asked),
+            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(Dir::asked),
         }
         self.start(side, op, Token::Extra(whose, step));
     }
@@ -179,7 +130,7 @@ impl Engine {
     pub(super) fn extra_answer(&mut self, whose: Whose, step: ExtraStep, outcome: Outcome) {
         match whose {
             Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::answered),
+            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(Dir::answered),
         }
         let lost = matches!(&outcome, Err(Fault { kind: FaultKind::Lost, .. }));
         match (step, outcome) {
@@ -207,7 +158,7 @@ impl Engine {
             }
             (ExtraStep::SetXattrs { owned }, Ok(_)) => self.extras_kept(whose, owned),
             (ExtraStep::Xattrs { owned } | ExtraStep::SetXattrs { owned }, outcome) => {
-                let fault = super::prepare::fault_of(outcome);
+                let fault = fault_of(outcome);
                 self.lack_of(Lack::Xattrs, whose, &fault);
                 self.extras_kept(whose, owned);
             }

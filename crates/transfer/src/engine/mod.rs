@@ -12,7 +12,6 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
-//! | [`content`] | sums over the content of files, and what is told of each copy |
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
@@ -21,7 +20,6 @@
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`source_after`] | whether a source changed while it was read |
-//! | [`item`] | something to copy |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
@@ -30,15 +28,12 @@ mod adopt;
 mod batch;
 mod check;
 mod connections;
-mod content;
 mod data;
 mod dirs;
 mod early;
 mod extras;
-mod file;
 mod files;
 mod holes;
-mod item;
 mod lanes;
 mod names;
 mod place;
@@ -58,21 +53,25 @@ use bytes::Bytes;
 use lh_sftp::server::Output;
 
 use crate::additional::Connections;
+use crate::batch::Batches;
+use crate::channels::Lanes;
+use crate::channels::unfinished::Unfinished;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::flow::{Flow, Limits};
+use crate::item::Item;
 use crate::journal::Journal;
+use crate::links::{Name, SharedFiles};
+use crate::names::display_name;
+use crate::plan::{Early, Prepare};
 use crate::remote::Remote;
+use crate::report::Wait;
+use crate::sync::SyncState;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, Waits, display_name, local};
-
-pub(crate) use dirs::Item;
-pub use dirs::MAX_LISTS;
-use dirs::{Dir, DirStep};
-use file::{File, FileStep};
-pub(crate) use lanes::Turn;
-use prepare::{Prepare, PrepareStep};
-pub use progress::Current;
-use progress::Wait;
+use crate::target_facts::{Habits, Lack, Us};
+use crate::task::File;
+use crate::token::{Side, Token};
+use crate::tree::{Dir, Waiting};
+use crate::{Direction, Event, Options, Plan, Summary, Waits, local};
 
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
@@ -82,40 +81,6 @@ const LOSSES_TOLD: usize = 5;
 
 /// Queued request bytes from which on nothing new is begun.
 const QUEUE_LIMIT: usize = 128 * 1024;
-
-/// One of the two ends of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Where files come from.
-    Source,
-    /// Where they go.
-    Target,
-}
-
-/// Whose answer is awaited.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Token {
-    Prepare(PrepareStep),
-    Dir(Key, DirStep),
-    File(Key, FileStep),
-    Batch(Key),
-    Name(Key, names::NameStep),
-    Sync(Key, sync::SyncStep),
-    Removal(Key, sync::RemovalStep),
-    /// Something is moved out of the way of a copy.
-    Backup(Key),
-    Extra(extras::Whose, extras::ExtraStep),
-    /// Whether the target's server lets anybody rename.
-    Renames,
-    /// As whom the target's server works.
-    Us(place::OwnerStep),
-    /// Something of ours was to be removed.
-    Removed(Key),
-    /// Whether the server answers at all on this channel.
-    Probe(Side, usize),
-    /// The answer does not matter.
-    Nothing,
-}
 
 /// One copy, of a [`Plan`]'s sources to its target.
 ///
@@ -134,39 +99,39 @@ pub struct Engine {
     done: VecDeque<(Token, Outcome)>,
     events: VecDeque<Event>,
     prepare: Prepare,
-    early: early::Early,
+    early: Early,
     files: Table<File>,
     dirs: Table<Dir>,
     /// Directories that still have entries to be started; the deepest is last.
     walk: Vec<Key>,
     /// Some directory of `walk` may have nothing left to be started.
     walk_changed: bool,
-    waiting: dirs::Waiting,
+    waiting: Waiting,
     /// Directories being made or listed for the first time.
     starting_dirs: usize,
     /// Top-level items that wait to be started.
-    top: VecDeque<dirs::Item>,
+    top: VecDeque<Item>,
     /// Files whose data are not all requested, in the order in which they will be.
     sending: VecDeque<Key>,
     /// Relay: files with data that have come and are not written, in order of their first data.
     writing: VecDeque<Key>,
     /// The WRITE that the window ended in the middle of.
-    unfinished: Option<write::Unfinished>,
+    unfinished: Option<Unfinished>,
     flow: Flow,
-    batches: batch::Batches,
-    habits: place::Habits,
-    lanes: lanes::Lanes,
+    batches: Batches,
+    habits: Habits,
+    lanes: Lanes,
     connections: Connections,
-    names: Table<names::Name>,
-    shared: names::SharedFiles,
-    sync: sync::SyncState,
+    names: Table<Name>,
+    shared: SharedFiles,
+    sync: SyncState,
     /// What was told not to be kept.
-    lacks: Vec<extras::Lack>,
+    lacks: Vec<Lack>,
     /// The ends have been asked to tell more.
     asked_for_more: bool,
     /// The target's server lets nobody rename: every file is written under its final name.
     renames_barred: bool,
-    us: place::Us,
+    us: Us,
     /// Files of ours that are being removed, by their paths.
     removing: Table<Vec<u8>>,
     /// That a server gives one handle to two files has been told.
@@ -216,29 +181,29 @@ impl Engine {
             done: VecDeque::new(),
             events: VecDeque::new(),
             prepare: Prepare::new(&plan),
-            early: early::Early::default(),
+            early: Early::default(),
             files: Table::new(),
             dirs: Table::new(),
             walk: Vec::new(),
             walk_changed: false,
-            waiting: dirs::Waiting::default(),
+            waiting: Waiting::default(),
             starting_dirs: 0,
             top: VecDeque::new(),
             sending: VecDeque::new(),
             writing: VecDeque::new(),
             unfinished: None,
             flow: Flow::new(limits, now),
-            batches: batch::Batches::new(),
-            habits: place::Habits::default(),
-            lanes: lanes::Lanes::default(),
+            batches: Batches::new(),
+            habits: Habits::default(),
+            lanes: Lanes::default(),
             connections: Connections::default(),
             names: Table::new(),
-            shared: names::SharedFiles::new(),
-            sync: sync::SyncState::new(options.tree_sync.as_ref()),
+            shared: SharedFiles::new(),
+            sync: SyncState::new(options.tree_sync.as_ref()),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
-            us: place::Us::default(),
+            us: Us::default(),
             removing: Table::new(),
             told_same_handle: false,
             next_file_id: 0,

@@ -3,79 +3,18 @@
 //! A further name waits until the first one has its copy. It is made under our own name and moved over what is there, where there
 //! is something.
 
-use std::collections::HashMap;
-
-use crate::end::{Change, Done, Kind, Op, Outcome};
+use crate::end::{Change, Done, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
 use crate::event::CopiedKind;
+use crate::item::{Item, There};
+use crate::links::{FirstCopy, MOST_SHARED, Name, Shared, What};
+use crate::sync::Replaced;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-use crate::{Direction, Event};
-
-use super::dirs::Item;
-use super::extras::Lack;
-use super::item::There;
-use super::place::part_name;
-use super::prepare::{fault_of, path_of};
-use super::sync::Replaced;
-use super::{Engine, Side, Token};
-
-/// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum NameStep {
-    /// What is it like? Listings of this host do not say.
-    Look,
-    /// Where does the link lead?
-    Read,
-    Make,
-    /// The same under our own name: there is something under the final one.
-    MakeBeside,
-    Replace,
-    /// Moving away what is there.
-    BackUp,
-    /// Its times and its owner.
-    Finish,
-}
-
-/// A name being made.
-#[derive(Debug)]
-pub(super) struct Name {
-    id: u64,
-    item: Item,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    /// A symbolic link that leads there.
-    Symlink(Vec<u8>),
-    /// Another name of this copy, and the sum of its content, where that is known.
-    Hard(Vec<u8>, Option<Vec<u8>>),
-}
-
-/// Files with several names that are remembered until the last of them is met. Beyond that the names of further ones
-/// become files of their own.
-const MOST_SHARED: usize = 256 * 1024;
-
-/// A file that has several names.
-#[derive(Debug)]
-pub(super) struct Shared {
-    copy: Copied,
-    /// Names that have not been met.
-    left: u64,
-    /// Nothing was copied: the target had this file under the first name, with this identity where it is known.
-    unchanged: Option<Option<(u64, u64)>>,
-}
-
-#[derive(Debug)]
-enum Copied {
-    /// Its first name is being copied; others wait.
-    Waiting(Vec<(u64, Item)>),
-    /// Its copy is there; the sum of its content, where that is known.
-    There(Vec<u8>, Option<Vec<u8>>),
-}
-
-/// By device and inode of the source.
-pub(super) type SharedFiles = HashMap<(u64, u64), Shared>;
+use crate::target_facts::Lack;
+use crate::task::place::part_name;
+use crate::token::{NameStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 impl Engine {
     /// A symbolic link in a tree that is to be one in the copy.
@@ -121,7 +60,7 @@ impl Engine {
                 return false;
             }
             file.leads = true;
-            let copy = Copied::Waiting(Vec::new());
+            let copy = FirstCopy::Waiting(Vec::new());
             self.shared.insert(identity, Shared { copy, left: others, unchanged: None });
             return false;
         }
@@ -134,8 +73,8 @@ impl Engine {
         shared.left = shared.left.saturating_sub(1);
         let met = shared.left == 0;
         match &mut shared.copy {
-            Copied::Waiting(waiting) => waiting.push((file.id, file.item)),
-            Copied::There(old, sum) => {
+            FirstCopy::Waiting(waiting) => waiting.push((file.id, file.item)),
+            FirstCopy::There(old, sum) => {
                 let (old, sum) = (old.clone(), sum.clone());
                 if met {
                     self.shared.remove(&identity);
@@ -161,7 +100,7 @@ impl Engine {
         let others = item.info.links.unwrap_or(1).saturating_sub(1);
         let Some(shared) = self.shared.get_mut(&identity) else {
             if self.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
-                let copy = Copied::There(item.target.clone(), None);
+                let copy = FirstCopy::There(item.target.clone(), None);
                 self.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
             }
             return false;
@@ -171,13 +110,13 @@ impl Engine {
         // What is not known to be another file is taken for the same one.
         let same = shared.unchanged.is_some_and(|first| first.is_none() || there.is_none() || first == there);
         let (old, sum) = match &mut shared.copy {
-            Copied::Waiting(waiting) => {
+            FirstCopy::Waiting(waiting) => {
                 let id = self.next_file_id;
                 self.next_file_id += 1;
                 waiting.push((id, item.clone()));
                 return true;
             }
-            Copied::There(old, sum) => (old.clone(), sum.clone()),
+            FirstCopy::There(old, sum) => (old.clone(), sum.clone()),
         };
         if met {
             self.shared.remove(&identity);
@@ -192,12 +131,13 @@ impl Engine {
     /// The first name of a file with several has come to its end: the others follow.
     pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
         let Some(identity) = item.info.identity else { return };
-        let Some(Shared { copy: Copied::Waiting(waiting), left, .. }) = self.shared.remove(&identity) else {
+        let Some(Shared { copy: FirstCopy::Waiting(waiting), left, .. }) = self.shared.remove(&identity)
+        else {
             return;
         };
         if !failed {
             if left > 0 {
-                let copy = Copied::There(item.target.clone(), sum.clone());
+                let copy = FirstCopy::There(item.target.clone(), sum.clone());
                 self.shared.insert(identity, Shared { copy, left, unchanged: None });
             }
             for (id, waiting) in waiting {

@@ -4,117 +4,15 @@ mod patterns;
 
 use lh_sftp::glob::{has_magic, unescape};
 
-use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
+use crate::plan::{SourceState, Target};
 use crate::remote::Remote;
-use crate::table::{Key, Table};
-use crate::wording::{self, Deed};
-use crate::{Direction, Plan, SHARDS_NEED_THE_TARGET};
-
-use super::dirs::Item;
-use super::{Engine, Side, Token};
-use patterns::GlobTask;
-
-/// Which question of the preparation an answer belongs to. Numbers are those of sources.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PrepareStep {
-    TargetPath,
-    TargetStat,
-    TargetMkdir,
-    SourcePath(usize),
-    /// Of a path without magic.
-    SourceStat(usize),
-    /// Of the path as it was typed, backslashes and all.
-    SourceStatTyped(usize),
-    /// Its path without symlinks, and what is in it if it is a directory.
-    SourceReal(usize),
-    SourceList(usize),
-    /// Whether there is something below the target that a source would replace.
-    BelowTarget(usize),
-    GlobOpen(Key),
-    /// Of the listing that was begun so often before.
-    GlobList(Key, u8),
-    GlobStat(Key),
-}
-
-/// How far the preparation has come.
-#[derive(Debug)]
-pub(super) struct Prepare {
-    begun: bool,
-    /// The target could not be made, and was looked at once more.
-    looked_again: bool,
-    target: Target,
-    sources: Vec<Source>,
-    /// Sources before this one have been handed on.
-    next: usize,
-    globs: Table<GlobTask>,
-}
-
-#[derive(Debug)]
-enum Target {
-    Waiting,
-    Known {
-        path: Vec<u8>,
-        exists: bool,
-        dir: bool,
-    },
-    /// No source can be copied.
-    Failed,
-}
-
-#[derive(Debug)]
-struct Source {
-    /// As typed, `~` resolved.
-    path: Vec<u8>,
-    state: SourceState,
-    /// Pattern, split at slashes.
-    parts: Vec<Vec<u8>>,
-    /// Questions of the pattern without an answer.
-    open_tasks: usize,
-}
-
-#[derive(Debug)]
-enum SourceState {
-    Waiting(Vec<(Vec<u8>, Info)>),
-    Found(Vec<(Vec<u8>, Info)>),
-    Failed,
-}
-
-impl Prepare {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let source = |path: &Vec<u8>| Source {
-            path: path.clone(),
-            state: SourceState::Waiting(Vec::new()),
-            parts: Vec::new(),
-            open_tasks: 0,
-        };
-        Self {
-            begun: false,
-            looked_again: false,
-            target: Target::Waiting,
-            sources: plan.sources.iter().map(source).collect(),
-            next: 0,
-            globs: Table::new(),
-        }
-    }
-
-    /// Everything that will be copied has been handed on.
-    pub(super) fn finished(&self) -> bool {
-        self.next >= self.sources.len()
-    }
-
-    /// The path of a source, `~` resolved.
-    pub(super) fn source_path(&self, at: usize) -> &[u8] {
-        self.sources.get(at).map_or(b"", |source| &source.path)
-    }
-
-    /// Gives up; returns how many sources had not been handed on.
-    pub(super) fn abandon(&mut self) -> usize {
-        let left = self.sources.len().saturating_sub(self.next);
-        self.next = self.sources.len();
-        left
-    }
-}
+use crate::token::{PrepareStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, SHARDS_NEED_THE_TARGET, wording};
 
 impl Engine {
     /// Called whenever something may have become possible.
@@ -394,22 +292,4 @@ impl Engine {
 /// it has no name of its own.
 fn names_contents(typed: &[u8], name: &[u8]) -> bool {
     typed.ends_with(b"/") || matches!(name, b"." | b"/")
-}
-
-/// The path of a one-name reply.
-pub(super) fn path_of(outcome: Outcome) -> Result<Vec<u8>, Fault> {
-    match outcome {
-        Ok(Done::Listed(Some(mut names))) if names.len() == 1 => {
-            Ok(names.pop().map(|entry| entry.name.into_vec()).unwrap_or_default())
-        }
-        outcome => Err(fault_of(outcome)),
-    }
-}
-
-/// The reason of a failure; an answer of the wrong type is one too.
-pub(super) fn fault_of(outcome: Outcome) -> Fault {
-    match outcome {
-        Err(fault) => fault,
-        Ok(_) => Fault::other("Bad message"),
-    }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Instant;
 
-use crate::event::{Copied, CopiedKind};
-use crate::{Direction, Event, Totals, Waits, base_name, join};
-
-use super::Engine;
-use super::dirs::{Dir, Item};
-use super::file::File;
 use crate::end::{Info, Kind};
+use crate::engine::Engine;
+use crate::event::{Copied, CopiedKind};
+use crate::item::Item;
+use crate::names::{base_name, join};
+use crate::report::{Current, Wait};
+use crate::task::File;
+use crate::tree::Dir;
+use crate::{Direction, Event, Totals, Waits};
 
 impl Engine {
     /// The file whose data move: its id, name, confirmed bytes and size.
@@ -145,26 +147,4 @@ impl Engine {
             self.events.push_back(Event::Missed { path });
         }
     }
-}
-
-/// What a copy waits for when it can do nothing.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Wait {
-    Window,
-    Answers,
-}
-
-/// See [`Engine::current`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Current<'a> {
-    /// Tells files apart.
-    pub id: u64,
-    /// The last component of the source's name.
-    pub name: &'a [u8],
-    /// Bytes confirmed by the target, and those that were there before.
-    pub done: u64,
-    /// Bytes to be copied; grows when the source turns out longer.
-    pub size: u64,
-    /// Bytes that were there before, of a copy that is resumed.
-    pub kept: u64,
 }

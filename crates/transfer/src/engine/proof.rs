@@ -5,36 +5,13 @@
 //! was written under, and once more in samples when it has its final name.
 
 use crate::Direction;
-use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
 use crate::options::Verify;
 use crate::table::Key;
+use crate::task::proof::ProofStage;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
-
-use super::file::FileStep;
-use super::prepare::fault_of;
-use super::{Engine, Side, Token};
-
-/// Which of the two comparisons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// All of it, under the name that it was written under.
-    Written,
-    /// Samples, under its final name.
-    Named,
-}
-
-/// How far a file has come with it.
-#[derive(Debug, Default)]
-pub(super) struct Proof {
-    /// What is being compared.
-    stage: Option<Stage>,
-    /// Ends that are not open yet.
-    opening: u8,
-    written: bool,
-    named: bool,
-    /// The target is no plain file: a device does not give back what it was given.
-    pub(super) special: bool,
-}
 
 impl Engine {
     /// A server other than ours could have put it elsewhere.
@@ -43,7 +20,7 @@ impl Engine {
     }
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.
-    pub(super) fn prove(&mut self, key: Key, stage: Stage) -> bool {
+    pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
         let (digests, names) = (self.can_digest(), self.proves_names());
         let always = self.options.verify == Verify::Always;
         let Some(file) = self.files.get_mut(key) else { return false };
@@ -53,18 +30,18 @@ impl Engine {
         }
         let growing = file.place.growing().is_some();
         let wanted = match stage {
-            Stage::Written => {
+            ProofStage::Written => {
                 let by_digests = file.sum_lost && digests && growing;
                 !file.proof.written && !file.place.compared && file.sum.is_none() && (always || by_digests)
             }
-            Stage::Named => names && !file.proof.named && !growing && file.place.is_placed(),
+            ProofStage::Named => names && !file.proof.named && !growing && file.place.is_placed(),
         };
         if !wanted {
             return false;
         }
         match stage {
-            Stage::Written => file.proof.written = true,
-            Stage::Named => file.proof.named = true,
+            ProofStage::Written => file.proof.written = true,
+            ProofStage::Named => file.proof.named = true,
         }
         file.proof.stage = Some(stage);
         file.proof.opening = 2;
@@ -108,7 +85,7 @@ impl Engine {
             Direction::Download => file.prefix,
             Direction::Relay => file.write_at,
         };
-        let whole = file.proof.stage == Some(Stage::Written);
+        let whole = file.proof.stage == Some(ProofStage::Written);
         let by_digests = whole && file.sum_lost && digests;
         self.compare(key, end, whole, by_digests);
     }
@@ -128,7 +105,7 @@ impl Engine {
         self.close_proof(key);
         let names = self.proves_names();
         let Some(file) = self.files.get_mut(key) else { return };
-        let last = file.proof.stage == Some(Stage::Named) || !names || file.place.growing().is_none();
+        let last = file.proof.stage == Some(ProofStage::Named) || !names || file.place.growing().is_none();
         file.place.compared = right && (file.place.compared || last);
         if !right {
             self.found_wrong(key);

@@ -4,34 +4,18 @@
 //! thrown away and copied again from the start, and the server has one file or directory open at a time from then on.
 
 use crate::Event;
-use crate::display_name;
 use crate::end::{Fault, Op};
+use crate::engine::Engine;
 use crate::handles::Holder;
+use crate::names::display_name;
 use crate::remote::Came;
 use crate::table::Key;
-
-use super::dirs::DirStep;
-use super::file::FileStep;
-use super::place::PlaceStep;
-use super::prepare::PrepareStep;
-use super::{Engine, Side, Token};
+use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
 /// How often a file is copied again for that. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
 
 const WHY: &str = "the server gave one handle to two open files";
-
-impl Token {
-    /// True when both are about one file or directory.
-    pub(crate) fn same_owner(&self, other: &Self) -> bool {
-        match (*self, *other) {
-            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {
-                one == other
-            }
-            _ => false,
-        }
-    }
-}
 
 impl Engine {
     /// Acts on what came from the server of `side`.

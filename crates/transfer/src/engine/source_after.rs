@@ -5,43 +5,14 @@
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Done, Op, Outcome};
+use crate::engine::Engine;
+use crate::engine::files::CLOSE_BEHIND;
 use crate::options::Verify;
 use crate::table::Key;
-use crate::wording;
-use crate::{Direction, Event, local};
-
-use super::file::{File, FileStep, Phase};
-use super::files::CLOSE_BEHIND;
-use super::{Engine, Side, Token};
-
-/// What is known of the source of one file after it was read.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceAfter {
-    #[default]
-    Unasked,
-    /// `early`: something was read after that.
-    Asked {
-        early: bool,
-    },
-    Known(Option<Changed>),
-}
-
-impl SourceAfter {
-    /// More is read after all.
-    pub(super) const fn read_more(&mut self) {
-        *self = match self {
-            Self::Asked { .. } => Self::Asked { early: true },
-            Self::Unasked | Self::Known(_) => Self::Unasked,
-        };
-    }
-
-    pub(super) const fn changed(self) -> Option<Changed> {
-        match self {
-            Self::Known(changed) => changed,
-            Self::Unasked | Self::Asked { .. } => None,
-        }
-    }
-}
+use crate::task::source_after::SourceAfter;
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token};
+use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.

@@ -6,12 +6,11 @@
 use std::time::Instant;
 
 use crate::end::{Fault, Op};
+use crate::engine::Engine;
 use crate::flow::Next;
+use crate::task::Phase;
+use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
-
-use super::check::CheckStep;
-use super::file::{FileStep, Phase};
-use super::{Engine, Side, Token};
 
 /// How often parts of one file are asked for again.
 const MOST_TRIES: u8 = 4;

@@ -12,47 +12,19 @@ use lh_sftp::PieceSum;
 use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::server::Output;
 
+use crate::channels::unfinished::{Rest, Unfinished};
 use crate::end::Fault;
+use crate::engine::Engine;
 use crate::local;
 use crate::table::Key;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
 
-use super::data::SMALL_WRITE;
-use super::file::FileStep;
-use super::{Engine, Side, Token};
+/// WRITEs up to this size are put together in one packet with the requests around them.
+pub(super) const SMALL_WRITE: u64 = 16 * 1024;
 
 /// With less room than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
-
-/// A WRITE of which not everything is sent.
-#[derive(Debug)]
-pub(super) struct Unfinished {
-    key: Key,
-    /// What is left of the header.
-    head: Vec<u8>,
-    /// Where in the file the next byte goes.
-    offset: u64,
-    left: usize,
-    rest: Rest,
-    /// Over what has been sent of it.
-    sum: Option<PieceSum>,
-}
-
-/// Where the rest of a WRITE comes from.
-#[derive(Debug)]
-enum Rest {
-    File,
-    Memory(Vec<Bytes>),
-    /// There is nothing left that is worth sending.
-    Zeros,
-}
-
-impl Unfinished {
-    /// Its file.
-    pub(super) const fn key(&self) -> Key {
-        self.key
-    }
-}
 
 impl Engine {
     /// Goes on with a WRITE that was begun. False while it is not complete.

@@ -16,6 +16,7 @@
 //! | `command DIRECTORY PROGRAM ARGUMENT...` | where and how the copy was started, all escaped |
 //! | `new TARGET` | what the command line names as target did not exist: it is to become the copy, not to get it |
 //! | `part TARGET NAME` | the target grows under this name; both escaped |
+//! | `open TARGET` | an unfinished file beside the target is about to be opened |
 //! | `upto BYTES NAME` | all bytes before this one have been taken by the end that has the file |
 //! | `sum TAG ALGORITHM SUM` | the sum of the content of the file of this tag, before its `done` |
 //! | `done TAG` | the file of this tag is in its place |
@@ -41,17 +42,14 @@ use crate::content::SumAlgorithm;
 
 pub use place::{directory, file_for};
 pub use saved::{Saved, SavedPart, list, read, remove};
+pub(crate) use text::{Tag, hex, unhex};
 use text::{escaped, unescaped};
-pub(crate) use text::{hex, unhex};
 
 /// The first line.
 const HEADER: &str = "longhaul-journal 1";
 
 /// Journals that nobody has touched for so long are forgotten: what they tell of may mean nothing any more.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Names a source in a state: any other file, and the same file changed, has another one.
-pub(crate) type Tag = [u8; 16];
 
 /// The tag of `source` with this size and time of modification, as the origin of `target`.
 pub(crate) fn tag(source: &[u8], target: &[u8], size: u64, modified: (i64, u32)) -> Tag {

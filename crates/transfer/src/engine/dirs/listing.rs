@@ -1,13 +1,13 @@
 //! What is in a directory: listed a part at a time, sorted into files and directories.
 
-use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::engine::dirs::ENTRIES_HELD;
 use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::{DirStep, ENTRIES_HELD};
+use crate::token::{DirStep, Side, Token};
+use crate::wording;
+use crate::wording::Deed;
 
 impl Engine {
     /// The directory's handle is another file's, too: what it lists from now on may be another directory's.

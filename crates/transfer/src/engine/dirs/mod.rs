@@ -4,24 +4,21 @@ mod listing;
 mod target;
 mod twins;
 
-use target::{Comparing, TargetList};
-use twins::Twins;
-
 use std::collections::{HashMap, VecDeque};
 
-use crate::Direction;
-use crate::end::{Change, Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, Entry, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::{display_name, join};
 use crate::seen::Seen;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::extras::Extras;
-pub(crate) use super::item::Item;
-use super::item::There;
-use super::prepare::fault_of;
-use super::sync::same_time;
-use super::{Engine, Side, Token};
+use crate::task::extras::Extras;
+use crate::token::{DirStep, Side, Token, Whose};
+use crate::tree::target::TargetList;
+use crate::tree::twins::Twins;
+use crate::tree::{Dir, MAX_LISTS};
+use crate::wording::Deed;
+use crate::{Direction, wording};
 
 /// Directories being made and listed at a time.
 const STARTING_DIRS: usize = 128;
@@ -31,185 +28,6 @@ const FILES_WAITING: usize = 512;
 
 /// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
 const ENTRIES_HELD: usize = 8 * 1024;
-
-/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server tells of 100
-/// entries in each answer.
-pub const MAX_LISTS: u32 = 64;
-
-/// Which question about a directory an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum DirStep {
-    Mkdir,
-    /// Making it failed: is there one already?
-    Check,
-    List,
-    /// Of the listing that was begun so often before.
-    ListMore(u8),
-    Finish,
-    /// Is there something under a name that differs from another one by case only?
-    Twin,
-    /// The listing of the target, and its parts; begun so often before.
-    TargetList,
-    TargetMore(u8),
-}
-
-/// A directory being copied.
-#[derive(Debug)]
-pub(super) struct Dir {
-    pub(super) item: Item,
-    /// What is to be kept besides mode and times.
-    pub(super) extras: Extras,
-    /// Files may be made in the target.
-    ready: bool,
-    created: bool,
-    /// Making or listing it failed; what is below is not copied.
-    failed: bool,
-    /// Nothing was there before: it is worked in before it is known to be made.
-    presumed: bool,
-    /// It was, and could not be made: what has failed in it so far, to be told if it is there after all.
-    doubts: Option<Vec<String>>,
-    /// Why it could not be made, while it is being looked at what is there.
-    mkdir_fault: Option<Fault>,
-    /// Told.
-    mkdir_failed: bool,
-    /// Counted in `Engine::starting_dirs`.
-    starting: bool,
-    handle: Option<Handle>,
-    /// Counted in `Waiting::open_dirs`.
-    open: bool,
-    listed: bool,
-    lists_in_flight: u32,
-    lists_allowed: u32,
-    /// What was listed of another make of server, until all is.
-    seen: Seen,
-    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
-    twins: Twins,
-    /// Answers awaited, listing included.
-    outstanding: u32,
-    files: VecDeque<Entry>,
-    subdirs: VecDeque<Entry>,
-    /// Files and directories below that are started and not finished.
-    children: usize,
-    finishing: bool,
-    /// The source without symlinks, where it is known: to notice a link that leads back.
-    real: Option<Vec<u8>>,
-    /// Its path from the top of the tree.
-    relative: Vec<u8>,
-    /// Entries of both ends that wait to be compared, until both are listed.
-    comparing: Option<Box<Comparing>>,
-    target_list: TargetList,
-    /// What the target has under names that wait to be started, and what is known of those that are not here.
-    there: HashMap<Box<[u8]>, Info>,
-    there_else: There,
-    /// Something in the target was made or removed.
-    touched: bool,
-}
-
-impl Dir {
-    /// Entries not started.
-    pub(super) fn waiting(&self) -> usize {
-        self.files.len() + self.subdirs.len()
-    }
-
-    /// Files that are not started.
-    pub(super) fn waiting_files(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Everything in it has been listed and started.
-    pub(super) fn exhausted(&self) -> bool {
-        // The end of a listing may come before what was listed.
-        self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
-    }
-
-    /// Only items that were put off are left to be done in it.
-    pub(super) fn only_waits(&self) -> bool {
-        self.outstanding == 0
-            && self.listed
-            && self.waiting() == 0
-            && self.comparing.is_none()
-            && !self.finishing
-    }
-
-    /// Drops what has not been started. See [`Engine::abandon_dir`].
-    fn abandon(&mut self) {
-        self.failed = true;
-        self.listed = true;
-        self.files.clear();
-        self.subdirs.clear();
-        self.twins = Twins::default();
-        self.comparing = None;
-    }
-
-    /// It is as good as made.
-    pub(super) const fn presumed(&self) -> bool {
-        self.presumed && !self.failed && self.doubts.is_none()
-    }
-
-    /// Something in it has failed. True where it is the directory that tells why, or may be.
-    pub(super) fn doubt(&mut self, text: &str) -> bool {
-        match &mut self.doubts {
-            Some(doubts) => doubts.push(text.to_owned()),
-            None => return self.presumed && self.failed && self.mkdir_failed,
-        }
-        true
-    }
-
-    /// Its path from the top of the tree.
-    pub(super) fn relative(&self) -> &[u8] {
-        &self.relative
-    }
-
-    /// It did not exist before: nothing can be in it but what this copy puts there.
-    pub(super) const fn created(&self) -> bool {
-        self.created
-    }
-
-    /// One more below is to be waited for.
-    pub(super) const fn count_in(&mut self) {
-        self.children += 1;
-    }
-
-    /// One more answer is awaited; one has come.
-    pub(super) const fn asked(&mut self) {
-        self.outstanding += 1;
-    }
-
-    pub(super) const fn answered(&mut self) {
-        self.outstanding -= 1;
-    }
-
-    /// The target had the directory, and nothing in it or of it is changed.
-    fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
-        let There::Found(there) = self.item.there else { return false };
-        let same_mode =
-            change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
-        let same_times = match (change.times, there.times) {
-            (Some(ours), Some(theirs)) => same_time(ours, theirs, full),
-            (ours, _) => ours.is_none(),
-        };
-        !self.touched && same_mode && same_times
-    }
-
-    fn temporary_mode(&self) -> u32 {
-        self.item.info.mode.map_or(0o777, |mode| mode & 0o1777 | 0o300)
-    }
-}
-
-/// Entries of all directories that are listed and not started, and the directories that are open.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    files: usize,
-    subdirs: usize,
-    open_dirs: usize,
-    /// Parts of listings that are awaited.
-    lists: u32,
-    /// Entries of directories that are being compared, and directories of the target that are open.
-    comparing: usize,
-    open_targets: usize,
-    /// Directories that are worked in and not known to be made.
-    pub(super) presumed: usize,
-}
 
 impl Engine {
     /// Starts items and directories as long as there is room for more.
@@ -524,7 +342,7 @@ impl Engine {
         if ready && self.look_at_twin(key) {
             return;
         }
-        if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
+        if ready && !self.options.dry_run && self.keep_extras(Whose::Dir(key)) {
             return;
         }
         let full = self.times_are_full();

@@ -2,51 +2,17 @@
 
 use std::collections::HashSet;
 
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::There;
 use crate::names::{display_name, is_safe_name, join};
+use crate::sync::Extraneous;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::item::There;
-use super::super::prepare::fault_of;
-use super::super::sync::Extraneous;
-use super::super::{Engine, Side, Token};
-use super::{DirStep, MAX_LISTS};
-
-/// Entries of both ends.
-#[derive(Debug, Default)]
-pub(super) struct Comparing {
-    pub(super) source: Vec<Entry>,
-    target: Vec<Entry>,
-}
-
-impl Comparing {
-    pub(super) fn len(&self) -> usize {
-        self.source.len() + self.target.len()
-    }
-}
-
-/// How far the target's listing is.
-#[derive(Debug, Default)]
-pub(super) struct TargetList {
-    state: ListState,
-    handle: Option<Handle>,
-    in_flight: u32,
-    allowed: u32,
-    /// How often it was begun again.
-    round: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum ListState {
-    #[default]
-    NotBegun,
-    Open,
-    /// Everything is known.
-    Whole,
-    /// It cannot be listed: each name has to be looked at.
-    Failed,
-}
+use crate::token::{DirStep, Side, Token};
+use crate::tree::MAX_LISTS;
+use crate::tree::target::{Comparing, ListState, TargetList};
+use crate::wording;
+use crate::wording::Deed;
 
 impl Engine {
     /// The directory is new: there is nothing in it.

@@ -3,39 +3,12 @@
 //! Of two such names the second one waits until everything else in its directory is in its place. If there is something under it then,
 //! though the directory is new, the server takes it for the other one: it is not copied over that, and told.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher as _, RandomState};
-
-use crate::end::{Entry, FaultKind, Kind, Op, Outcome};
+use crate::end::{FaultKind, Kind, Op, Outcome};
+use crate::engine::Engine;
+use crate::item::There;
 use crate::names::{display_name, join};
 use crate::table::Key;
-
-use super::super::item::There;
-use super::super::{Engine, Side, Token};
-use super::DirStep;
-
-/// See the module documentation.
-#[derive(Debug, Default)]
-pub(super) struct Twins {
-    /// Hashes of all names, in small letters.
-    folded: HashSet<u64>,
-    hasher: RandomState,
-    waiting: VecDeque<Entry>,
-    /// It is being looked at.
-    asked: Option<Entry>,
-}
-
-impl Twins {
-    /// Notes a name; false where another one differs from it by case only.
-    pub(super) fn is_single(&mut self, name: &[u8]) -> bool {
-        let folded = String::from_utf8_lossy(name).to_lowercase();
-        self.folded.insert(self.hasher.hash_one(folded))
-    }
-
-    pub(super) fn wait(&mut self, entry: Entry) {
-        self.waiting.push_back(entry);
-    }
-}
+use crate::token::{DirStep, Side, Token};
 
 impl Engine {
     /// The target's server may take names for one that differ by case. (A server of ours is asked for files in other ways.)

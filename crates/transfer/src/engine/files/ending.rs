@@ -1,16 +1,15 @@
 //! How a file ends: attributes, CLOSE, and what is told of it.
 
-use crate::Direction;
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::engine::Engine;
 use crate::event::CopiedKind;
+use crate::options::Verify;
 use crate::remote::Remote;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-use crate::{Event, Verify};
-
-use super::super::extras::Whose;
-use super::super::file::{File, FileStep, Phase};
-use super::super::{Engine, Side, Token};
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token, Whose};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 impl Engine {
     /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`

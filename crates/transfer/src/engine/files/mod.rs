@@ -2,18 +2,17 @@
 
 mod ending;
 
-use crate::Direction;
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::channels::LEAST_LEFT;
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::dirs::Item;
-use super::file::{File, FileStep, Phase};
-use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
-use super::prepare::{fault_of, path_of};
-use super::proof::Stage;
-use super::{Engine, Side, Token};
+use crate::task::proof::ProofStage;
+use crate::task::stripes::SPAN;
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
@@ -264,7 +263,7 @@ impl Engine {
         match there.cmp(&file.size) {
             std::cmp::Ordering::Less => {
                 // It may have come over several channels, and then only so much is sure to be right.
-                let unsure = file.size >= LEAST_STRIPED;
+                let unsure = file.size >= LEAST_LEFT;
                 file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }
@@ -400,7 +399,9 @@ impl Engine {
                 }
             }
             Phase::Closing if quiet => {
-                if self.prove(key, Stage::Written) || self.settle_place(key) || self.prove(key, Stage::Named)
+                if self.prove(key, ProofStage::Written)
+                    || self.settle_place(key)
+                    || self.prove(key, ProofStage::Named)
                 {
                     return;
                 }

@@ -7,10 +7,9 @@
 use std::time::Instant;
 
 use crate::end::{Fault, FaultKind};
-
-use super::super::file::FileStep;
-use super::super::{Engine, Token};
-use super::Stripe;
+use crate::engine::Engine;
+use crate::task::stripes::Stripe;
+use crate::token::{FileStep, Token};
 
 impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.

@@ -4,7 +4,7 @@
 //! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
 //! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
 //! there is room. Whatever the number of channels, offsets are given out in order. A file that is written under its final name
-//! has what is under way within [`SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
+//! has what is under way within [`crate::task::stripes::SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
 //! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
@@ -18,155 +18,21 @@ use bytes::Bytes;
 use lh_sftp::extension;
 use lh_sftp::server::Output;
 
-use crate::end::{Handle, Op};
+use crate::channels::LEAST_LEFT;
+use crate::channels::{Lane, Turn};
+use crate::end::Op;
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::flow::MAX_REQUESTS;
 use crate::remote::Remote;
-use crate::table::Key;
+use crate::task::{File, Phase};
+use crate::token::{Side, Token};
 use crate::{Direction, Event};
-
-use super::file::{File, Phase};
-use super::write::Unfinished;
-use super::{Engine, QUEUE_LIMIT, Side, Token};
-
-/// Less than this is not worth opening a file several times.
-pub(super) const LEAST_LEFT: u64 = 8 << 20;
-
-/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several channels.
-pub(super) const SPAN: u64 = 32 << 20;
 
 /// On a shorter path a closed window means that the server is busy, and several would make it busier.
 const LEAST_RTT: Duration = Duration::from_millis(2);
 
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
-
-/// See [`Engine::turn`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
-    front: Option<Key>,
-    files: usize,
-    room: bool,
-    held_back: bool,
-    again: bool,
-}
-
-/// An additional channel to the remote end, and what is half sent on it.
-#[derive(Debug)]
-pub(super) struct Lane {
-    remote: Remote,
-    unfinished: Option<Unfinished>,
-}
-
-/// The additional channels.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    all: Vec<Lane>,
-    /// Asked for and not yet heard of.
-    asked: usize,
-    /// Channels there may be, further ones only.
-    most: Option<usize>,
-    /// Channels whose window was found shut since there are so many, by number.
-    shut: u64,
-    /// The shortest round trip.
-    rtt: Option<Duration>,
-}
-
-/// What is known of a file on one of the additional channels.
-#[derive(Debug, Default)]
-pub(super) enum Stripe {
-    #[default]
-    Unknown,
-    /// Being opened, not to be had, or closed.
-    Without,
-    Open(Handle),
-}
-
-/// Whether a file may go over several channels.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plain {
-    #[default]
-    Unknown,
-    /// Not, or not known yet.
-    No,
-    Yes,
-}
-
-impl Lanes {
-    /// On each of them.
-    pub(super) fn open_one_at_a_time(&mut self) {
-        self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
-    }
-
-    /// How many there are, those that are gone included.
-    pub(super) const fn count(&self) -> usize {
-        self.all.len()
-    }
-
-    pub(super) fn clear_unfinished(&mut self) {
-        for lane in &mut self.all {
-            lane.unfinished = None;
-        }
-    }
-
-    /// The remote end of channel `lane`; 0 is the first one.
-    pub(super) fn remote<'a>(
-        &'a mut self,
-        first: &'a mut Option<Remote>,
-        lane: usize,
-    ) -> Option<&'a mut Remote> {
-        match lane.checked_sub(1) {
-            None => first.as_mut(),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.remote),
-        }
-    }
-
-    /// The place for what is half sent on channel `lane`.
-    pub(super) fn unfinished<'a>(
-        &'a mut self,
-        first: &'a mut Option<Unfinished>,
-        lane: usize,
-    ) -> Option<&'a mut Option<Unfinished>> {
-        match lane.checked_sub(1) {
-            None => Some(first),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.unfinished),
-        }
-    }
-}
-
-impl File {
-    /// The handle on channel `lane`, of the end that has several.
-    pub(super) fn handle_on(&self, side: Side, lane: usize) -> Option<&Handle> {
-        match lane.checked_sub(1) {
-            None if side == Side::Source => self.source.as_ref(),
-            None => self.target.as_ref(),
-            Some(at) => match self.stripes.get(at)? {
-                Stripe::Open(handle) => Some(handle),
-                Stripe::Unknown | Stripe::Without => None,
-            },
-        }
-    }
-
-    /// Where requests have to stop for now.
-    pub(super) fn request_end(&self, chunk: u64) -> u64 {
-        if self.stripes.is_empty() || self.to_eof || self.place.growing().is_some() {
-            return self.size;
-        }
-        let last = self.size.saturating_sub(chunk);
-        let end = if self.prefix < last { last } else { self.size };
-        end.min(self.prefix.saturating_add(SPAN)).max(self.requested)
-    }
-
-    /// Bytes that the next request may be about: up to where requests have to stop, or the data end.
-    pub(super) fn requestable(&self, chunk: u64) -> u64 {
-        self.request_end(chunk).min(self.data_end()).saturating_sub(self.requested)
-    }
-
-    /// Waits for confirmations and not for room.
-    pub(super) fn holds_back(&self, chunk: u64) -> bool {
-        let end = self.request_end(chunk);
-        !self.failed && self.requested >= end && end < self.size
-    }
-}
 
 impl Engine {
     /// The end that there may be several channels to.

@@ -2,13 +2,12 @@
 
 use lh_sftp::server::Output;
 
+use crate::channels::Lane;
 use crate::end::{Done, Info, Kind, Op, Outcome};
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::table::Key;
-
-use super::super::check::CheckStep;
-use super::super::file::FileStep;
-use super::super::{Engine, QUEUE_LIMIT, Side, Token};
-use super::{Lane, Plain, Stripe};
+use crate::task::stripes::{Plain, Stripe};
+use crate::token::{CheckStep, FileStep, Side, Token};
 
 impl Engine {
     /// Opens the file whose data go next on the additional channels.

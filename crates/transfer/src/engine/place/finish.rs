@@ -4,14 +4,15 @@ use lh_sftp::extension;
 
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::engine::Engine;
+use crate::engine::place::{NOTE_BYTES, NOTE_PART};
 use crate::remote::Remote;
+use crate::sync::Replaced;
 use crate::table::Key;
+use crate::task::File;
+use crate::task::place::part_name;
+use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
-
-use super::super::file::{File, FileStep};
-use super::super::sync::Replaced;
-use super::super::{Engine, Side, Token};
-use super::{NOTE_BYTES, NOTE_PART, PlaceStep, part_name};
 
 impl Engine {
     /// Asks the target's server, before there is anything to lose by it, whether it lets anybody rename: by renaming what is not there.

@@ -1,11 +1,9 @@
 //! What is there already, under our name or the final one: whether to go on with it.
 
 use crate::end::{AsFound, Done, Info, Op, Outcome};
+use crate::engine::Engine;
 use crate::table::Key;
-
-use super::super::file::FileStep;
-use super::super::{Engine, Side, Token};
-use super::PlaceStep;
+use crate::token::{FileStep, PlaceStep, Side, Token};
 
 impl Engine {
     /// All is known that there was to ask.

@@ -21,177 +21,21 @@ mod found;
 mod owner;
 mod small;
 
-pub(crate) use owner::OwnerStep;
-pub(super) use owner::Us;
-
-pub(super) use small::Habits;
-
-use std::time::Instant;
-
-use lh_crypto::{Random as _, SystemRandom};
-
-use crate::Event;
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
-use crate::journal::{self, Tag};
-use crate::local;
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
 use crate::names::display_name;
 use crate::table::Key;
+use crate::task::Phase;
+use crate::task::place::{part_name, random_tag, tag_of};
+use crate::token::{FileStep, PlaceStep, Side, Token};
+use crate::tree::Dir;
 use crate::wording::Deed;
-
-use super::dirs::{Dir, Item};
-use super::file::{FileStep, Phase};
-use super::prepare::{fault_of, path_of};
-use super::{Engine, Side, Token};
-
-/// The end of our names.
-const SUFFIX: &str = ".lhpart";
-
-/// The longest name that file systems take.
-const LONGEST_NAME: usize = 255;
+use crate::{Event, local};
 
 /// Progress is noted in the journal each time so large a part of the file has come, within bounds.
 const NOTE_PART: u64 = 128;
+
 const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
-
-/// Which question about the place of a file an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PlaceStep {
-    /// What is under the final name?
-    Target,
-    /// Where does the link there lead?
-    Link,
-    /// What is under our name?
-    Part,
-    Open,
-    /// Opening what is under the final name, to compare it.
-    Adopt,
-    /// Whose is it?
-    Owner,
-    /// Giving it to the owner of what it replaces.
-    Give,
-    /// The rename; with what it replaces out of the way.
-    Rename,
-    RemoveOld,
-    RenameNew,
-    /// Moving away what it replaces.
-    Backup,
-    /// What has failed for good.
-    Discard,
-}
-
-/// See the module documentation.
-#[derive(Debug, Default)]
-pub(super) struct Place {
-    /// Our name, and whether it is there (it is gone once the file is in its place).
-    part: Option<Vec<u8>>,
-    pub(super) there: bool,
-    tag: Option<Tag>,
-    /// The plain file that is to be replaced.
-    old: Option<Info>,
-    /// Questions without answer before the place is known.
-    asked: u8,
-    /// What is under our name is asked only if need be: what is under the final one is likely to be right.
-    part_unasked: bool,
-    /// What is under our name: how long.
-    found: Option<u64>,
-    /// Whose it is, where the end says so.
-    found_ids: Option<(u32, u32)>,
-    /// There was something under our name.
-    left_over: bool,
-    /// It was to be removed.
-    in_the_way: bool,
-    /// Our name is one that nothing else can know.
-    random: bool,
-    /// What is under the final name is being compared, or gone on with: it may be our copy already.
-    adopted: bool,
-    /// It was not.
-    rejected: bool,
-    /// Only in place.
-    unfit: bool,
-    followed: bool,
-    /// Up to where the journal knows.
-    noted: u64,
-    /// When the first question was asked, until it is answered.
-    asked_at: Option<Instant>,
-    /// It was found right, and is counted as such.
-    pub(super) compared: bool,
-    /// It has been given its final name.
-    placed: bool,
-    /// It was in its place already.
-    kept: bool,
-    /// It cannot be given its final name.
-    barred: bool,
-    /// What was written is not what was sent.
-    pub(super) corrupt: bool,
-    /// What was there already has been compared, or there was nothing.
-    pub(super) settled: bool,
-}
-
-impl Place {
-    /// The name under which bytes are now, while that is not the final one.
-    pub(super) fn growing(&self) -> Option<&[u8]> {
-        self.part.as_deref().filter(|_| self.there)
-    }
-
-    /// It has been given its final name.
-    pub(super) const fn is_placed(&self) -> bool {
-        self.placed
-    }
-
-    /// An earlier attempt had put it in its place, and nothing was written.
-    pub(super) const fn is_kept(&self) -> bool {
-        self.kept
-    }
-
-    /// What is there grew in an earlier attempt.
-    pub(super) const fn goes_on(&self) -> bool {
-        self.found.is_some() || self.adopted
-    }
-
-    /// The mode that a replaced file had.
-    pub(super) fn mode_of_old(&self) -> Option<u32> {
-        self.growing().and(self.old.as_ref()).and_then(|old| old.mode)
-    }
-}
-
-/// The tag of a file's copy; none where there is no telling one state of the source from another.
-fn tag_of(item: &Item) -> Option<Tag> {
-    tag_with(item, item.info.size)
-}
-
-/// The same of one that turned out to be of this size.
-fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
-    let size = size.filter(|&size| size > 0)?;
-    Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
-}
-
-/// The name under which the copy with this tag grows: beside the target.
-pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
-    let (directory, name) = match target.iter().rposition(|&byte| byte == b'/') {
-        Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
-        None => (None, target),
-    };
-    let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
-    let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
-    [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
-}
-
-/// True for a name that [`part_name`] makes.
-pub(super) fn is_part_name(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes())) else {
-        return false;
-    };
-    let Some(dot) = rest.iter().rposition(|&byte| byte == b'.') else { return false };
-    let tag = rest.get(dot + 1..).unwrap_or_default();
-    tag.len() == 12 && tag.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// A tag that nothing else can know.
-pub(super) fn random_tag() -> Tag {
-    let mut tag = Tag::default();
-    SystemRandom.fill(&mut tag);
-    tag
-}
 
 impl Engine {
     /// The source is open: where does the copy go?
@@ -450,27 +294,4 @@ impl Engine {
 /// Trying elsewhere on the same disk would not help.
 fn is_full(fault: &Fault) -> bool {
     ["No space left on device", "Disk quota exceeded"].contains(&fault.text.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn our_names_stand_beside_the_target_and_fit() {
-        let tag = [0xab; 16];
-        assert_eq!(part_name(b"dir/file", &tag), b"dir/.file.abababababab.lhpart");
-        assert_eq!(part_name(b"/f", &tag), b"/.f.abababababab.lhpart");
-        let long = [b'x'; 255];
-        let name = part_name(&[b"d/", &long[..]].concat(), &tag);
-        assert_eq!(name.len(), 2 + 255);
-        assert!(name.ends_with(b".abababababab.lhpart"));
-        for name in [part_name(b"file", &tag), part_name(b"x.y", &tag), name[2..].to_vec()] {
-            assert!(is_part_name(&name));
-        }
-        for other in [&b".x.lhpart"[..], b"x.abababababab.lhpart", b".x.ABABABABABAB.lhpart", b".lhpart", b""]
-        {
-            assert!(!is_part_name(other));
-        }
-    }
 }

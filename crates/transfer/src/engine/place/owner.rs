@@ -4,27 +4,11 @@
 //! once in a copy that finds something to go on with.
 
 use crate::end::{AsFound, Done, Op, Outcome};
+use crate::engine::Engine;
 use crate::table::Key;
-
-use super::super::{Engine, Side, Token};
-use super::{part_name, random_tag};
-
-/// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum OwnerStep {
-    Make,
-    Look,
-}
-
-/// The number of the user as whom the target's server works.
-#[derive(Debug, Default)]
-pub(in crate::engine) enum Us {
-    #[default]
-    Unknown,
-    /// It is being asked by the file of this name; these wait.
-    Asked(Vec<u8>, Vec<Key>),
-    Known(Option<u32>),
-}
+use crate::target_facts::Us;
+use crate::task::place::{part_name, random_tag};
+use crate::token::{OwnerStep, Side, Token};
 
 impl Engine {
     /// Whether what was found under our name is ours; `None` where that has to be asked first.

@@ -2,37 +2,21 @@
 
 use std::io::ErrorKind;
 
+use lh_sftp::Attrs;
 use lh_sftp::batch::PutStep;
 use lh_sftp::fs::FileSystem as _;
 use lh_sftp::whole::{Made, Whole};
-use lh_sftp::{Attrs, LocalFs};
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
+use crate::engine::Engine;
+use crate::engine::place::is_full;
+use crate::item::Item;
 use crate::local;
 use crate::options::Verify;
+use crate::target_facts::Lack;
+use crate::task::extras::Extras;
+use crate::task::place::{part_name, tag_of, tag_with};
 use crate::wording::Deed;
-
-use super::super::Engine;
-use super::super::dirs::Item;
-use super::super::extras::{Extras, Lack};
-use super::{is_full, part_name, tag_of, tag_with};
-
-/// What has been learnt of the place where small files are written to.
-#[derive(Debug)]
-pub(in crate::engine) struct Habits {
-    /// Files cannot be without a name there.
-    named: bool,
-    /// The last file replaced another: so will the next, perhaps.
-    replacing: bool,
-    /// This host.
-    fs: LocalFs,
-}
-
-impl Default for Habits {
-    fn default() -> Self {
-        Self { named: false, replacing: false, fs: LocalFs::new("") }
-    }
-}
 
 impl Engine {
     /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.

@@ -2,30 +2,14 @@
 
 use lh_sftp::glob::{has_magic, matches, unescape};
 
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Info, Op, Outcome};
+use crate::engine::Engine;
 use crate::names::{is_safe_name, join};
+use crate::plan::{GlobTask, SourceState};
 use crate::seen::Seen;
 use crate::table::Key;
-
-use super::super::dirs::MAX_LISTS;
-use super::super::{Engine, Side, Token};
-use super::{PrepareStep, SourceState};
-
-/// One directory being matched against one part of a pattern, or one path being looked for.
-#[derive(Debug)]
-pub(super) struct GlobTask {
-    pub(super) source: usize,
-    pub(super) path: Vec<u8>,
-    part: usize,
-    handle: Option<Handle>,
-    lists_in_flight: u32,
-    lists_allowed: u32,
-    /// No more entries are to come.
-    listed: bool,
-    seen: Seen,
-    /// The server matches: what it tells of is few, and may be nothing for a while.
-    matched_there: bool,
-}
+use crate::token::{PrepareStep, Side, Token};
+use crate::tree::MAX_LISTS;
 
 impl Engine {
     /// Goes on with part `part` of the pattern of source `at`, below `path`.

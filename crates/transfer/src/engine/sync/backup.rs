@@ -1,14 +1,11 @@
 //! Moving what is replaced or deleted to another directory of the target, under its path from the top of the target.
 
 use crate::end::{Done, Fault, FaultKind, Op, Outcome};
+use crate::engine::Engine;
 use crate::names::{display_name, join};
+use crate::sync::{Backup, Replaced};
 use crate::table::Key;
-
-use super::super::file::FileStep;
-use super::super::names::NameStep;
-use super::super::place::PlaceStep;
-use super::super::{Engine, Side, Token};
-use super::{Backup, RemovalStep, Replaced, SyncStep};
+use crate::token::{FileStep, NameStep, PlaceStep, RemovalStep, Side, SyncStep, Token};
 
 /// Directories made for backups: what was private stays so.
 const MODE: u32 = 0o700;

@@ -1,16 +1,16 @@
 //! Items that a listing does not decide: named on the command line, symbolic links, other kinds of things than the target has.
 
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::display_name;
+use crate::sync::same::{has_exact_time, is_newer, is_unchanged, same_time};
+use crate::sync::{Compare, Replaced};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::extras::Lack;
-use super::super::item::{Item, There};
-use super::super::prepare::{fault_of, path_of};
-use super::super::{Engine, Side, Token};
-use super::{Compare, Replaced, SyncStep, has_exact_time, is_newer, is_unchanged, same_time};
+use crate::target_facts::Lack;
+use crate::token::{Side, SyncStep, Token};
+use crate::wording::Deed;
+use crate::{Event, wording};
 
 impl Engine {
     /// True where both ends tell all of a time.

@@ -1,13 +1,12 @@
 //! Comparing what two files of one size hold: by the server's digests where it has them, else by reading them.
 
-use crate::end::{Done, FaultKind, Op, Outcome};
+use crate::end::{Done, FaultKind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::sync::Compare;
 use crate::table::Key;
+use crate::task::File;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
-
-use super::super::file::{File, FileStep};
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::Compare;
 
 impl Engine {
     /// Compares both files whole, then copies or leaves the item.

@@ -3,18 +3,17 @@
 //! A directory is listed and emptied before it is deleted; no link is followed. What was left out of the copy on purpose, and the
 //! unfinished files of copies, stay, and with them the directories that they are in.
 
-use crate::Event;
-use crate::end::{Change, Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Change, Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::{base_name, display_name, is_safe_name, join};
+use crate::sync::{DeletionStage, Doomed, Extraneous, Parent, Removal, Replaced};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::dirs::Dir;
-use super::super::item::{Item, There};
-use super::super::place::is_part_name;
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::{Doomed, Extraneous, Parent, Removal, RemovalStep, Replaced, Stage};
+use crate::task::place::is_part_name;
+use crate::token::{RemovalStep, Side, Token};
+use crate::tree::Dir;
+use crate::wording::Deed;
+use crate::{Event, wording};
 
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
@@ -64,10 +63,10 @@ impl Engine {
 
     /// Goes on with deleting, where it is time for that.
     pub(in crate::engine) fn sync_deletions(&mut self) {
-        if self.sync.stage == Stage::Waiting && self.all_is_copied() {
+        if self.sync.stage == DeletionStage::Waiting && self.all_is_copied() {
             self.begin_deletions();
         }
-        while self.sync.stage == Stage::Deleting {
+        while self.sync.stage == DeletionStage::Deleting {
             self.delete_more();
             // Answers of this host are there at once.
             if self.done.is_empty() {
@@ -98,7 +97,7 @@ impl Engine {
             self.skip("there were errors: nothing is deleted".to_owned());
             return self.leave_deletions();
         }
-        self.sync.stage = Stage::Deleting;
+        self.sync.stage = DeletionStage::Deleting;
         for item in std::mem::take(&mut self.sync.blocked) {
             let above = item.parent.and_then(|key| self.dirs.get(key)).map_or(&b""[..], Dir::relative);
             let relative = if above.is_empty() && item.parent.is_none() {
@@ -118,7 +117,7 @@ impl Engine {
 
     /// Nothing is deleted any more, and what waits for that is not copied.
     pub(in crate::engine) fn leave_deletions(&mut self) {
-        self.sync.stage = Stage::Done;
+        self.sync.stage = DeletionStage::Done;
         self.sync.extraneous.clear();
         for item in std::mem::take(&mut self.sync.blocked) {
             self.not_replaced(&item);
@@ -144,7 +143,7 @@ impl Engine {
                 self.begin_directory(extraneous);
             } else {
                 if self.sync.removals.len() == 0 {
-                    self.sync.stage = Stage::Done;
+                    self.sync.stage = DeletionStage::Done;
                 }
                 return;
             }
@@ -393,23 +392,6 @@ impl Engine {
                 self.deletion_goes_on(above);
             }
             Parent::Item(item) => self.not_replaced(&item),
-        }
-    }
-}
-
-impl Removal {
-    const fn new(path: Vec<u8>, relative: Vec<u8>, parent: Option<Parent>) -> Self {
-        Self {
-            path,
-            relative,
-            parent,
-            handle: None,
-            entries: Vec::new(),
-            open: 0,
-            keeps: false,
-            asked: false,
-            touched: false,
-            times: None,
         }
     }
 }
