@@ -47,6 +47,7 @@ pub mod manifest_file;
 mod names;
 mod options;
 mod plan;
+mod progress;
 pub mod rcp;
 mod remote;
 mod remote_stderr;
@@ -73,8 +74,9 @@ pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
 pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, TreeSync, Verify};
+pub use progress::Current;
 pub use remote_stderr::RemoteStderr;
-pub use report::Current;
+
 pub use select::{Manifest, Rule, Selection, Shard};
 pub use token::Side;
 pub use tree::MAX_LISTS;

@@ -60,8 +60,8 @@ impl Engine {
     /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as before until
     /// [`Engine::is_quiet`]; what had been asked for has to come in first.
     pub fn cancel(&mut self, now: Instant) {
-        self.now = now;
-        self.cancelled = true;
+        self.progress.now = now;
+        self.report.cancelled = true;
         let mut given_up = self.prepare.abandon() + self.top.len();
         self.top.clear();
         for key in std::mem::take(&mut self.walk) {
@@ -79,7 +79,7 @@ impl Engine {
         }
         self.settle();
         if given_up > 0 {
-            self.fail(String::new());
+            self.report.fail(String::new());
         }
     }
 
@@ -87,7 +87,7 @@ impl Engine {
     pub(super) fn announce(&mut self, item: &Item) {
         if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
             let (source, target) = (item.source.clone(), item.target.clone());
-            self.events.push_back(crate::Event::Started { source, target });
+            self.report.event(crate::Event::Started { source, target });
         }
     }
 }

@@ -202,7 +202,7 @@ impl Engine {
         {
             return Some(item);
         }
-        self.bytes_found += size;
+        self.progress.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
         let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
         let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { batched_extended_attrs::MOST };
@@ -212,7 +212,7 @@ impl Engine {
         }
         self.batches.asked += cost;
         GetFile { path: &item.source, len }.write(&mut self.batches.message);
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         self.add_to_batch(Small { id, item, size, sum: None });
         None
     }
@@ -228,7 +228,7 @@ impl Engine {
         self.batches.sent = true;
         let count = files.len() as u32;
         self.flow.request(bytes);
-        let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
+        let key = self.batches.under_way.insert(Batch { files, bytes, started: self.progress.now });
         let message = std::mem::take(&mut self.batches.message);
         let keep = self.options.keep;
         let kinds = keep.xattr_kinds();
@@ -279,7 +279,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.flow.batch_took(self.now.saturating_duration_since(batch.started));
+        self.flow.batch_took(self.progress.now.saturating_duration_since(batch.started));
         self.flow.answered(batch.bytes);
         match outcome {
             Ok(Done::Put(failures)) => {
@@ -308,7 +308,7 @@ impl Engine {
     fn begin_alone(&mut self, mut small: Small) {
         small.item.alone = true;
         // It is counted again when it is opened.
-        self.bytes_found = self.bytes_found.saturating_sub(small.size);
+        self.progress.bytes_found = self.progress.bytes_found.saturating_sub(small.size);
         self.begin_ordinary_file(small.id, small.item);
     }
 
@@ -327,7 +327,7 @@ impl Engine {
             }
             match failed {
                 None => {
-                    self.summary.bytes += small.size;
+                    self.report.summary.bytes += small.size;
                     self.small_done(small, batch.started);
                 }
                 Some((deed, fault)) => self.small_failed(small, deed, &fault),
@@ -343,7 +343,7 @@ impl Engine {
             let made = self.made_unnamed(&small.item, made.next());
             match made.unwrap_or_else(|| self.write_small(&small, &got)) {
                 Ok(()) => {
-                    self.summary.bytes += small.size;
+                    self.report.summary.bytes += small.size;
                     self.small_done(small, batch.started);
                 }
                 Err((deed, fault)) => self.small_failed(small, deed, &fault),
@@ -380,7 +380,7 @@ impl Engine {
             self.small_failed(small, Deed::ReadSource, &fault);
             return None;
         }
-        self.bytes_found = self.bytes_found.saturating_sub(small.size) + len;
+        self.progress.bytes_found = self.progress.bytes_found.saturating_sub(small.size) + len;
         small.item.info = got.info;
         small.size = len;
         small.sum = self.options.sums.map(|algorithm| algorithm.sum(&got.data));
@@ -419,11 +419,11 @@ impl Engine {
     fn small_done(&mut self, small: Small, started: Instant) {
         self.note_done(&small.item, small.size, small.sum.as_deref());
         if self.options.atomic && self.options.verify != Verify::Off {
-            self.summary.verified += 1;
+            self.report.summary.verified += 1;
         }
-        self.summary.files += 1;
+        self.report.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
-        self.events.push_back(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
+        self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
         self.tell_copied(&small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
@@ -435,7 +435,7 @@ impl Engine {
             let path = if of_source { &small.item.source } else { &small.item.target };
             let text = wording::failed(self.plan.direction, deed, path, fault);
             if !self.told_by_dir(small.item.parent, &text) {
-                self.fail(text);
+                self.report.fail(text);
             }
             self.tell_missed(&small.item);
         }

@@ -194,10 +194,10 @@ impl Engine {
                 "\"{}\" does not begin as its source does: all of it is copied",
                 crate::display_name(&file.item.target)
             );
-            self.skip(text);
+            self.report.skip(text);
         } else if kept > 0 && !self.options.resume {
             let (source, kept, size) = (file.item.source.clone(), kept, file.size);
-            self.events.push_back(Event::Resumed { source, kept, size });
+            self.report.event(Event::Resumed { source, kept, size });
         }
         self.begin_data(key);
     }
@@ -294,6 +294,7 @@ impl Engine {
         file.failed = true;
         file.again.clear();
         let path = crate::display_name(&file.item.target);
-        self.skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));
+        self.report
+            .skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));
     }
 }

@@ -14,7 +14,7 @@ impl Engine {
             return false;
         }
         let totals = self.totals();
-        let bytes = self.summary.bytes;
+        let bytes = self.report.summary.bytes;
         let left = totals.bytes_found.saturating_sub(totals.bytes);
         let megabytes = |rate: f64| rate / 1e6;
         let text = match self.connections.look(load, bytes, left, now) {
@@ -26,7 +26,7 @@ impl Engine {
                 };
                 let text =
                     format!("asking for an additional connection: {why}, at {:.1} MB/s", megabytes(rate));
-                self.events.push_back(Event::Told { text });
+                self.report.event(Event::Told { text });
                 return true;
             }
             Verdict::Worth(old, new) => {
@@ -42,7 +42,7 @@ impl Engine {
                 megabytes(old)
             ),
         };
-        self.events.push_back(Event::Told { text });
+        self.report.event(Event::Told { text });
         false
     }
 

@@ -65,7 +65,7 @@ impl Engine {
     pub(super) fn worth_in_flight(&self) -> u64 {
         match self.plan.direction {
             Direction::Relay => u64::MAX,
-            _ => self.flow.worth_in_flight(self.bytes_found, self.channels_up()),
+            _ => self.flow.worth_in_flight(self.progress.bytes_found, self.channels_up()),
         }
     }
 
@@ -73,7 +73,7 @@ impl Engine {
     pub(super) fn worth_open(&self) -> usize {
         match self.plan.direction {
             Direction::Relay => usize::MAX,
-            _ => self.flow.worth_open(self.next_file_id, self.channels_up()),
+            _ => self.flow.worth_open(self.progress.ids(), self.channels_up()),
         }
     }
 
@@ -83,7 +83,7 @@ impl Engine {
 
     /// True when the rate limit lets a request pass now; else notes when it will.
     pub(super) fn within_rate(&mut self) -> bool {
-        self.flow.within_rate(self.now)
+        self.flow.within_rate(self.progress.now)
     }
 
     pub(super) fn request_bytes(&self, side: Side) -> u64 {
@@ -104,7 +104,7 @@ impl Engine {
         self.flow.request(len);
         if let Some(file) = self.files.get_mut(key) {
             if file.requested == 0 {
-                file.started = self.now;
+                file.started = self.progress.now;
             }
             file.requested += len;
             self.flow.no_longer_ahead(&mut file.ahead, len);
@@ -313,7 +313,7 @@ impl Engine {
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }
-                self.flow.came(u64::from(got), self.now);
+                self.flow.came(u64::from(got), self.progress.now);
                 self.take_data(key, offset, data);
             }
             Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => {
@@ -350,7 +350,7 @@ impl Engine {
         } else {
             local::write_all_at(target, offset, data.chunks())
         };
-        self.waits.disk += begun.elapsed();
+        self.progress.waits.disk += begun.elapsed();
         match written {
             Ok(()) => {
                 file.content.add(offset, data.chunks(), data.len());
@@ -362,7 +362,7 @@ impl Engine {
                     file.sum = None;
                 }
                 file.confirm(offset, len);
-                self.summary.bytes += len;
+                self.report.summary.bytes += len;
                 self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),

@@ -17,7 +17,7 @@ impl Engine {
     pub(super) fn lacks(&mut self, what: Lack, text: &str) {
         if !self.lacks.contains(&what) {
             self.lacks.push(what);
-            self.events.push_back(Event::Skipped { text: format!("warning: {text}") });
+            self.report.event(Event::Skipped { text: format!("warning: {text}") });
         }
     }
 

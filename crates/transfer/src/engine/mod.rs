@@ -63,21 +63,19 @@ use crate::journal::Journal;
 use crate::links::{Name, SharedFiles};
 use crate::names::display_name;
 use crate::plan::{Early, Prepare};
+use crate::progress::Progress;
 use crate::remote::Remote;
-use crate::report::Wait;
+use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::table::{Key, Table};
 use crate::target_facts::{Habits, Lack, Us};
 use crate::task::File;
 use crate::token::{Side, Token};
 use crate::tree::{Dir, Waiting};
-use crate::{Direction, Event, Options, Plan, Summary, Waits, local};
+use crate::{Direction, Event, Options, Plan, Summary, local};
 
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
-
-/// Files at most that are named when a connection is lost.
-const LOSSES_TOLD: usize = 5;
 
 /// Queued request bytes from which on nothing new is begun.
 const QUEUE_LIMIT: usize = 128 * 1024;
@@ -97,7 +95,6 @@ pub struct Engine {
     opened: [bool; 2],
     /// Answers not yet acted upon.
     done: VecDeque<(Token, Outcome)>,
-    events: VecDeque<Event>,
     prepare: Prepare,
     early: Early,
     files: Table<File>,
@@ -136,23 +133,12 @@ pub struct Engine {
     removing: Table<Vec<u8>>,
     /// That a server gives one handle to two files has been told.
     told_same_handle: bool,
-    next_file_id: u64,
-    /// How many of these ids went to what turned out to be directories.
-    not_files: u64,
-    /// Bytes of all files that have been opened.
-    bytes_found: u64,
-    summary: Summary,
-    waits: Waits,
-    waiting_since: Option<(Wait, Instant)>,
+    report: Reporter,
+    progress: Progress,
     /// What is done and how far the rest has come, where that is to survive this process.
     journal: Option<Journal>,
-    /// What has failed since the connection was lost.
-    losses: usize,
-    /// The user has had enough: what fails from now on goes without a word.
-    cancelled: bool,
     /// Paths of the manifest that no listing has had yet.
     expected: HashSet<Vec<u8>>,
-    now: Instant,
 }
 
 impl Engine {
@@ -179,7 +165,6 @@ impl Engine {
             target: remote(plan.direction != Direction::Download),
             opened: [false; 2],
             done: VecDeque::new(),
-            events: VecDeque::new(),
             prepare: Prepare::new(&plan),
             early: Early::default(),
             files: Table::new(),
@@ -206,17 +191,10 @@ impl Engine {
             us: Us::default(),
             removing: Table::new(),
             told_same_handle: false,
-            next_file_id: 0,
-            not_files: 0,
-            bytes_found: 0,
-            summary: Summary::default(),
-            waits: Waits::default(),
-            waiting_since: None,
             journal,
-            losses: 0,
-            cancelled: false,
             expected: options.select.expected(),
-            now,
+            report: Reporter::new(options.tell_missed),
+            progress: Progress::new(now),
             plan,
             options,
         }
@@ -261,7 +239,7 @@ impl Engine {
 
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         self.receive(side, data, now);
         if self.is_finished() {
             self.keep_journal();
@@ -287,7 +265,7 @@ impl Engine {
     /// The channel or the connection of `side` is gone. Everything unfinished fails with `reason` (such as
     /// `Connection closed`).
     pub fn lost(&mut self, side: Side, reason: &str, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         let finished = self.is_finished();
         let Some(remote) = self.remote(side) else { return };
         if remote.lost() {
@@ -301,8 +279,8 @@ impl Engine {
         if finished {
             return;
         }
-        self.summary.lost = true;
-        let failures = self.summary.failures;
+        self.report.summary.lost = true;
+        let failures = self.report.summary.failures;
         let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
         for token in tokens {
             self.done.push_back((token, Err(fault.clone())));
@@ -310,19 +288,16 @@ impl Engine {
         self.lanes_lost(reason, now);
         self.abandon(reason);
         self.settle();
-        if self.summary.failures == failures {
-            self.fail(reason.to_owned());
+        if self.report.summary.failures == failures {
+            self.report.fail(reason.to_owned());
         }
-        if self.losses > LOSSES_TOLD && !self.cancelled {
-            let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);
-            self.events.push_back(Event::Failed { text });
-        }
+        self.report.tell_more_losses(reason);
         self.keep_journal();
     }
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
-        self.end_wait(now);
+        self.progress.end_wait(now);
         self.work(side, out, now);
         let look_at = self.look_for_answers(now);
         self.flow.look_for_answers_at(look_at);
@@ -334,7 +309,7 @@ impl Engine {
     }
 
     fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         if side == Side::Source || self.plan.direction == Direction::Upload {
             self.flow.try_again();
         }
@@ -380,22 +355,22 @@ impl Engine {
 
     /// What has happened since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.events.is_empty() && !self.expected.is_empty() && self.is_finished() {
+        if self.report.is_empty() && !self.expected.is_empty() && self.is_finished() {
             self.tell_expected();
         }
-        self.events.pop_front()
+        self.report.poll()
     }
 
     /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing is known.
     fn tell_expected(&mut self) {
         let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.expected).into_iter().collect();
-        if self.summary.lost || self.cancelled {
+        if self.report.is_over() {
             return;
         }
         missing.sort_unstable();
         for path in missing {
-            self.fail(format!("{}: named in the manifest, not found", display_name(&path)));
-            self.tell_missed_path(Some(path));
+            self.report.fail(format!("{}: named in the manifest, not found", display_name(&path)));
+            self.report.missed(Some(path));
         }
     }
 
@@ -415,7 +390,7 @@ impl Engine {
 
     /// How it went, so far.
     pub const fn summary(&self) -> Summary {
-        self.summary
+        self.report.summary
     }
 
     fn remote(&mut self, side: Side) -> Option<&mut Remote> {
@@ -496,22 +471,7 @@ impl Engine {
             self.file_lost(key, reason);
         }
         if waiting + unresolved > 0 {
-            self.fail(reason.to_owned());
+            self.report.fail(reason.to_owned());
         }
-    }
-
-    fn fail(&mut self, text: String) {
-        self.summary.failures += 1;
-        if self.summary.lost {
-            self.losses += 1;
-        }
-        // Of a loss all files under way are to say the same.
-        if !self.cancelled && self.losses <= LOSSES_TOLD {
-            self.events.push_back(Event::Failed { text });
-        }
-    }
-
-    fn skip(&mut self, text: String) {
-        self.events.push_back(Event::Skipped { text });
     }
 }

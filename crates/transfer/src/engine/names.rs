@@ -20,11 +20,11 @@ impl Engine {
     /// A symbolic link in a tree that is to be one in the copy.
     pub(super) fn begin_link(&mut self, item: Item) {
         let source = item.source.clone();
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         if self.options.dry_run {
             let (source, target) = (item.source, item.target);
-            self.events.push_back(Event::Planned { source, target, size: None });
-            self.summary.files += 1;
+            self.report.event(Event::Planned { source, target, size: None });
+            self.report.summary.files += 1;
             return self.child_finished(item.parent);
         }
         let known = item.info.mode.is_some();
@@ -111,8 +111,7 @@ impl Engine {
         let same = shared.unchanged.is_some_and(|first| first.is_none() || there.is_none() || first == there);
         let (old, sum) = match &mut shared.copy {
             FirstCopy::Waiting(waiting) => {
-                let id = self.next_file_id;
-                self.next_file_id += 1;
+                let id = self.progress.new_file_id();
                 waiting.push((id, item.clone()));
                 return true;
             }
@@ -122,7 +121,7 @@ impl Engine {
             self.shared.remove(&identity);
         }
         if !same {
-            let id = self.new_file_id();
+            let id = self.progress.new_file_id();
             self.make_hard(id, item.clone(), old, sum);
         }
         !same
@@ -143,7 +142,7 @@ impl Engine {
             for (id, waiting) in waiting {
                 self.make_hard(id, waiting, item.target.clone(), sum.clone());
             }
-        } else if self.cancelled || self.summary.lost {
+        } else if self.report.is_over() {
             for (_, waiting) in waiting {
                 self.child_finished(waiting.parent);
             }
@@ -249,10 +248,10 @@ impl Engine {
 
     fn name_done(&mut self, key: Key) {
         let Some(name) = self.names.remove(key) else { return };
-        self.summary.files += 1;
+        self.report.summary.files += 1;
         let file = crate::base_name(&name.item.source).to_vec();
-        let (id, started) = (name.id, self.now);
-        self.events.push_back(Event::FileDone { id, name: file, size: 0, kept: 0, started });
+        let (id, started) = (name.id, self.progress.now);
+        self.report.event(Event::FileDone { id, name: file, size: 0, kept: 0, started });
         let (size, kind) = match name.what {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(_, sum) => (name.item.info.size.unwrap_or(0), CopiedKind::File(sum)),
@@ -267,7 +266,7 @@ impl Engine {
         if fault.kind != crate::end::FaultKind::Lost {
             let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
             let path = if of_source { &name.item.source } else { &name.item.target };
-            self.fail(wording::failed(self.plan.direction, deed, path, &fault));
+            self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
             self.tell_missed(&name.item);
         }
         self.child_finished(name.item.parent);

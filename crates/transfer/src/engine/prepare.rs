@@ -215,16 +215,16 @@ impl Engine {
     }
 
     fn target_failed(&mut self, text: &str) {
-        self.fail(text.to_owned());
-        self.tell_missed_path(Some(Vec::new()));
+        self.report.fail(text.to_owned());
+        self.report.missed(Some(Vec::new()));
         self.prepare.target = Target::Failed;
     }
 
     fn source_failed(&mut self, at: usize, fault: Fault) {
         if fault.kind != FaultKind::Lost {
             let path = display_name(&self.prepare.sources[at].path);
-            self.fail(format!("{path}: {}", fault.text));
-            self.tell_missed_path(None);
+            self.report.fail(format!("{path}: {}", fault.text));
+            self.report.missed(None);
         }
         self.prepare.sources[at].state = SourceState::Failed;
     }
@@ -259,11 +259,11 @@ impl Engine {
                 SourceState::Found(found) if found.len() > 1 && !dir => {
                     if exists {
                         source.state = SourceState::Failed;
-                        self.fail(format!(
+                        self.report.fail(format!(
                             "Multiple files match pattern, but destination \"{}\" is not a directory",
                             display_name(&path)
                         ));
-                        self.tell_missed_path(Some(Vec::new()));
+                        self.report.missed(Some(Vec::new()));
                     } else {
                         self.make_target();
                     }

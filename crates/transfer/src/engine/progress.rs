@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::event::{Copied, CopiedKind};
 use crate::item::Item;
 use crate::names::{base_name, join};
-use crate::report::{Current, Wait};
+use crate::progress::{Current, Wait};
 use crate::task::File;
 use crate::tree::Dir;
 use crate::{Direction, Event, Totals, Waits};
@@ -31,16 +31,16 @@ impl Engine {
             self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
         let open: u64 =
             self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
-        let kept = self.summary.kept + open;
+        let kept = self.report.summary.kept + open;
         let top = self.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
         let all_found = self.prepare.finished()
             && self.top.is_empty()
             && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted);
         Totals {
-            files: self.summary.files,
-            files_found: self.next_file_id.saturating_sub(self.not_files) + (waiting + top) as u64,
-            bytes: self.summary.bytes + kept,
-            bytes_found: self.bytes_found,
+            files: self.report.summary.files,
+            files_found: self.progress.files_found() + (waiting + top) as u64,
+            bytes: self.report.summary.bytes + kept,
+            bytes_found: self.progress.bytes_found,
             kept,
             in_flight: self.files.len(),
             all_found,
@@ -50,17 +50,7 @@ impl Engine {
 
     /// What the copy has been waiting for, so far.
     pub const fn waits(&self) -> Waits {
-        self.waits
-    }
-
-    pub(super) fn end_wait(&mut self, now: Instant) {
-        if let Some((wait, since)) = self.waiting_since.take() {
-            let passed = now.saturating_duration_since(since);
-            match wait {
-                Wait::Window => self.waits.window += passed,
-                Wait::Answers => self.waits.answers += passed,
-            }
-        }
+        self.progress.waits
     }
 
     /// Nothing more can be done now: why?
@@ -73,7 +63,7 @@ impl Engine {
         } else {
             return;
         };
-        self.waiting_since = Some((wait, now));
+        self.progress.begin_wait(wait, now);
     }
 }
 
@@ -124,7 +114,7 @@ impl Engine {
         if self.options.sums.is_none() {
             return;
         }
-        self.events.push_back(Event::Copied(Box::new(Copied {
+        self.report.event(Event::Copied(Box::new(Copied {
             path: self.path_below_target(&target),
             source,
             target,
@@ -138,13 +128,6 @@ impl Engine {
     pub(super) fn tell_missed(&mut self, item: &Item) {
         let path = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| dir.relative());
         let path = path.map(|above| join(above, base_name(&item.source)));
-        self.tell_missed_path(path);
-    }
-
-    /// As [`tell_missed`](Self::tell_missed), by its path from the top of the tree; `None` for what the command line names.
-    pub(super) fn tell_missed_path(&mut self, path: Option<Vec<u8>>) {
-        if self.options.tell_missed && !self.cancelled && !self.summary.lost {
-            self.events.push_back(Event::Missed { path });
-        }
+        self.report.missed(path);
     }
 }

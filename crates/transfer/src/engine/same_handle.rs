@@ -38,7 +38,7 @@ impl Engine {
         }
         if !std::mem::replace(&mut self.told_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
         for holder in holders {
             match holder.token {
@@ -46,9 +46,9 @@ impl Engine {
                 Token::File(..) if holder.gone && in_order => {}
                 Token::File(..) if holder.gone => {
                     let path = display_name(&holder.path);
-                    self.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
+                    self.report.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
                     // Which part of the tree it was is not known any more.
-                    self.tell_missed_path(Some(Vec::new()));
+                    self.report.missed(Some(Vec::new()));
                 }
                 Token::File(key, _) => {
                     self.undo_file(key);

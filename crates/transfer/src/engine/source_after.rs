@@ -71,8 +71,8 @@ impl Engine {
     pub(super) fn tell_changed(&mut self, source: &[u8], changed: Changed) {
         let text = wording::source_changed(source, changed);
         if self.options.verify == Verify::Always {
-            return self.fail(text);
+            return self.report.fail(text);
         }
-        self.events.push_back(Event::Changed { source: source.to_vec(), text });
+        self.report.event(Event::Changed { source: source.to_vec(), text });
     }
 }

@@ -45,7 +45,7 @@ impl Engine {
 
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, lane: usize) {
-        let now = self.now;
+        let now = self.progress.now;
         let Some(remote) = self.remote_of(side, lane).filter(|remote| !remote.lost()) else { return };
         let dropped = remote.give_up_older(now);
         if dropped.is_empty() {
@@ -54,7 +54,7 @@ impl Engine {
         let seconds = self.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
         let most = self.flow.dropped();
-        self.events.push_back(Event::Told { text: format!("{text}: going on with {most} at a time") });
+        self.report.event(Event::Told { text: format!("{text}: going on with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
                 let fault = Fault::other(format!("the server did not answer in {seconds} s"));

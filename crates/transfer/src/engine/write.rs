@@ -142,7 +142,7 @@ impl Engine {
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
         let sum = &mut write.sum;
         let mut len = want;
-        let disk = &mut self.waits.disk;
+        let disk = &mut self.progress.waits.disk;
         if room < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
         } else {

@@ -66,8 +66,8 @@ impl Engine {
         let source = dir.item.source.clone();
         if first && fault.kind != FaultKind::Lost {
             let relative = dir.relative.clone();
-            self.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
-            self.tell_missed_path(Some(relative));
+            self.report.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
+            self.report.missed(Some(relative));
         }
     }
 
@@ -126,11 +126,11 @@ impl Engine {
         let path = display_name(&dir.item.source);
         for name in suspects {
             let name = display_name(&name);
-            self.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
-            self.tell_missed_path(None);
+            self.report.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
+            self.report.missed(None);
         }
         for special in specials {
-            self.skip(wording::skipped(self.plan.direction, &special));
+            self.report.skip(wording::skipped(self.plan.direction, &special));
         }
     }
 

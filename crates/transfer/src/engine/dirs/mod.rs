@@ -120,7 +120,7 @@ impl Engine {
             Some(join(parent.real.as_ref()?, crate::base_name(&item.source)))
         });
         if self.leads_back(&item, real.as_deref()) {
-            self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
+            self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
             self.tell_missed(&item);
             return self.child_finished(item.parent);
         }
@@ -170,7 +170,7 @@ impl Engine {
         if self.options.announce {
             let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());
-            self.events.push_back(crate::Event::Entered { source });
+            self.report.event(crate::Event::Entered { source });
         }
         if stays {
             if let Some(dir) = self.dirs.get_mut(key) {
@@ -270,8 +270,8 @@ impl Engine {
                 {
                     let target = dir.item.target.clone();
                     let relative = dir.relative.clone();
-                    self.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
-                    self.tell_missed_path(Some(relative));
+                    self.report.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
+                    self.report.missed(Some(relative));
                 }
                 return self.dir_finished(key);
             }
@@ -293,7 +293,7 @@ impl Engine {
                     self.list_target(key);
                 }
                 // Somebody else has made it.
-                return doubts.into_iter().for_each(|text| self.fail(text));
+                return doubts.into_iter().for_each(|text| self.report.fail(text));
             }
             Ok(_) => None,
             Err(fault) => Some(making.unwrap_or(fault)),
@@ -309,9 +309,9 @@ impl Engine {
             Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
         };
         if !self.told_by_dir(parent, &text) {
-            self.fail(text);
+            self.report.fail(text);
         }
-        self.tell_missed_path(Some(relative));
+        self.report.missed(Some(relative));
     }
 
     /// Drops what has not been started of a directory; returns how many entries that were.
@@ -372,7 +372,7 @@ impl Engine {
         let Some(dir) = self.dirs.remove(key) else { return };
         self.walk.retain(|&other| other != key);
         if !dir.failed {
-            self.summary.directories += 1;
+            self.report.summary.directories += 1;
         }
         self.child_finished(dir.item.parent);
     }

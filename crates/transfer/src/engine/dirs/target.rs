@@ -104,7 +104,7 @@ impl Engine {
     fn target_not_listed(&mut self, key: Key, fault: &Fault) {
         if let Some(dir) = self.dirs.get(key).filter(|_| self.deletes() && fault.kind != FaultKind::Lost) {
             let text = wording::failed(self.plan.direction, Deed::ListTarget, &dir.item.target, fault);
-            self.fail(text);
+            self.report.fail(text);
         }
     }
 
@@ -192,7 +192,7 @@ impl Engine {
             let twins = entries.extract_if(.., |entry| names.contains(&folded(&entry.name)));
             for twin in twins.collect::<Vec<_>>() {
                 let path = display_name(&join(&directory, &twin.name));
-                self.skip(format!(
+                self.report.skip(format!(
                     "\"{path}\" is not deleted: the source has a name that differs by case only"
                 ));
             }
@@ -208,14 +208,14 @@ impl Engine {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if entry.info.kind == Kind::Special || (entry.info.kind == Kind::Symlink && leaves_links) {
             let path = join(&dir.item.source, &entry.name);
-            return self.skip(wording::skipped(self.plan.direction, &path));
+            return self.report.skip(wording::skipped(self.plan.direction, &path));
         }
         // Two names that the target has both are two names to it.
         if may_fold && !dir.twins.is_single(&entry.name) && there.is_none() {
             return dir.twins.wait(entry);
         }
         if plainly {
-            self.summary.unchanged += 1;
+            self.report.summary.unchanged += 1;
             if self.options.sums.is_some() {
                 let (source, target) =
                     (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));

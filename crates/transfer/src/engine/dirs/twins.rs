@@ -39,8 +39,8 @@ impl Engine {
             let path = display_name(&join(&dir.item.target, &entry.name));
             let text = "the server takes its name for that of another file, which differs by case only";
             let relative = join(&dir.relative, &entry.name);
-            self.fail(format!("\"{path}\" is not copied: {text}"));
-            return self.tell_missed_path(Some(relative));
+            self.report.fail(format!("\"{path}\" is not copied: {text}"));
+            return self.report.missed(Some(relative));
         }
         let (list, waiting) = match entry.info.kind {
             Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),

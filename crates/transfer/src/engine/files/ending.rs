@@ -122,10 +122,10 @@ impl Engine {
         let (item, (size, sum)) = (file.item.clone(), file.copied.clone());
         let (leads, failed) = (file.leads, file.failed);
         if !failed {
-            self.summary.verified += u64::from(file.place.compared && changed.is_none());
-            self.summary.files += 1;
-            self.summary.kept += file.kept;
-            self.events.push_back(Event::FileDone {
+            self.report.summary.verified += u64::from(file.place.compared && changed.is_none());
+            self.report.summary.files += 1;
+            self.report.summary.kept += file.kept;
+            self.report.event(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),
                 size: file.kept + file.confirmed,
@@ -139,7 +139,7 @@ impl Engine {
             }
         }
         if let Some(flaw) = flaw {
-            self.fail(flaw);
+            self.report.fail(flaw);
         }
         if let Some(changed) = changed {
             self.tell_changed(&source, changed);
@@ -199,7 +199,7 @@ impl Engine {
             file.again.clear();
             let item = file.item.clone();
             if !self.told_by_dir(item.parent, &text) {
-                self.fail(text);
+                self.report.fail(text);
             }
             self.tell_missed(&item);
         }

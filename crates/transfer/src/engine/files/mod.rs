@@ -37,14 +37,9 @@ impl Engine {
         }
     }
 
-    pub(super) const fn new_file_id(&mut self) -> u64 {
-        self.next_file_id += 1;
-        self.next_file_id - 1
-    }
-
     fn begin_file(&mut self, item: Item) {
         if let Some(item) = self.get_in_batch(item) {
-            let id = self.new_file_id();
+            let id = self.progress.new_file_id();
             self.begin_ordinary_file(id, item);
         }
     }
@@ -54,12 +49,12 @@ impl Engine {
         // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
         if self.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
-            self.events.push_back(Event::Planned { source, target, size });
-            self.summary.files += 1;
+            self.report.event(Event::Planned { source, target, size });
+            self.report.summary.files += 1;
             return self.child_finished(item.parent);
         }
         let source = item.source.clone();
-        let mut file = File::new(id, item, self.now);
+        let mut file = File::new(id, item, self.progress.now);
         file.outstanding = 1;
         let key = self.files.insert(file);
         match info.kind {
@@ -148,7 +143,7 @@ impl Engine {
                 let in_tree = file.item.parent.is_some() && info.kind == Kind::Special;
                 let source = file.item.source.clone();
                 if in_tree {
-                    self.skip(wording::skipped(self.plan.direction, &source));
+                    self.report.skip(wording::skipped(self.plan.direction, &source));
                     self.forget_file(key);
                 } else {
                     let text = wording::not_regular(self.plan.direction, &source);
@@ -157,8 +152,8 @@ impl Engine {
             }
             Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
                 let (source, target) = (file.item.source.clone(), file.item.target.clone());
-                self.events.push_back(Event::Planned { source, target, size: info.size });
-                self.summary.files += 1;
+                self.report.event(Event::Planned { source, target, size: info.size });
+                self.report.summary.files += 1;
                 self.forget_file(key);
             }
             Kind::File | Kind::Symlink | Kind::Unknown => {
@@ -191,7 +186,7 @@ impl Engine {
             if self.source.as_ref().or(self.target.as_ref()).is_some_and(|remote| remote.lost()) {
                 return self.child_finished(file.item.parent);
             }
-            self.not_files += 1;
+            self.progress.not_files += 1;
             self.begin_dir(file.item, real);
         }
     }
@@ -222,7 +217,7 @@ impl Engine {
             return self.file_failed_with(key, text);
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
-        self.bytes_found += info.size.unwrap_or(0);
+        self.progress.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
         if self.joins_another(key) || self.put_in_batch(key) {
             return;
@@ -278,7 +273,7 @@ impl Engine {
                     self.file_failed_with(key, text);
                 } else {
                     file.failed = true;
-                    self.skip(text);
+                    self.report.skip(text);
                 }
             }
         }
@@ -354,7 +349,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
         file.place.settled = true;
-        file.started = self.now;
+        file.started = self.progress.now;
         file.in_sending = true;
         self.sending.push_back(key);
     }
@@ -363,7 +358,7 @@ impl Engine {
         match outcome {
             Ok(_) => {
                 self.flow.grow(len.into());
-                self.summary.bytes += u64::from(len);
+                self.report.summary.bytes += u64::from(len);
                 if let Some(file) = self.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));
                 }

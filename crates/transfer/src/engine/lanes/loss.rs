@@ -14,7 +14,7 @@ use crate::token::{FileStep, Token};
 impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
     pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
         let tokens = remote.fail(reason);
         if let Some(unfinished) = self.lanes.unfinished(&mut self.unfinished, lane) {

@@ -110,7 +110,7 @@ impl Engine {
             ),
             _ => format!("{deed} over {channels} channels"),
         };
-        self.events.push_back(Event::Told { text });
+        self.report.event(Event::Told { text });
     }
 
     fn is_big(file: &File) -> bool {
@@ -151,14 +151,14 @@ impl Engine {
         self.lanes.asked = self.lanes.asked.saturating_sub(1);
         if self.lanes.most.is_none() {
             let text = "the server allows no more channels".to_owned();
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
         self.lanes.most = Some(self.lanes.all.len());
     }
 
     /// Bytes came on an additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
         remote.input(data, now);
         loop {
@@ -172,7 +172,7 @@ impl Engine {
 
     /// As [`Engine::advance`], on an additional channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         loop {
             self.settle();
             self.stripe_front();
@@ -250,7 +250,7 @@ impl Engine {
             // An end that is here says nothing about the path.
             return;
         }
-        let took = self.now.saturating_duration_since(asked);
+        let took = self.progress.now.saturating_duration_since(asked);
         self.flow.round_trip(took);
         let shortest = self.lanes.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);

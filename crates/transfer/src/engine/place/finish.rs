@@ -33,7 +33,7 @@ impl Engine {
         if matches!(outcome, Err(fault) if is_forbidden(fault)) {
             self.renames_barred = true;
             let text = "the server lets nobody rename: files are written in place".to_owned();
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
     }
 
@@ -170,7 +170,7 @@ impl Engine {
                 || file.undone
                 || (file.too_long && !file.item.emptied)
         };
-        if !self.files.get_mut(key).is_some_and(again) || self.cancelled || self.summary.lost {
+        if !self.files.get_mut(key).is_some_and(again) || self.report.is_over() {
             return false;
         }
         let Some(file) = self.files.get(key) else { return false };
@@ -208,10 +208,10 @@ impl Engine {
         if self.journal.is_none() {
             return;
         }
-        let ended = self.is_finished() && !self.cancelled && !self.summary.lost;
+        let ended = self.is_finished() && !self.report.is_over();
         if let Some(mut journal) = self.journal.take() {
-            if ended && self.summary.failures > 0 {
-                journal.keep_failed(self.summary.files + self.summary.directories > 0);
+            if ended && self.report.summary.failures > 0 {
+                journal.keep_failed(self.report.summary.files + self.report.summary.directories > 0);
             } else if ended {
                 journal.remove();
             } else {

@@ -74,7 +74,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.part_unasked = likely;
         file.place.asked = 0;
-        file.place.asked_at = Some(self.now);
+        file.place.asked_at = Some(self.progress.now);
         self.ask_place(key, target, PlaceStep::Target);
         if !likely {
             self.look_at_part(key);
@@ -195,7 +195,7 @@ impl Engine {
         if let (Some(journal), true) = (&mut self.journal, file.place.tag.is_some()) {
             journal.note_opening(&file.item.target);
         }
-        file.place.asked_at = Some(self.now);
+        file.place.asked_at = Some(self.progress.now);
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
         let op = Op::OpenPart { path: &part, mode, as_found };
@@ -268,7 +268,7 @@ impl Engine {
     fn tell_in_place(&mut self, key: Key, why: &Fault) {
         if let Some(file) = self.files.get(key) {
             let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
     }
 

@@ -79,7 +79,7 @@ impl Engine {
             && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)
         {
             let path = crate::display_name(path);
-            self.skip(format!("\"{path}\" is unfinished and is left there: remove: {}", fault.text));
+            self.report.skip(format!("\"{path}\" is unfinished and is left there: remove: {}", fault.text));
         }
     }
 }

@@ -87,7 +87,7 @@ impl Engine {
                 compare.failed = true;
                 let fault = fault_of(outcome);
                 let text = wording::failed(direction, Deed::StatSource, &compare.item.source, &fault);
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Target, Ok(Done::Info(info))) => compare.item.there = There::Found(info),
             // What cannot be seen may still be written to: that will tell.
@@ -98,7 +98,7 @@ impl Engine {
             (SyncStep::Cleared, outcome) => {
                 compare.failed = true;
                 let text = not_cleared(&compare.item, &fault_of(outcome));
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Owner, Err(fault)) => {
                 let target = compare.item.target.clone();
@@ -106,7 +106,7 @@ impl Engine {
             }
             (SyncStep::Attributes, Err(fault)) => {
                 let text = wording::failed(direction, Deed::FinishTarget, &compare.item.target, &fault);
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Owner | SyncStep::Attributes, Ok(_)) => {}
         }
@@ -123,7 +123,7 @@ impl Engine {
     /// Everything is known that there is to ask.
     fn decide(&mut self, key: Key) {
         let full = self.times_are_full();
-        let ended = self.cancelled || self.summary.lost;
+        let ended = self.report.is_over();
         let Some(Compare { item, failed, .. }) = self.sync.compares.get(key) else { return };
         if *failed || ended {
             return self.leave_out(key);
@@ -155,8 +155,8 @@ impl Engine {
             (_, Kind::Symlink | Kind::Special) => self.clear_way(key),
             (_, Kind::File) if self.keeps_newer() && is_newer(&there, &item.info) => {
                 let text = format!("\"{}\" is newer than its source", display_name(&item.target));
-                self.events.push_back(Event::Told { text });
-                self.summary.unchanged += 1;
+                self.report.event(Event::Told { text });
+                self.report.summary.unchanged += 1;
                 self.leave_out(key);
             }
             (_, Kind::File) if self.compares_contents() && item.info.size != Some(0) => {
@@ -231,7 +231,7 @@ impl Engine {
         let Some(Compare { item, links, .. }) = self.sync.compares.get(key) else { return };
         let There::Found(there) = item.there else { return self.copy_compared(key) };
         let (info, target) = (item.info, item.target.clone());
-        self.summary.unchanged += 1;
+        self.report.summary.unchanged += 1;
         let source = item.source.clone();
         let link = links[0].clone();
         self.tell_unchanged(source, target.clone(), &info, link);
@@ -310,7 +310,7 @@ impl Engine {
         }
         if self.options.dry_run {
             let text = not_cleared(item, &Fault::other("Is a directory"));
-            self.fail(text);
+            self.report.fail(text);
             return self.leave_out(key);
         }
         self.touch_dir(parent);

@@ -13,11 +13,11 @@ impl Engine {
     pub(super) fn compare_contents(&mut self, key: Key) {
         let Some(Compare { item, .. }) = self.sync.compares.remove(key) else { return };
         let (source, target) = (item.source.clone(), item.target.clone());
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         // Not a file to copy; if it is one after all, it gets another id.
-        self.not_files += 1;
+        self.progress.not_files += 1;
         let size = item.info.size.unwrap_or(0);
-        let mut file = File::new(id, item, self.now);
+        let mut file = File::new(id, item, self.progress.now);
         (file.comparing, file.size, file.outstanding) = (true, size, 2);
         let key = self.files.insert(file);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {

@@ -28,7 +28,7 @@ impl Engine {
     pub(in crate::engine) fn note_top(&mut self, target: &[u8]) {
         if self.deletes() && !self.sync.tops.insert(target.to_vec()) {
             let path = display_name(target);
-            self.fail(format!("\"{path}\": --delete needs another place for each of several sources"));
+            self.report.fail(format!("\"{path}\": --delete needs another place for each of several sources"));
         }
     }
 
@@ -90,11 +90,11 @@ impl Engine {
     }
 
     fn begin_deletions(&mut self) {
-        if self.cancelled || self.summary.lost {
+        if self.report.is_over() {
             return self.leave_deletions();
         }
-        if self.summary.failures > 0 {
-            self.skip("there were errors: nothing is deleted".to_owned());
+        if self.report.summary.failures > 0 {
+            self.report.skip("there were errors: nothing is deleted".to_owned());
             return self.leave_deletions();
         }
         self.sync.stage = DeletionStage::Deleting;
@@ -128,9 +128,9 @@ impl Engine {
     }
 
     fn not_replaced(&mut self, item: &Item) {
-        if !self.cancelled && !self.summary.lost {
+        if !self.report.is_over() {
             let fault = Fault::other("it is a directory that stays");
-            self.fail(super::compare::not_cleared(item, &fault));
+            self.report.fail(super::compare::not_cleared(item, &fault));
         }
         self.child_finished(item.parent);
     }
@@ -205,7 +205,7 @@ impl Engine {
         let most = self.most_deletions();
         if self.sync.begun >= most {
             if !std::mem::replace(&mut self.sync.over, true) {
-                self.fail(format!("--max-delete {most}: there is more to delete, which stays"));
+                self.report.fail(format!("--max-delete {most}: there is more to delete, which stays"));
             }
             return self.removal_failed(key);
         }
@@ -214,8 +214,8 @@ impl Engine {
         removal.asked = true;
         let path = removal.path.clone();
         if self.options.dry_run {
-            self.summary.deleted += 1;
-            self.events.push_back(Event::PlannedDelete { target: path });
+            self.report.summary.deleted += 1;
+            self.report.event(Event::PlannedDelete { target: path });
             return self.removed(key);
         }
         if !is_dir && self.backs_up() {
@@ -257,8 +257,8 @@ impl Engine {
             }
             (RemovalStep::Delete, Ok(_)) => {
                 let target = removal.path.clone();
-                self.summary.deleted += 1;
-                self.events.push_back(Event::Deleted { target });
+                self.report.summary.deleted += 1;
+                self.report.event(Event::Deleted { target });
                 return self.removed(key);
             }
             (RemovalStep::Delete, Err(fault)) if fault.kind == FaultKind::NotFound => {
@@ -274,7 +274,7 @@ impl Engine {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
                 {
-                    self.fail(wording::failed(direction, Deed::FinishDir, &path, &fault));
+                    self.report.fail(wording::failed(direction, Deed::FinishDir, &path, &fault));
                 }
                 return;
             }
@@ -291,7 +291,7 @@ impl Engine {
             && fault.kind != FaultKind::Lost
         {
             let text = wording::failed(self.plan.direction, deed, &removal.path, fault);
-            self.fail(text);
+            self.report.fail(text);
         }
     }
 
@@ -331,14 +331,14 @@ impl Engine {
                 return self.delete(key, true);
             }
             let path = display_name(&removal.path);
-            if !self.sync.over && !self.summary.lost && !self.cancelled {
-                self.skip(format!("\"{path}\" is not deleted: something in it stays"));
+            if !self.sync.over && !self.report.summary.lost && !self.report.cancelled {
+                self.report.skip(format!("\"{path}\" is not deleted: something in it stays"));
             }
             return self.removal_failed(key);
         }
         // A deletion has set its time.
         let times = removal.times.filter(|_| removal.touched && !self.options.dry_run);
-        if times.is_none() || self.summary.lost {
+        if times.is_none() || self.report.summary.lost {
             self.sync.removals.remove(key);
             return;
         }
@@ -361,7 +361,7 @@ impl Engine {
             Some(Parent::Item(mut item)) => {
                 item.there = There::Nothing;
                 item.compared = true;
-                if self.cancelled || self.summary.lost {
+                if self.report.is_over() {
                     return self.child_finished(item.parent);
                 }
                 self.touch_dir(item.parent);
