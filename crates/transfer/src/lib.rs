@@ -33,6 +33,7 @@ mod channels;
 mod content;
 mod driver;
 mod end;
+mod ends;
 mod engine;
 mod event;
 mod flow;

@@ -4,6 +4,21 @@ use lh_sftp::LocalFs;
 
 use crate::table::Key;
 
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct TargetFacts {
+    pub(crate) habits: Habits,
+    /// What was told not to be kept.
+    pub(crate) lacks: Vec<Lack>,
+    /// The ends have been asked to tell more.
+    pub(crate) asked_for_more: bool,
+    /// The target's server lets nobody rename: every file is written under its final name.
+    pub(crate) renames_barred: bool,
+    pub(crate) us: Us,
+    /// That a server gives one handle to two files has been told.
+    pub(crate) told_same_handle: bool,
+}
+
 /// What has been learnt of the place where small files are written to.
 #[derive(Debug)]
 pub(crate) struct Habits {

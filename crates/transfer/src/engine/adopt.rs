@@ -30,10 +30,7 @@ impl Engine {
     /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`. Instead
     /// of [`Engine::open`].
     pub fn adopt(&mut self, side: Side, session: Session) {
-        self.opened[side as usize] = true;
-        if let Some(remote) = self.remote(side) {
-            *remote = Remote::with_session(session);
-        }
+        self.ends.adopt(side, session);
     }
 
     /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before that, and
@@ -45,15 +42,15 @@ impl Engine {
         // The next copy may be to the same names, and would find it taken.
         self.journal = None;
         let place = match side {
-            Side::Source => &mut self.source,
-            Side::Target => &mut self.target,
+            Side::Source => &mut self.ends.source,
+            Side::Target => &mut self.ends.target,
         };
         place.take_if(|remote| !remote.lost()).map(Remote::into_session)
     }
 
     /// Finished, and no answer is awaited that says nothing either.
     pub fn is_quiet(&self) -> bool {
-        let ends = [&self.source, &self.target];
+        let ends = [&self.ends.source, &self.ends.target];
         self.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
     }
 

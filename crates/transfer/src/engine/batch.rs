@@ -41,7 +41,7 @@ impl Engine {
         if let Some(offered) = self.batches.offered {
             return offered;
         }
-        if ![&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready()) {
+        if !self.ends.are_ready() {
             return false;
         }
         // What is asked for byte by byte or file by file is done so.
@@ -58,7 +58,7 @@ impl Engine {
             Direction::Relay => ("", ""),
         };
         let more = self.options.keep.asks_for_each();
-        let mut ends = [&self.source, &self.target].into_iter().flatten().map(crate::remote::Remote::session);
+        let mut ends = self.ends.remotes().map(crate::remote::Remote::session);
         let offers = |end: &lh_sftp::Session| end.supports(name) && (!more || end.supports(kept));
         let offered = plain && self.options.batches && ends.any(offers);
         *self.batches.offered.insert(offered)
@@ -125,7 +125,7 @@ impl Engine {
         };
         // One byte more than a file of unknown size may have shows that it has too many.
         let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
-        let full = self.target.as_ref().is_some_and(crate::remote::Remote::full);
+        let full = self.ends.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
         let before = message.len();
         let (algorithm, mut sum) = (self.options.sums, None);
@@ -204,7 +204,7 @@ impl Engine {
         }
         self.progress.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
-        let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
+        let full = self.ends.source.as_ref().is_some_and(crate::remote::Remote::full);
         let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { batched_extended_attrs::MOST };
         let cost = len as usize + told + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
         if self.batches.asked + cost > GET_BUDGET {

@@ -28,7 +28,7 @@ use crate::{Direction, Event};
 impl Engine {
     /// Both ends can tell digests of open files.
     pub(super) fn can_digest(&self) -> bool {
-        let ends = [&self.source, &self.target];
+        let ends = [&self.ends.source, &self.ends.target];
         ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
     }
 
@@ -82,7 +82,7 @@ impl Engine {
                     Mode::Digests => Op::Digests { handle, offset, len },
                     Mode::Samples => Op::Peek { handle, offset, len: len as u32 },
                 };
-                self.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
+                self.ends.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Engine {
                     let at = offset + part.len() as u64;
                     let op = Op::Peek { handle: &handle, offset: at, len: missing as u32 };
                     let token = Token::File(key, FileStep::Check(CheckStep::Range(side, offset)));
-                    return self.start(side, op, token);
+                    return self.ends.start(side, op, token);
                 }
                 std::mem::take(part)
             }
@@ -163,7 +163,7 @@ impl Engine {
             Mode::Digests => Op::Digests { handle: &handle, offset, len: range.len },
             Mode::Samples => Op::Peek { handle: &handle, offset: at, len: len as u32 },
         };
-        self.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
+        self.ends.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
         true
     }
 
@@ -218,7 +218,8 @@ impl Engine {
             Direction::Download => Side::Source,
             Direction::Relay => return,
         };
-        let able = self.remote(side).is_some_and(|remote| remote.session().supports(extension::RUNNING_SUM));
+        let able =
+            self.ends.remote(side).is_some_and(|remote| remote.session().supports(extension::RUNNING_SUM));
         if self.options.verify == Verify::Off || !able {
             return;
         }
@@ -232,7 +233,7 @@ impl Engine {
         file.sum = Some(RunningSum::default());
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
-        self.start(side, Op::BeginSum(&handle, self.options.verify.read_back()), token);
+        self.ends.start(side, Op::BeginSum(&handle, self.options.verify.read_back()), token);
     }
 
     /// All data are on their way: asks the server for its sum, before the handles are closed.
@@ -248,7 +249,7 @@ impl Engine {
         let Some(handle) = handle else { return };
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Check(CheckStep::Sum));
-        self.start(side, Op::EndSum(&handle), token);
+        self.ends.start(side, Op::EndSum(&handle), token);
     }
 
     fn sum_answer(&mut self, key: Key, outcome: Outcome) {

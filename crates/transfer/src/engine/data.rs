@@ -31,29 +31,29 @@ fn handles_of(remote: &Remote) -> usize {
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
         // A server of ours makes data when there is room for them.
-        let measured = self.source.as_ref().is_some_and(|source| !source.is_ours());
+        let measured = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         self.flow.has_room(measured, self.max_requests())
     }
 
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
-        let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
+        let known = self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0);
         self.flow.max_requests(known, self.channels_up())
     }
 
     /// Files that may be open at a time.
     pub(super) fn max_open(&self) -> usize {
-        self.flow.max_open(self.remotes().map(handles_of).min().unwrap_or(usize::MAX))
+        self.flow.max_open(self.ends.remotes().map(handles_of).min().unwrap_or(usize::MAX))
     }
 
     /// Directories that may be open on the source at a time.
     pub(super) fn max_open_dirs(&self) -> usize {
-        self.flow.max_open_dirs(self.source.as_ref().map(handles_of))
+        self.flow.max_open_dirs(self.ends.source.as_ref().map(handles_of))
     }
 
     /// Directories that may be open on the target at a time, where it is listed.
     pub(super) fn max_open_targets(&self) -> usize {
-        self.flow.max_open_dirs(self.target.as_ref().map(handles_of))
+        self.flow.max_open_dirs(self.ends.target.as_ref().map(handles_of))
     }
 
     /// The kernel says that the connection takes so long there and back.
@@ -77,10 +77,6 @@ impl Engine {
         }
     }
 
-    fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        [&self.source, &self.target].into_iter().flatten()
-    }
-
     /// True when the rate limit lets a request pass now; else notes when it will.
     pub(super) fn within_rate(&mut self) -> bool {
         self.flow.within_rate(self.progress.now)
@@ -88,8 +84,8 @@ impl Engine {
 
     pub(super) fn request_bytes(&self, side: Side) -> u64 {
         let remote = match side {
-            Side::Source => &self.source,
-            Side::Target => &self.target,
+            Side::Source => &self.ends.source,
+            Side::Target => &self.ends.target,
         };
         let server = remote.as_ref().map_or(0, |remote| match side {
             Side::Source => remote.session().read_len(),
@@ -147,7 +143,7 @@ impl Engine {
                 return;
             }
             let want = left.min(chunk);
-            let Some(remote) = &mut self.target else { return };
+            let Some(remote) = &mut self.ends.target else { return };
             let sent = if want <= SMALL_WRITE {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                     return;
@@ -191,7 +187,7 @@ impl Engine {
     }
 
     pub(super) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
-        let (Some(file), Some(remote)) = (self.files.get(key), &mut self.target) else { return Ok(0) };
+        let (Some(file), Some(remote)) = (self.files.get(key), &mut self.ends.target) else { return Ok(0) };
         let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
@@ -249,7 +245,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
-            let Some(remote) = &mut self.source else { return };
+            let Some(remote) = &mut self.ends.source else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
@@ -274,7 +270,7 @@ impl Engine {
             }
         };
         file.reads += 1;
-        let remote = self.lanes.remote(&mut self.source, lane);
+        let remote = self.lanes.remote(&mut self.ends.source, lane);
         if let (Some(handle), Some(remote)) = (file.handle_on(Side::Source, lane), remote) {
             let step = FileStep::Read { offset, len };
             remote.read(handle, offset, len, Token::File(key, step));

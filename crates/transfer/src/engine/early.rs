@@ -33,9 +33,9 @@ impl Engine {
 
     /// Before anything else is asked: what is told of files is to be told in full.
     pub(super) fn ask_for_full_attrs_early(&mut self) {
-        if self.source.as_ref().is_some_and(|source| !source.ready()) {
+        if self.ends.source.as_ref().is_some_and(|source| !source.ready()) {
             let wanted = self.options.attrs_wanted();
-            self.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
+            self.ends.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
         }
     }
 
@@ -44,13 +44,13 @@ impl Engine {
         if !self.options.recursive || self.options.dry_run {
             return;
         }
-        let Some(source) = self.source.as_ref() else { return };
+        let Some(source) = self.ends.source.as_ref() else { return };
         let early = !source.ready();
         let path = unescape(self.prepare.source_path(at));
-        self.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
+        self.ends.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
         if early {
             let list = Op::List { path: &path, pattern: b"" };
-            self.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
+            self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
         }
         let list = if early { List::Asked } else { List::Not };
         let sources = &mut self.early.sources;
@@ -100,10 +100,10 @@ impl Engine {
             Err(fault) if fault.kind != FaultKind::Lost => {
                 if let Some(dir) = self.dirs.get(key) {
                     let path = dir.item.source.clone();
-                    self.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
+                    self.ends.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
                 }
             }
-            outcome => self.done.push_back((token, outcome)),
+            outcome => self.ends.answer((token, outcome)),
         }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
                 continue;
             }
             let path = join(&self.plan.target, name);
-            self.start(Side::Target, Op::Lstat(&path), Token::Prepare(PrepareStep::BelowTarget(at)));
+            self.ends.start(Side::Target, Op::Lstat(&path), Token::Prepare(PrepareStep::BelowTarget(at)));
         }
     }
 
@@ -145,7 +145,7 @@ impl Engine {
         self.plan.direction == Direction::Upload
             && !self.options.dry_run
             && !self.follows_no_links(item)
-            && self.target.as_ref().is_some_and(ordered)
+            && self.ends.target.as_ref().is_some_and(ordered)
             && match item.parent {
                 None => self.early.absent.contains(&item.target),
                 Some(key) => self.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),

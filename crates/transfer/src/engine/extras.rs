@@ -15,26 +15,26 @@ use crate::{Event, local};
 impl Engine {
     /// Tells once what cannot be kept.
     pub(super) fn lacks(&mut self, what: Lack, text: &str) {
-        if !self.lacks.contains(&what) {
-            self.lacks.push(what);
+        if !self.facts.lacks.contains(&what) {
+            self.facts.lacks.push(what);
             self.report.event(Event::Skipped { text: format!("warning: {text}") });
         }
     }
 
     /// That has been told.
     pub(super) fn has_lack(&self, what: Lack) -> bool {
-        self.lacks.contains(&what)
+        self.facts.lacks.contains(&what)
     }
 
     /// Asks remote ends to tell more than version 3 has.
     pub(super) fn ask_for_full_attrs(&mut self) {
         let wanted = self.options.attrs_wanted();
         for side in [Side::Source, Side::Target] {
-            if self.remote(side).is_some_and(|remote| remote.full()) {
-                self.start(side, Op::FullAttrs { wanted }, Token::Nothing);
+            if self.ends.remote(side).is_some_and(|remote| remote.full()) {
+                self.ends.start(side, Op::FullAttrs { wanted }, Token::Nothing);
             }
         }
-        let silent = self.source.as_ref().is_some_and(|source| !source.full());
+        let silent = self.ends.source.as_ref().is_some_and(|source| !source.full());
         if self.options.keep.hard_links && silent {
             let text =
                 "the server does not say which files are the same: hard links become files of their own";
@@ -101,7 +101,7 @@ impl Engine {
             Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1),
             Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(Dir::asked),
         }
-        self.start(side, op, Token::Extra(whose, step));
+        self.ends.start(side, op, Token::Extra(whose, step));
     }
 
     fn keep_xattrs(&mut self, whose: Whose, owned: bool) {
@@ -114,7 +114,7 @@ impl Engine {
             remote.session().supports(lh_sftp::extension::GET_XATTRS)
                 && remote.session().supports(lh_sftp::extension::SET_XATTRS)
         };
-        if ![&self.source, &self.target].into_iter().flatten().all(able) {
+        if !self.ends.remotes().all(able) {
             let text = "the server has no extended attributes and no access control lists for us: they are not copied";
             self.lacks(Lack::Xattrs, text);
             return self.extras_kept(whose, owned);

@@ -18,7 +18,7 @@ const MOST_RANGES: usize = 256 * 1024;
 impl Engine {
     /// The file is open at both ends. True when it has holes, and where they are has to be heard first.
     pub(super) fn ask_for_holes(&mut self, key: Key) -> bool {
-        let able = match (self.plan.direction, &self.source) {
+        let able = match (self.plan.direction, &self.ends.source) {
             (Direction::Upload, _) => true,
             (Direction::Download | Direction::Relay, Some(source)) => {
                 source.session().supports(lh_sftp::extension::DATA_RANGES)
@@ -44,7 +44,11 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(source) = file.source.clone() else { return };
         file.outstanding += 1;
-        self.start(Side::Source, Op::Ranges { handle: &source, offset }, Token::File(key, FileStep::Ranges));
+        self.ends.start(
+            Side::Source,
+            Op::Ranges { handle: &source, offset },
+            Token::File(key, FileStep::Ranges),
+        );
     }
 
     pub(super) fn ranges_answer(&mut self, key: Key, outcome: Outcome) {

@@ -56,7 +56,8 @@ use crate::additional::Connections;
 use crate::batch::Batches;
 use crate::channels::Lanes;
 use crate::channels::unfinished::Unfinished;
-use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::end::{Fault, FaultKind};
+use crate::ends::Ends;
 use crate::flow::{Flow, Limits};
 use crate::item::Item;
 use crate::journal::Journal;
@@ -64,11 +65,10 @@ use crate::links::{Name, SharedFiles};
 use crate::names::display_name;
 use crate::plan::{Early, Prepare};
 use crate::progress::Progress;
-use crate::remote::Remote;
 use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::table::{Key, Table};
-use crate::target_facts::{Habits, Lack, Us};
+use crate::target_facts::TargetFacts;
 use crate::task::File;
 use crate::token::{Side, Token};
 use crate::tree::{Dir, Waiting};
@@ -90,11 +90,7 @@ const QUEUE_LIMIT: usize = 128 * 1024;
 pub struct Engine {
     plan: Plan,
     options: Options,
-    source: Option<Remote>,
-    target: Option<Remote>,
-    opened: [bool; 2],
-    /// Answers not yet acted upon.
-    done: VecDeque<(Token, Outcome)>,
+    ends: Ends,
     prepare: Prepare,
     early: Early,
     files: Table<File>,
@@ -116,23 +112,14 @@ pub struct Engine {
     unfinished: Option<Unfinished>,
     flow: Flow,
     batches: Batches,
-    habits: Habits,
+    facts: TargetFacts,
     lanes: Lanes,
     connections: Connections,
     names: Table<Name>,
     shared: SharedFiles,
     sync: SyncState,
-    /// What was told not to be kept.
-    lacks: Vec<Lack>,
-    /// The ends have been asked to tell more.
-    asked_for_more: bool,
-    /// The target's server lets nobody rename: every file is written under its final name.
-    renames_barred: bool,
-    us: Us,
     /// Files of ours that are being removed, by their paths.
     removing: Table<Vec<u8>>,
-    /// That a server gives one handle to two files has been told.
-    told_same_handle: bool,
     report: Reporter,
     progress: Progress,
     /// What is done and how far the rest has come, where that is to survive this process.
@@ -144,7 +131,6 @@ pub struct Engine {
 impl Engine {
     /// An engine that will carry out `plan`.
     pub fn new(plan: Plan, options: Options, now: Instant) -> Self {
-        let remote = |wanted: bool| wanted.then(Remote::new);
         let limits = Limits {
             bytes: options.max_bytes_in_flight,
             requests: options.max_requests,
@@ -161,10 +147,7 @@ impl Engine {
             journal.note_command(&options.journal_command);
         }
         Self {
-            source: remote(plan.direction != Direction::Upload),
-            target: remote(plan.direction != Direction::Download),
-            opened: [false; 2],
-            done: VecDeque::new(),
+            ends: Ends::new(plan.direction),
             prepare: Prepare::new(&plan),
             early: Early::default(),
             files: Table::new(),
@@ -179,18 +162,13 @@ impl Engine {
             unfinished: None,
             flow: Flow::new(limits, now),
             batches: Batches::new(),
-            habits: Habits::default(),
+            facts: TargetFacts::default(),
             lanes: Lanes::default(),
             connections: Connections::default(),
             names: Table::new(),
             shared: SharedFiles::new(),
             sync: SyncState::new(options.tree_sync.as_ref()),
-            lacks: Vec::new(),
-            asked_for_more: false,
-            renames_barred: false,
-            us: Us::default(),
             removing: Table::new(),
-            told_same_handle: false,
             journal,
             expected: options.select.expected(),
             report: Reporter::new(options.tell_missed),
@@ -209,32 +187,24 @@ impl Engine {
 
     /// The channel of a remote end is open and the SFTP subsystem runs on it.
     pub fn open(&mut self, side: Side) {
-        self.open_as(side, false);
+        self.ends.open(side, false);
     }
 
     /// The same with a server that takes what stands behind the first words, before it has answered them.
     pub fn open_early(&mut self, side: Side) {
-        self.open_as(side, true);
-    }
-
-    fn open_as(&mut self, side: Side, early: bool) {
-        let at = side as usize;
-        if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
-            remote.start(early);
-            self.opened[at] = true;
-        }
+        self.ends.open(side, true);
     }
 
     /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that is known.
     pub fn set_server(&mut self, side: Side, identification: Option<&str>) {
-        if let Some(remote) = self.remote(side) {
+        if let Some(remote) = self.ends.remote(side) {
             remote.set_server(identification);
         }
     }
 
     /// True when the SFTP server of `side` has sent its version.
     pub fn has_begun(&mut self, side: Side) -> bool {
-        self.remote(side).is_some_and(|remote| remote.ready())
+        self.ends.remote(side).is_some_and(|remote| remote.ready())
     }
 
     /// Bytes came on the channel of `side`.
@@ -247,13 +217,13 @@ impl Engine {
     }
 
     fn receive(&mut self, side: Side, data: Bytes, now: Instant) {
-        let Some(remote) = self.remote(side) else { return };
+        let Some(remote) = self.ends.remote(side) else { return };
         if remote.lost() {
             return;
         }
         remote.input(data, now);
         loop {
-            let Some(remote) = self.remote(side) else { return };
+            let Some(remote) = self.ends.remote(side) else { return };
             match remote.poll() {
                 Ok(None) => return,
                 Ok(Some(came)) => self.take(side, came),
@@ -267,7 +237,7 @@ impl Engine {
     pub fn lost(&mut self, side: Side, reason: &str, now: Instant) {
         self.progress.now = now;
         let finished = self.is_finished();
-        let Some(remote) = self.remote(side) else { return };
+        let Some(remote) = self.ends.remote(side) else { return };
         if remote.lost() {
             return;
         }
@@ -283,7 +253,7 @@ impl Engine {
         let failures = self.report.summary.failures;
         let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
         for token in tokens {
-            self.done.push_back((token, Err(fault.clone())));
+            self.ends.answer((token, Err(fault.clone())));
         }
         self.lanes_lost(reason, now);
         self.abandon(reason);
@@ -301,7 +271,7 @@ impl Engine {
         self.work(side, out, now);
         let look_at = self.look_for_answers(now);
         self.flow.look_for_answers_at(look_at);
-        if let Some(remote) = self.remote(side) {
+        if let Some(remote) = self.ends.remote(side) {
             remote.flush(out);
         }
         self.begin_wait(out.budget() == 0, now);
@@ -322,7 +292,7 @@ impl Engine {
                 (_, Side::Target) => self.send_held_data(out),
             }
             self.settle();
-            let Some(remote) = self.remote(side) else { return };
+            let Some(remote) = self.ends.remote(side) else { return };
             // What a full queue had held up can go on once the queue is gone.
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
@@ -335,11 +305,9 @@ impl Engine {
 
     /// True when a call of [`Engine::advance`] for `side` would have something to send, given room.
     pub fn wants_to_send(&self, side: Side) -> bool {
-        let remote = match side {
-            Side::Source => &self.source,
-            Side::Target => &self.target,
-        };
-        remote.as_ref().is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
+        self.ends
+            .get(side)
+            .is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
             || match (self.plan.direction, side) {
                 (Direction::Upload, Side::Target) => !self.sending.is_empty() && !self.flow.is_held_back(),
                 (Direction::Relay, Side::Target) => !self.writing.is_empty(),
@@ -385,7 +353,7 @@ impl Engine {
             && self.names.len() == 0
             && self.sync.is_finished()
             && self.removing.len() == 0
-            && self.done.is_empty()
+            && self.ends.all_answered()
     }
 
     /// How it went, so far.
@@ -393,27 +361,9 @@ impl Engine {
         self.report.summary
     }
 
-    fn remote(&mut self, side: Side) -> Option<&mut Remote> {
-        match side {
-            Side::Source => self.source.as_mut(),
-            Side::Target => self.target.as_mut(),
-        }
-    }
-
-    /// Starts an operation on an end; its answer will be `settle`d.
-    fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
-        let outcome = match self.remote(side) {
-            Some(remote) => remote.perform(op, token),
-            None => Some(local::perform(op)),
-        };
-        if let Some(outcome) = outcome {
-            self.done.push_back((token, outcome));
-        }
-    }
-
     /// Acts on answers until there are none.
     fn settle(&mut self) {
-        while let Some((token, outcome)) = self.done.pop_front() {
+        while let Some((token, outcome)) = self.ends.next_answer() {
             match token {
                 Token::Prepare(step) => self.prepared(step, outcome),
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
@@ -435,8 +385,8 @@ impl Engine {
 
     /// Starts directories and files while there is room for more.
     fn begin_work(&mut self) {
-        let ready = [&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready());
-        if ready && !std::mem::replace(&mut self.asked_for_more, true) {
+        let ready = self.ends.are_ready();
+        if ready && !std::mem::replace(&mut self.facts.asked_for_more, true) {
             self.ask_for_full_attrs();
             self.ask_about_renames();
         }
@@ -444,7 +394,7 @@ impl Engine {
             self.prepare_more();
         }
         for side in [Side::Source, Side::Target] {
-            if self.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
+            if self.ends.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
                 return;
             }
         }

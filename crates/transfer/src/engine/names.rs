@@ -30,9 +30,9 @@ impl Engine {
         let known = item.info.mode.is_some();
         let key = self.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
         if known {
-            self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+            self.ends.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
         } else {
-            self.start(Side::Source, Op::Lstat(&source), Token::Name(key, NameStep::Look));
+            self.ends.start(Side::Source, Op::Lstat(&source), Token::Name(key, NameStep::Look));
         }
     }
 
@@ -45,7 +45,7 @@ impl Engine {
             && info.links.is_some_and(|links| links > 1)
             && !file.item.again;
         let Some(identity) = info.identity.filter(|_| several && !file.leads) else { return false };
-        if let Some(target) = &self.target
+        if let Some(target) = &self.ends.target
             && !target.session().supports(lh_sftp::extension::HARDLINK)
         {
             let text = "the server makes no hard links: each name becomes a file of its own";
@@ -67,7 +67,7 @@ impl Engine {
         let Some(mut file) = self.files.remove(key) else { return false };
         self.flow.expect(&mut file.ahead, 0);
         if let Some(handle) = file.source {
-            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
         let Some(shared) = self.shared.get_mut(&identity) else { return false };
         shared.left = shared.left.saturating_sub(1);
@@ -94,7 +94,7 @@ impl Engine {
         there: Option<(u64, u64)>,
     ) -> bool {
         let able = |target: &crate::remote::Remote| target.session().supports(lh_sftp::extension::HARDLINK);
-        if !self.target.as_ref().is_none_or(able) {
+        if !self.ends.target.as_ref().is_none_or(able) {
             return false;
         }
         let others = item.info.links.unwrap_or(1).saturating_sub(1);
@@ -172,7 +172,7 @@ impl Engine {
             What::Hard(old, _) => (false, old.clone()),
         };
         let op = if symlink { Op::Symlink { to: &to, link: &at } } else { Op::Link { old: &to, new: &at } };
-        self.start(Side::Target, op, Token::Name(key, step));
+        self.ends.start(Side::Target, op, Token::Name(key, step));
     }
 
     pub(super) fn name_answer(&mut self, key: Key, step: NameStep, outcome: Outcome) {
@@ -182,7 +182,7 @@ impl Engine {
             (NameStep::Look, Ok(Done::Info(info))) => {
                 name.item.info = info;
                 let source = name.item.source.clone();
-                self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+                self.ends.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
             }
             (NameStep::Look, outcome) => self.name_failed(key, Deed::StatSource, outcome),
             (NameStep::Read, outcome) => match path_of(outcome) {
@@ -190,7 +190,7 @@ impl Engine {
                     name.what = What::Symlink(to);
                     if matches!(name.item.there, There::Found(_)) {
                         // A server that does not know the order of the two strings could guess that the other one is the link.
-                        self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                        self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                         self.make_name(key, NameStep::MakeBeside);
                     } else {
                         self.make_name(key, NameStep::Make);
@@ -206,20 +206,20 @@ impl Engine {
             }
             (NameStep::Make, Err(_)) => {
                 // What an earlier attempt has left would be in the way.
-                self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                 self.make_name(key, NameStep::MakeBeside);
             }
             (NameStep::MakeBeside, Ok(_)) => {
                 let target = name.item.target.clone();
                 let op = Op::Rename { old: &beside, new: &target };
-                self.start(Side::Target, op, Token::Name(key, NameStep::Replace));
+                self.ends.start(Side::Target, op, Token::Name(key, NameStep::Replace));
             }
             (NameStep::MakeBeside, outcome) => self.name_failed(key, Deed::OpenTarget, outcome),
             (NameStep::Replace, outcome) => {
                 let hard = matches!(name.what, What::Hard(..));
                 if hard || outcome.is_err() {
                     // Renaming a name of a file over another name of it does nothing.
-                    self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                    self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                 }
                 match outcome {
                     Ok(_) => self.finish_name(key),
@@ -243,7 +243,11 @@ impl Engine {
             return self.name_done(key);
         }
         let target = name.item.target.clone();
-        self.start(Side::Target, Op::SetLink { path: &target, change }, Token::Name(key, NameStep::Finish));
+        self.ends.start(
+            Side::Target,
+            Op::SetLink { path: &target, change },
+            Token::Name(key, NameStep::Finish),
+        );
     }
 
     fn name_done(&mut self, key: Key) {

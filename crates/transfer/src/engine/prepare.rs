@@ -18,7 +18,7 @@ impl Engine {
     /// Called whenever something may have become possible.
     pub(super) fn prepare_more(&mut self) {
         if !self.prepare.begun {
-            let ends = [&self.source, &self.target];
+            let ends = [&self.ends.source, &self.ends.target];
             let early = self.can_ask_early();
             let can_ask = |remote: &Remote| remote.ready() || remote.lost() || (early && remote.early());
             if !ends.into_iter().flatten().all(can_ask) {
@@ -42,14 +42,14 @@ impl Engine {
         match remote_path(&path) {
             RemotePath::Plain(path) => self.stat_target(path),
             RemotePath::Expand(path) => {
-                self.start(Side::Target, Op::ExpandPath(&path), Token::Prepare(PrepareStep::TargetPath));
+                self.ends.start(Side::Target, Op::ExpandPath(&path), Token::Prepare(PrepareStep::TargetPath));
             }
         }
     }
 
     fn stat_target(&mut self, path: Vec<u8>) {
         self.plan.target = path.clone();
-        self.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
+        self.ends.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
         self.look_below_target();
     }
 
@@ -61,7 +61,7 @@ impl Engine {
         self.prepare.target = Target::Waiting;
         let path = self.plan.target.clone();
         let op = Op::Mkdir { path: &path, mode: 0o777 };
-        self.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
+        self.ends.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
     }
 
     fn prepare_source(&mut self, at: usize) {
@@ -75,7 +75,7 @@ impl Engine {
             RemotePath::Plain(path) => self.find_source(at, path),
             RemotePath::Expand(path) => {
                 let token = Token::Prepare(PrepareStep::SourcePath(at));
-                self.start(Side::Source, Op::ExpandPath(&path), token);
+                self.ends.start(Side::Source, Op::ExpandPath(&path), token);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Engine {
             self.match_part(at, start, 0);
         } else {
             let token = Token::Prepare(PrepareStep::SourceStat(at));
-            self.start(Side::Source, Op::Stat(&unescape(&path)), token);
+            self.ends.start(Side::Source, Op::Stat(&unescape(&path)), token);
             self.look_into_source(at);
         }
     }
@@ -234,7 +234,7 @@ impl Engine {
         let path = self.prepare.sources[at].path.clone();
         if has_magic(&path) || path.contains(&b'\\') {
             let token = Token::Prepare(PrepareStep::SourceStatTyped(at));
-            self.start(Side::Source, Op::Stat(&path), token);
+            self.ends.start(Side::Source, Op::Stat(&path), token);
         } else {
             self.source_failed(at, fault);
         }

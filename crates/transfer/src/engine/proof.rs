@@ -16,7 +16,8 @@ use crate::wording::Deed;
 impl Engine {
     /// A server other than ours could have put it elsewhere.
     pub(super) fn proves_names(&self) -> bool {
-        self.options.verify == Verify::Always && self.target.as_ref().is_some_and(|target| !target.is_ours())
+        self.options.verify == Verify::Always
+            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.
@@ -48,7 +49,7 @@ impl Engine {
         file.outstanding += 2;
         let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
         }
         true
     }
@@ -95,7 +96,7 @@ impl Engine {
         let handles = [(Side::Source, file.source.take()), (Side::Target, file.target.take())];
         for (side, handle) in handles {
             if let Some(handle) = handle {
-                self.start(side, Op::Close(handle), Token::Nothing);
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
             }
         }
     }
@@ -136,9 +137,9 @@ impl Engine {
                 let path = file.written_path().to_vec();
                 let change = crate::end::Change { size: Some(wanted), ..Default::default() };
                 let cut = Token::File(key, FileStep::Cut);
-                self.start(Side::Target, Op::SetPath { path: &path, change }, cut);
+                self.ends.start(Side::Target, Op::SetPath { path: &path, change }, cut);
                 let token = Token::File(key, FileStep::SizeAfter { tried: true });
-                self.start(Side::Target, Op::Stat(&path), token);
+                self.ends.start(Side::Target, Op::Stat(&path), token);
             }
             Some(size) if size > wanted && !file.item.emptied => {
                 // What is known to be too long is worth nothing under any name.

@@ -21,7 +21,7 @@ impl Engine {
     /// Acts on what came from the server of `side`.
     pub(super) fn take(&mut self, side: Side, came: Came) {
         match came {
-            Came::Answer(token, outcome) => self.done.push_back((token, outcome)),
+            Came::Answer(token, outcome) => self.ends.answer((token, outcome)),
             Came::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
         }
         self.settle();
@@ -29,14 +29,14 @@ impl Engine {
 
     /// A handle was given for `opened` that `holders` have.
     fn same_handle(&mut self, side: Side, opened: Token, holders: &[Holder]) {
-        let in_order = self.remote(side).is_none_or(|remote| remote.in_order());
-        if let Some(remote) = self.remote(side) {
+        let in_order = self.ends.remote(side).is_none_or(|remote| remote.in_order());
+        if let Some(remote) = self.ends.remote(side) {
             remote.open_one_at_a_time();
         }
         if side == self.striped_side() {
             self.lanes.open_one_at_a_time();
         }
-        if !std::mem::replace(&mut self.told_same_handle, true) {
+        if !std::mem::replace(&mut self.facts.told_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
             self.report.event(Event::Told { text });
         }
@@ -80,17 +80,17 @@ impl Engine {
             Token::Dir(key, DirStep::List) => {
                 if let Some(dir) = self.dirs.get(key) {
                     let path = dir.item.source.clone();
-                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Dir(key, DirStep::TargetList) => {
                 if let Some(dir) = self.dirs.get(key) {
                     let path = dir.item.target.clone();
-                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Prepare(PrepareStep::GlobOpen(key)) => self.glob_open(key),
-            other => self.done.push_back((other, Err(Fault::other(WHY)))),
+            other => self.ends.answer((other, Err(Fault::other(WHY)))),
         }
     }
 

@@ -18,7 +18,7 @@ impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.
     pub(super) fn look_at_source_early(&mut self, key: Key) {
         let small = |file: &File| file.size <= CLOSE_BEHIND && file.stripes.is_empty() && !file.to_eof;
-        if self.source.is_some() && self.files.get(key).is_some_and(small) {
+        if self.ends.source.is_some() && self.files.get(key).is_some_and(small) {
             self.look_at_source(key);
         }
     }
@@ -34,18 +34,18 @@ impl Engine {
         let wanted = !file.failed && file.phase == Phase::Copying && file.target.is_some();
         let Some(handle) = file.source.clone().filter(|_| wanted) else { return false };
         let op = Op::Fstat(&handle);
-        if self.source.is_none() {
+        if self.ends.source.is_none() {
             self.source_looked_at(key, &local::perform(op));
             return false;
         }
         file.source_after = SourceAfter::Asked { early: false };
         file.outstanding += 1;
-        self.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
+        self.ends.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
         true
     }
 
     pub(super) fn source_looked_at(&mut self, key: Key, outcome: &Outcome) {
-        let ours = self.source.as_ref().is_none_or(|source| source.is_ours());
+        let ours = self.ends.source.as_ref().is_none_or(|source| source.is_ours());
         let precision = if ours { Precision::Exact } else { Precision::Later };
         let direction = self.plan.direction;
         let Some(file) = self.files.get_mut(key) else { return };

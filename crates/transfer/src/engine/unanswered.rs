@@ -28,7 +28,7 @@ impl Engine {
                 Next::Probe => {
                     let token = Token::Probe(side, lane);
                     let outcome = remote.perform(Op::RealPath(b"."), token);
-                    self.done.extend(outcome.map(|outcome| (token, outcome)));
+                    self.ends.answer_if_known(token, outcome);
                 }
             }
         }
@@ -37,7 +37,7 @@ impl Engine {
 
     /// Both ends, by channel.
     fn channels_of_both(&self) -> Vec<(Side, usize)> {
-        let first = [(Side::Source, self.source.is_some()), (Side::Target, self.target.is_some())];
+        let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
         let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
         let more = (1..=self.lanes.count()).map(|lane| (self.striped_side(), lane));
         first.chain(more).collect()
@@ -58,7 +58,7 @@ impl Engine {
         for token in dropped {
             if !self.asked_again(token) {
                 let fault = Fault::other(format!("the server did not answer in {seconds} s"));
-                self.done.push_back((token, Err(fault)));
+                self.ends.answer((token, Err(fault)));
             }
         }
     }

@@ -131,7 +131,7 @@ impl Engine {
             // How much there is shows only when it is read.
             return Some(self.queue_small_write(key, offset, SMALL_WRITE));
         }
-        let remote = self.lanes.remote(&mut self.target, lane)?;
+        let remote = self.lanes.remote(&mut self.ends.target, lane)?;
         let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
         let content = &file.content;
         let promised = !file.to_eof;
@@ -199,7 +199,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<(), Vec<Bytes>> {
         let len: usize = pieces.iter().map(Bytes::len).sum();
-        let (Some(remote), Some(file)) = (&mut self.target, self.files.get(key)) else { return Err(pieces) };
+        let (Some(remote), Some(file)) = (&mut self.ends.target, self.files.get(key)) else {
+            return Err(pieces);
+        };
         let Some(target) = &file.target else { return Err(pieces) };
         if !remote.flush(out) || out.budget() == 0 {
             return Err(pieces);
@@ -258,7 +260,7 @@ impl Engine {
     }
 
     fn set_mid_write(&mut self, lane: usize, key: Key, on: bool) {
-        if let Some(remote) = self.lanes.remote(&mut self.target, lane) {
+        if let Some(remote) = self.lanes.remote(&mut self.ends.target, lane) {
             remote.set_mid_message(on);
         }
         if let Some(file) = self.files.get_mut(key) {

@@ -18,7 +18,7 @@ impl Engine {
         let listed = dir.listed;
         dir.lists_in_flight = 0;
         dir.seen.begin_again();
-        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
             return self.dir_closed(key);
         }
@@ -27,7 +27,7 @@ impl Engine {
         }
         self.waiting.lists += 1;
         let list = Op::List { path: &path, pattern: b"" };
-        self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+        self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
     }
 
     pub(super) fn list_begun(&mut self, key: Key, outcome: Outcome) {
@@ -73,12 +73,12 @@ impl Engine {
 
     pub(super) fn absorb(&mut self, key: Key, mut entries: Vec<Entry>) {
         let may_fold = self.may_fold_names();
-        let of_others = self.source.as_ref().is_some_and(|source| !source.is_ours());
+        let of_others = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if dir.failed {
             return;
         }
-        if let (None, Some(handle), Some(_)) = (&self.source, &dir.handle, &dir.comparing) {
+        if let (None, Some(handle), Some(_)) = (&self.ends.source, &dir.handle, &dir.comparing) {
             crate::local::look_at(handle, &mut entries);
         }
         let chosen = self.options.select != crate::Selection::default();
@@ -143,22 +143,22 @@ impl Engine {
             if dir.lists_in_flight == 0 {
                 dir.handle = None;
                 self.dir_closed(key);
-                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             return;
         }
         // Where one is open at a time, what waits is opened when this one is closed.
-        let alone = self.source.as_ref().is_some_and(|source| source.one_at_a_time());
+        let alone = self.ends.source.as_ref().is_some_and(|source| source.one_at_a_time());
         let few = alone || dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
         // A local answer comes at once: one is as good as many.
-        let allowed = if self.source.is_some() { dir.lists_allowed } else { 1 };
+        let allowed = if self.ends.source.is_some() { dir.lists_allowed } else { 1 };
         let round = dir.seen.round();
         let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
         dir.lists_in_flight += more;
         self.waiting.lists += more;
         dir.outstanding += more;
         for _ in 0..more {
-            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore(round)));
+            self.ends.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore(round)));
         }
     }
 }

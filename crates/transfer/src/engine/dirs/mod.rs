@@ -178,13 +178,13 @@ impl Engine {
             }
             self.list_target(key);
         } else if self.options.dry_run {
-            self.done.push_back((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
+            self.ends.answer((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
         } else {
-            self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+            self.ends.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
         if !self.take_list(key, &source) {
             let list = Op::List { path: &source, pattern: b"" };
-            self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+            self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
         }
     }
 
@@ -234,11 +234,11 @@ impl Engine {
                     let target = dir.item.target.clone();
                     let known = self.plan.direction == Direction::Download && fault.text != "File exists";
                     if known {
-                        self.done.push_back((Token::Dir(key, DirStep::Check), Err(fault)));
+                        self.ends.answer((Token::Dir(key, DirStep::Check), Err(fault)));
                     } else {
                         dir.mkdir_fault = Some(fault);
                         let op = if inside { Op::Lstat(&target) } else { Op::Stat(&target) };
-                        self.start(Side::Target, op, Token::Dir(key, DirStep::Check));
+                        self.ends.start(Side::Target, op, Token::Dir(key, DirStep::Check));
                     }
                 }
             },
@@ -364,7 +364,11 @@ impl Engine {
         }
         dir.outstanding += 1;
         let target = dir.item.target.clone();
-        self.start(Side::Target, Op::SetPath { path: &target, change }, Token::Dir(key, DirStep::Finish));
+        self.ends.start(
+            Side::Target,
+            Op::SetPath { path: &target, change },
+            Token::Dir(key, DirStep::Finish),
+        );
     }
 
     fn dir_finished(&mut self, key: Key) {

@@ -30,14 +30,14 @@ impl Engine {
         self.waiting.open_targets += 1;
         let path = dir.item.target.clone();
         let list = Op::List { path: &path, pattern: b"" };
-        self.start(Side::Target, list, Token::Dir(key, DirStep::TargetList));
+        self.ends.start(Side::Target, list, Token::Dir(key, DirStep::TargetList));
     }
 
     /// The handle is another file's, too: what it has listed may be another directory's.
     pub(in crate::engine) fn list_target_again(&mut self, key: Key) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let Some(handle) = dir.target_list.handle.take() else { return };
-        self.start(Side::Target, Op::Close(handle), Token::Nothing);
+        self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         self.waiting.open_targets -= 1;
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let round = dir.target_list.round.wrapping_add(1);
@@ -111,7 +111,7 @@ impl Engine {
     fn absorb_target(&mut self, key: Key, mut entries: Vec<Entry>) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let Some(comparing) = &mut dir.comparing else { return };
-        if let (None, Some(handle)) = (&self.target, &dir.target_list.handle) {
+        if let (None, Some(handle)) = (&self.ends.target, &dir.target_list.handle) {
             crate::local::look_at(handle, &mut entries);
         }
         // A name that leads elsewhere is no name of an entry.
@@ -127,20 +127,20 @@ impl Engine {
         if list.state != ListState::Open || dir.comparing.is_none() {
             if list.in_flight == 0 {
                 list.handle = None;
-                self.start(Side::Target, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
                 self.waiting.open_targets -= 1;
             }
             return;
         }
         // A local answer comes at once: one is as good as many.
-        let allowed = if self.target.is_some() { list.allowed } else { 1 };
+        let allowed = if self.ends.target.is_some() { list.allowed } else { 1 };
         let (more, round) = (allowed.saturating_sub(list.in_flight), list.round);
         list.in_flight += more;
         for _ in 0..more {
             if let Some(dir) = self.dirs.get_mut(key) {
                 dir.asked();
             }
-            self.start(Side::Target, Op::ListMore(&handle), Token::Dir(key, DirStep::TargetMore(round)));
+            self.ends.start(Side::Target, Op::ListMore(&handle), Token::Dir(key, DirStep::TargetMore(round)));
         }
     }
 

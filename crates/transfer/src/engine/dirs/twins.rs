@@ -13,7 +13,7 @@ use crate::token::{DirStep, Side, Token};
 impl Engine {
     /// The target's server may take names for one that differ by case. (A server of ours is asked for files in other ways.)
     pub(super) fn may_fold_names(&self) -> bool {
-        !self.options.dry_run && self.target.as_ref().is_some_and(|target| !target.is_ours())
+        !self.options.dry_run && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
     /// Everything else in the directory is done: what about the next of these? False when there is none.
@@ -23,7 +23,7 @@ impl Engine {
         let path = join(&dir.item.target, &entry.name);
         dir.twins.asked = Some(entry);
         dir.asked();
-        self.start(Side::Target, Op::Lstat(&path), Token::Dir(key, DirStep::Twin));
+        self.ends.start(Side::Target, Op::Lstat(&path), Token::Dir(key, DirStep::Twin));
         true
     }
 

@@ -17,7 +17,7 @@ impl Engine {
     /// take one request after the other.
     pub(super) fn waits_for_writes(&self) -> bool {
         let told = |remote: &Remote| remote.session().limits().max_packet > 0;
-        self.target.as_ref().is_some_and(|remote| !told(remote))
+        self.ends.target.as_ref().is_some_and(|remote| !told(remote))
     }
 
     /// Sets what is to be set on the target and closes both ends.
@@ -73,32 +73,33 @@ impl Engine {
         }
         file.change = change;
         let existed = file.place.growing().is_none() || file.place.goes_on();
-        let size_told = self.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
+        let size_told =
+            self.ends.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
         let sync = close && !failed && self.options.sync;
         file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
         if let Some(handle) = source
-            && self.source.is_some()
+            && self.ends.source.is_some()
         {
-            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
         if let Some(handle) = target {
             if set {
                 let op = Op::SetHandle { handle: &handle, change };
-                self.start(Side::Target, op, Token::File(key, FileStep::Attributes));
+                self.ends.start(Side::Target, op, Token::File(key, FileStep::Attributes));
             }
             if sync {
-                self.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
+                self.ends.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
             }
             if close {
-                self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
+                self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
             if size_told && let Some(file) = self.files.get_mut(key) {
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
                 let token = Token::File(key, FileStep::SizeAfter { tried: false });
-                self.start(Side::Target, Op::Stat(&path), token);
+                self.ends.start(Side::Target, Op::Stat(&path), token);
             }
         }
         if !set && !close {
@@ -155,7 +156,7 @@ impl Engine {
             self.flow.expect(&mut file.ahead, 0);
             for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
                 if let Some(handle) = handle {
-                    self.start(side, Op::Close(handle), Token::Nothing);
+                    self.ends.start(side, Op::Close(handle), Token::Nothing);
                 }
             }
             if file.in_sending {
@@ -216,7 +217,7 @@ impl Engine {
         file.outstanding += 1;
         let target = file.written_path().to_vec();
         let token = Token::File(key, FileStep::AttributesByPath);
-        self.start(Side::Target, Op::SetPath { path: &target, change }, token);
+        self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
     }
 
     pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
@@ -227,7 +228,7 @@ impl Engine {
             Err(_) => {
                 file.outstanding += 1;
                 let target = file.written_path().to_vec();
-                self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+                self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
             }
         }
     }

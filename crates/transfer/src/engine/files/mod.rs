@@ -60,12 +60,12 @@ impl Engine {
         match info.kind {
             Kind::File if !self.options.dry_run => {
                 self.expect_size(key, info.size.unwrap_or(0));
-                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
             Kind::Dir | Kind::Special if info.mode.is_some() => {
-                self.done.push_back((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
+                self.ends.answer((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
             }
-            _ => self.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
+            _ => self.ends.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
         }
     }
 
@@ -160,7 +160,7 @@ impl Engine {
                 file.outstanding += 1;
                 let source = file.item.source.clone();
                 self.expect_size(key, info.size.unwrap_or(0));
-                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
         }
     }
@@ -178,12 +178,12 @@ impl Engine {
         }
         let Some(file) = self.files.get_mut(key) else { return };
         file.outstanding += 1;
-        self.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
+        self.ends.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
     }
 
     fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
         if let Some(file) = self.files.remove(key) {
-            if self.source.as_ref().or(self.target.as_ref()).is_some_and(|remote| remote.lost()) {
+            if self.ends.source.as_ref().or(self.ends.target.as_ref()).is_some_and(|remote| remote.lost()) {
                 return self.child_finished(file.item.parent);
             }
             self.progress.not_files += 1;
@@ -226,7 +226,7 @@ impl Engine {
         if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
             file.outstanding += 1;
             let target = file.item.target.clone();
-            return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
+            return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
         self.find_place(key);
     }
@@ -293,12 +293,12 @@ impl Engine {
         self.remove_link(&item);
         let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
-        let op = match (self.target.is_some(), write_only) {
+        let op = match (self.ends.target.is_some(), write_only) {
             (true, true) => Op::OpenWriteOnly { path: &target, mode },
             (true, false) if item.emptied => Op::OpenEmptied { path: &target, mode },
             _ => Op::OpenWrite { path: &target, mode },
         };
-        self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
     }
 
     fn target_opened(&mut self, key: Key, outcome: Outcome) {
@@ -308,7 +308,7 @@ impl Engine {
             outcome => {
                 let fault = fault_of(outcome);
                 let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                if self.target.is_some() && !final_ && !file.failed && !file.write_only {
+                if self.ends.target.is_some() && !final_ && !file.failed && !file.write_only {
                     // What may be written may not be allowed to be read.
                     file.write_only = true;
                     return self.open_target(key);
@@ -411,7 +411,7 @@ impl Engine {
                     let change = Change { size: Some(file.good_end()), ..Change::default() };
                     let target = file.written_path().to_vec();
                     let token = Token::File(key, FileStep::Repair);
-                    self.start(Side::Target, Op::SetPath { path: &target, change }, token);
+                    self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
                 } else {
                     self.file_done(key);
                 }

@@ -33,7 +33,7 @@ impl Engine {
         for token in tokens {
             if !self.taken_over(&token) {
                 let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
-                self.done.push_back((token, Err(fault)));
+                self.ends.answer((token, Err(fault)));
             }
         }
         self.settle();

@@ -46,14 +46,14 @@ impl Engine {
     /// The remote end of channel `lane` of that end.
     pub(super) fn remote_on(&mut self, lane: usize) -> Option<&mut Remote> {
         match self.plan.direction {
-            Direction::Download => self.lanes.remote(&mut self.source, lane),
-            Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.target, lane),
+            Direction::Download => self.lanes.remote(&mut self.ends.source, lane),
+            Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.ends.target, lane),
         }
     }
 
     /// The remote end of channel `lane` of the end `side`.
     pub(super) fn remote_of(&mut self, side: Side, lane: usize) -> Option<&mut Remote> {
-        if lane == 0 { self.remote(side) } else { self.lane(lane) }
+        if lane == 0 { self.ends.remote(side) } else { self.lane(lane) }
     }
 
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
@@ -61,7 +61,7 @@ impl Engine {
     pub fn lanes_wanted(&mut self) -> usize {
         let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
         let many = self.options.channels.is_some() && self.batches_to_share();
-        let one_open = self.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
+        let one_open = self.ends.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
         if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 || one_open {
             return 0;
         }
@@ -87,7 +87,7 @@ impl Engine {
     /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
     /// one.
     fn lanes_by_measure(&self, have: usize) -> usize {
-        let first = if self.striped_side() == Side::Source { &self.source } else { &self.target };
+        let first = if self.striped_side() == Side::Source { &self.ends.source } else { &self.ends.target };
         let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
         let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.lanes.shut.count_ones() as usize > have;
@@ -213,8 +213,8 @@ impl Engine {
     /// The channel with the least on its way.
     pub(super) fn idlest_lane(&self) -> usize {
         let first = match self.striped_side() {
-            Side::Source => &self.source,
-            Side::Target => &self.target,
+            Side::Source => &self.ends.source,
+            Side::Target => &self.ends.target,
         };
         let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
         let additional = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
@@ -246,7 +246,7 @@ impl Engine {
 
     /// What a question about a file has taken that was asked of the end `side` then.
     pub(super) fn note_round_trip(&mut self, side: Side, asked: Instant) {
-        if self.remote(side).is_none() {
+        if self.ends.remote(side).is_none() {
             // An end that is here says nothing about the path.
             return;
         }
@@ -263,6 +263,6 @@ impl Engine {
     /// Starts an operation on channel `lane`.
     pub(super) fn perform_on(&mut self, lane: usize, op: Op<'_>, token: Token) {
         let outcome = self.remote_on(lane).and_then(|remote| remote.perform(op, token));
-        self.done.extend(outcome.map(|outcome| (token, outcome)));
+        self.ends.answer_if_known(token, outcome);
     }
 }

@@ -14,7 +14,7 @@ impl Engine {
     pub(super) fn stripe_front(&mut self) {
         let Some(&key) = self.sending.front() else { return };
         let side = self.striped_side();
-        if self.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
+        if self.ends.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
             return;
         }
         let Some(file) = self.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
@@ -46,7 +46,7 @@ impl Engine {
                     Side::Target => Op::OpenExisting(file.written_path()),
                 };
                 let outcome = lane.remote.perform(op, token);
-                self.done.extend(outcome.map(|outcome| (token, outcome)));
+                self.ends.answer_if_known(token, outcome);
             }
         }
     }

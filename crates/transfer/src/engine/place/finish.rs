@@ -22,16 +22,16 @@ impl Engine {
             let offers = |name| remote.session().supports(name);
             offers(extension::PUT_FILES) && offers(extension::POSIX_RENAME)
         };
-        let in_doubt = self.target.as_ref().is_some_and(|remote| !offers(remote));
+        let in_doubt = self.ends.target.as_ref().is_some_and(|remote| !offers(remote));
         if self.options.atomic && !self.options.dry_run && in_doubt {
             let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
-            self.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
+            self.ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
         }
     }
 
     pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
         if matches!(outcome, Err(fault) if is_forbidden(fault)) {
-            self.renames_barred = true;
+            self.facts.renames_barred = true;
             let text = "the server lets nobody rename: files are written in place".to_owned();
             self.report.event(Event::Told { text });
         }
@@ -76,7 +76,7 @@ impl Engine {
             }
             return false;
         };
-        if self.target.as_ref().is_some_and(|remote| remote.lost()) {
+        if self.ends.target.as_ref().is_some_and(|remote| remote.lost()) {
             return false;
         }
         file.outstanding += 1;
@@ -89,7 +89,7 @@ impl Engine {
             PlaceStep::Rename => Op::Rename { old: &part, new: &target },
             _ => Op::Remove(&part),
         };
-        self.start(Side::Target, op, Token::File(key, FileStep::Place(step)));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(step)));
         true
     }
 
@@ -102,7 +102,7 @@ impl Engine {
                 file.outstanding += 1;
                 let (part, target) = (file.written_path().to_vec(), file.item.target.clone());
                 let token = Token::File(key, FileStep::Place(PlaceStep::RenameNew));
-                self.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
+                self.ends.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
             }
             (_, Ok(_)) => self.placed(key),
             (PlaceStep::Rename, Err(fault))
@@ -112,7 +112,7 @@ impl Engine {
                 file.outstanding += 1;
                 let target = file.item.target.clone();
                 let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
-                self.start(Side::Target, Op::Remove(&target), token);
+                self.ends.start(Side::Target, Op::Remove(&target), token);
             }
             (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
             (_, Err(fault)) => {
@@ -146,7 +146,7 @@ impl Engine {
     /// The server's only rename is the protocol's own, which must not replace anything.
     fn rename_is_simple(&self) -> bool {
         let posix = lh_sftp::extension::POSIX_RENAME;
-        self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
+        self.ends.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
     fn placed(&mut self, key: Key) {

@@ -12,7 +12,7 @@ impl Engine {
         if file.failed {
             return;
         }
-        if file.place.unfit || self.renames_barred {
+        if file.place.unfit || self.facts.renames_barred {
             return self.open_target(key);
         }
         if self.is_complete(key) {
@@ -28,7 +28,7 @@ impl Engine {
         let worth = file.place.found.is_some_and(|found| found > 0) && file.place.tag.is_some();
         let known = file.place.part.as_deref().map_or(0, |part| self.noted(part));
         let wanted = worth && (self.can_digest() || known > 0);
-        let there = self.target.is_some();
+        let there = self.ends.target.is_some();
         let as_found = match file.place.found {
             Some(_) if wanted && there => match self.is_part_ours(key) {
                 Some(true) => AsFound::Kept,
@@ -46,7 +46,7 @@ impl Engine {
             && let Some(part) = file.place.part.clone()
         {
             file.place.in_the_way = true;
-            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
         }
         if as_found != AsFound::Kept
             && let Some(file) = self.files.get_mut(key)
@@ -101,7 +101,7 @@ impl Engine {
         } else {
             Op::OpenPart { path: &target, mode, as_found: AsFound::Adopted }
         };
-        self.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Adopt)));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Adopt)));
         true
     }
 
@@ -133,7 +133,7 @@ impl Engine {
             file.place.rejected = true;
             file.resume_at(0);
             if let Some(handle) = file.target.take() {
-                self.start(Side::Target, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
             }
             self.place_known(key);
             return false;
@@ -142,7 +142,7 @@ impl Engine {
             return true;
         }
         if let Some(handle) = file.target.take() {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(file) = self.files.get_mut(key)
             && let (Some(journal), Some(tag), Some(part)) =
@@ -173,7 +173,7 @@ impl Engine {
         let outdated = journal.outdated(&file.item.target, part);
         outdated.iter().for_each(|outdated| journal.forget(outdated));
         for outdated in outdated {
-            self.start(Side::Target, Op::Remove(&outdated), Token::Nothing);
+            self.ends.start(Side::Target, Op::Remove(&outdated), Token::Nothing);
         }
     }
 

@@ -55,7 +55,7 @@ impl Engine {
     /// The same where nothing is to be gone on with under the final name.
     pub(super) fn find_place_of_new(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        if !self.options.atomic || file.item.in_place || self.renames_barred {
+        if !self.options.atomic || file.item.in_place || self.facts.renames_barred {
             return self.open_target(key);
         }
         let target = file.item.target.clone();
@@ -93,7 +93,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.asked += 1;
         file.outstanding += 1;
-        self.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
+        self.ends.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
@@ -186,7 +186,11 @@ impl Engine {
         file.place.asked = u8::MAX;
         file.outstanding += 1;
         let target = file.item.target.clone();
-        self.start(Side::Target, Op::RealPath(&target), Token::File(key, FileStep::Place(PlaceStep::Link)));
+        self.ends.start(
+            Side::Target,
+            Op::RealPath(&target),
+            Token::File(key, FileStep::Place(PlaceStep::Link)),
+        );
     }
 
     fn open_part(&mut self, key: Key, as_found: AsFound) {
@@ -199,7 +203,7 @@ impl Engine {
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
         let op = Op::OpenPart { path: &part, mode, as_found };
-        self.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
     }
 
     fn part_opened(&mut self, key: Key, outcome: Outcome) {
@@ -218,7 +222,7 @@ impl Engine {
                     // Not to be written to by us any more: out of the way.
                     file.place.found = None;
                     file.place.in_the_way = true;
-                    self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
                     return self.open_part(key, AsFound::Fresh);
                 }
                 if file.place.in_the_way && !std::mem::replace(&mut file.place.random, true) {
@@ -247,7 +251,7 @@ impl Engine {
             (Some(_), None) => {
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::Place(PlaceStep::Owner));
-                self.start(Side::Target, Op::Fstat(&handle), token);
+                self.ends.start(Side::Target, Op::Fstat(&handle), token);
             }
         }
     }
@@ -262,7 +266,7 @@ impl Engine {
         file.outstanding += 1;
         let change = Change { ids: wanted, ..Change::default() };
         let token = Token::File(key, FileStep::Place(PlaceStep::Give));
-        self.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
+        self.ends.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
     }
 
     fn tell_in_place(&mut self, key: Key, why: &Fault) {
@@ -279,7 +283,7 @@ impl Engine {
         file.place.tag = None;
         let (handle, part) = (file.target.take(), file.place.part.take());
         if let Some(handle) = handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(part) = part {
             if let Some(journal) = &mut self.journal {

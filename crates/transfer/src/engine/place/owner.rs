@@ -19,37 +19,37 @@ impl Engine {
             // A server that has no owners: what this copy has noted to have made.
             return Some(self.journal.as_ref().is_some_and(|journal| journal.knows(part)));
         };
-        if let Us::Known(us) = &self.us {
+        if let Us::Known(us) = &self.facts.us {
             return Some(*us == Some(owner));
         }
         let target = file.item.target.clone();
         if let Some(file) = self.files.get_mut(key) {
             file.outstanding += 1;
         }
-        if let Us::Asked(_, waiting) = &mut self.us {
+        if let Us::Asked(_, waiting) = &mut self.facts.us {
             waiting.push(key);
             return None;
         }
         let path = part_name(&target, &random_tag());
-        self.us = Us::Asked(path.clone(), vec![key]);
+        self.facts.us = Us::Asked(path.clone(), vec![key]);
         let op = Op::OpenPart { path: &path, mode: 0o600, as_found: AsFound::Fresh };
-        self.start(Side::Target, op, Token::Us(OwnerStep::Make));
+        self.ends.start(Side::Target, op, Token::Us(OwnerStep::Make));
         None
     }
 
     pub(in crate::engine) fn us_answer(&mut self, step: OwnerStep, outcome: Outcome) {
         let us = match (step, outcome) {
             (OwnerStep::Make, Ok(Done::Opened(handle, _))) => {
-                let Us::Asked(path, _) = &self.us else { return };
+                let Us::Asked(path, _) = &self.facts.us else { return };
                 let path = path.clone();
-                self.start(Side::Target, Op::Fstat(&handle), Token::Us(OwnerStep::Look));
-                self.start(Side::Target, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Target, Op::Fstat(&handle), Token::Us(OwnerStep::Look));
+                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
                 return self.remove_part(path);
             }
             (OwnerStep::Look, Ok(Done::Info(info))) => info.ids.map(|(user, _)| user),
             _ => None,
         };
-        if let Us::Asked(_, waiting) = std::mem::replace(&mut self.us, Us::Known(us)) {
+        if let Us::Asked(_, waiting) = std::mem::replace(&mut self.facts.us, Us::Known(us)) {
             for key in waiting {
                 if let Some(file) = self.files.get_mut(key) {
                     file.outstanding -= 1;
@@ -63,7 +63,7 @@ impl Engine {
     /// Removes something of ours; what cannot be is told.
     pub(in crate::engine) fn remove_part(&mut self, path: Vec<u8>) {
         let key = self.removing.insert(path.clone());
-        self.start(Side::Target, Op::Remove(&path), Token::Removed(key));
+        self.ends.start(Side::Target, Op::Remove(&path), Token::Removed(key));
     }
 
     pub(in crate::engine) fn part_removed(&mut self, key: Key, outcome: &Outcome) {

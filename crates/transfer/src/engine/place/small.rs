@@ -47,7 +47,7 @@ impl Engine {
         &mut self,
         files: impl Iterator<Item = (&'a Item, &'a Got)>,
     ) -> Vec<Made> {
-        if !self.options.atomic || self.habits.named || self.habits.replacing {
+        if !self.options.atomic || self.facts.habits.named || self.facts.habits.replacing {
             return Vec::new();
         }
         let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
@@ -70,7 +70,7 @@ impl Engine {
             }
         };
         let files: Vec<_> = files.map(whole).collect();
-        self.habits.fs.make_whole(&files)
+        self.facts.habits.fs.make_whole(&files)
     }
 
     /// What came of it; `None` where the file has to be written in another way.
@@ -82,11 +82,11 @@ impl Engine {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
-                self.habits.replacing = true;
+                self.facts.habits.replacing = true;
                 return None;
             }
             Made::Unsupported => {
-                self.habits.named = true;
+                self.facts.habits.named = true;
                 return None;
             }
             Made::Refused => return None,
@@ -114,7 +114,7 @@ impl Engine {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.habits.replacing = false;
+                self.facts.habits.replacing = false;
                 None
             }
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,

@@ -34,7 +34,7 @@ impl Engine {
         };
         let key = self.prepare.globs.insert(task);
         if ended {
-            self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
+            self.ends.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
         } else {
             self.glob_open(key);
         }
@@ -46,7 +46,7 @@ impl Engine {
         let path = if task.path.is_empty() { b".".to_vec() } else { task.path.clone() };
         let pattern = self.prepare.sources[task.source].parts[task.part].clone();
         let list = Op::List { path: &path, pattern: &pattern };
-        self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
+        self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
     }
 
     /// Its handle is another file's, too: its listing is begun again.
@@ -56,7 +56,7 @@ impl Engine {
         task.lists_in_flight = 0;
         task.seen.begin_again();
         let listed = task.listed;
-        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
             self.glob_list_more(key);
         } else {
@@ -86,7 +86,7 @@ impl Engine {
         let (at, handle) = (task.source, task.handle.clone());
         if task.listed && task.lists_in_flight == 0 {
             if let Some(handle) = handle {
-                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             self.prepare.globs.remove(key);
             return self.glob_task_done(at);
@@ -97,7 +97,7 @@ impl Engine {
         let round = task.seen.round();
         for _ in 0..more {
             let token = Token::Prepare(PrepareStep::GlobList(key, round));
-            self.start(Side::Source, Op::ListMore(&handle), token);
+            self.ends.start(Side::Source, Op::ListMore(&handle), token);
         }
     }
 

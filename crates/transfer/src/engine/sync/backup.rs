@@ -33,7 +33,7 @@ impl Engine {
     /// What was to take the place of `from` did not: it gets its place back.
     pub(in crate::engine) fn restore_backup(&mut self, from: &[u8]) {
         let backup = self.backup_path(from);
-        self.start(Side::Target, Op::RenameNew { old: &backup, new: from }, Token::Nothing);
+        self.ends.start(Side::Target, Op::RenameNew { old: &backup, new: from }, Token::Nothing);
     }
 
     /// Moves `from` away; the answer goes to what waits for that.
@@ -46,7 +46,7 @@ impl Engine {
     fn move_away(&mut self, key: Key) {
         let Some(backup) = self.sync.backups.get(key) else { return };
         let (old, new) = (backup.from.clone(), backup.to.clone());
-        self.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Backup(key));
+        self.ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Backup(key));
     }
 
     pub(in crate::engine) fn backup_answer(&mut self, key: Key, outcome: Outcome) {
@@ -83,7 +83,7 @@ impl Engine {
                 Replaced::Compared(key) => Token::Sync(key, SyncStep::Cleared),
                 Replaced::Deleted(key) => Token::Removal(key, RemovalStep::Delete),
             };
-            self.done.push_back((token, answer));
+            self.ends.answer((token, answer));
         }
     }
 
@@ -92,7 +92,7 @@ impl Engine {
         match backup.missing.as_mut().and_then(Vec::pop) {
             Some(path) => {
                 backup.making = true;
-                self.start(Side::Target, Op::Mkdir { path: &path, mode: MODE }, Token::Backup(key));
+                self.ends.start(Side::Target, Op::Mkdir { path: &path, mode: MODE }, Token::Backup(key));
             }
             None => self.move_away(key),
         }

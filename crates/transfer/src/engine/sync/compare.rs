@@ -15,7 +15,7 @@ use crate::{Event, wording};
 impl Engine {
     /// True where both ends tell all of a time.
     pub(in crate::engine) fn times_are_full(&self) -> bool {
-        [&self.source, &self.target].into_iter().flatten().all(|remote| remote.full())
+        self.ends.remotes().all(|remote| remote.full())
     }
 
     /// True for a file of which nothing needs to be asked, and nothing done.
@@ -68,7 +68,7 @@ impl Engine {
     fn ask_compare(&mut self, key: Key, side: Side, op: Op<'_>, step: SyncStep) {
         if let Some(compare) = self.sync.compares.get_mut(key) {
             compare.asked += 1;
-            self.start(side, op, Token::Sync(key, step));
+            self.ends.start(side, op, Token::Sync(key, step));
         }
     }
 

@@ -21,7 +21,7 @@ impl Engine {
         (file.comparing, file.size, file.outstanding) = (true, size, 2);
         let key = self.files.insert(file);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
         }
     }
 
@@ -50,7 +50,7 @@ impl Engine {
         let Some(file) = self.files.remove(key) else { return };
         for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
             if let Some(handle) = handle {
-                self.start(side, Op::Close(handle), Token::Nothing);
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
             }
         }
         let key = self.sync.compares.insert(Compare::new(file.item));

@@ -69,7 +69,7 @@ impl Engine {
         while self.sync.stage == DeletionStage::Deleting {
             self.delete_more();
             // Answers of this host are there at once.
-            if self.done.is_empty() {
+            if self.ends.all_answered() {
                 break;
             }
             self.settle();
@@ -85,7 +85,7 @@ impl Engine {
             && self.names.len() == 0
             && self.sync.compares.len() == 0
             && self.removing.len() == 0
-            && self.done.is_empty()
+            && self.ends.all_answered()
             && self.dirs.values().all(Dir::only_waits)
     }
 
@@ -186,7 +186,7 @@ impl Engine {
         if !is_dir {
             return self.delete(key, false);
         }
-        let op = match self.target {
+        let op = match self.ends.target {
             Some(_) => Op::List { path: &path, pattern: b"" },
             None => Op::ListPlain(&path),
         };
@@ -196,7 +196,7 @@ impl Engine {
     fn ask_removal(&mut self, key: Key, op: Op<'_>, step: RemovalStep) {
         if let Some(removal) = self.sync.removals.get_mut(key) {
             removal.open += 1;
-            self.start(Side::Target, op, Token::Removal(key, step));
+            self.ends.start(Side::Target, op, Token::Removal(key, step));
         }
     }
 
@@ -297,7 +297,7 @@ impl Engine {
 
     /// All that is in a directory is known.
     fn removal_listed(&mut self, key: Key) {
-        if self.target.is_none()
+        if self.ends.target.is_none()
             && let Some(removal) = self.sync.removals.get_mut(key)
             && let Some(handle) = &removal.handle
         {
@@ -307,7 +307,7 @@ impl Engine {
         let (handle, relative) = (removal.handle.take(), removal.relative.clone());
         let mut entries = std::mem::take(&mut removal.entries);
         if let Some(handle) = handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         entries.retain(|entry| !matches!(&*entry.name, b"." | b".."));
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -375,7 +375,7 @@ impl Engine {
     fn removal_failed(&mut self, key: Key) {
         let Some(removal) = self.sync.removals.remove(key) else { return };
         if let Some(handle) = removal.handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(parent) = removal.parent {
             self.kept(parent);
