@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::end::{Op, Outcome};
 use crate::remote::Remote;
+use crate::target_facts::TargetFacts;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -12,6 +13,7 @@ use crate::{Direction, local};
 pub(crate) struct Ends {
     pub(crate) source: Option<Remote>,
     pub(crate) target: Option<Remote>,
+    pub(crate) facts: TargetFacts,
     opened: [bool; 2],
     /// Answers not yet acted upon.
     done: VecDeque<(Token, Outcome)>,
@@ -23,6 +25,7 @@ impl Ends {
         Self {
             source: remote(direction != Direction::Upload),
             target: remote(direction != Direction::Download),
+            facts: TargetFacts::default(),
             opened: [false; 2],
             done: VecDeque::new(),
         }

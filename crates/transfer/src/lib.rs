@@ -42,6 +42,7 @@ pub mod fuzzing;
 mod handles;
 mod item;
 pub mod journal;
+mod leftovers;
 mod links;
 mod local;
 pub mod manifest_file;

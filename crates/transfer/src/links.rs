@@ -3,6 +3,21 @@
 use std::collections::HashMap;
 
 use crate::item::Item;
+use crate::table::Table;
+
+/// Names being made, and files whose other names are to come.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    pub(crate) names: Table<Name>,
+    pub(crate) shared: SharedFiles,
+}
+
+impl Links {
+    /// True when no name is being made.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.len() == 0
+    }
+}
 
 /// A name being made.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ use crate::table::{Key, Table};
 /// How far the preparation has come.
 #[derive(Debug)]
 pub(crate) struct Prepare {
+    /// What was asked before it was known to be right.
+    pub(crate) early: Early,
     pub(crate) begun: bool,
     /// The target could not be made, and was looked at once more.
     pub(crate) looked_again: bool,
@@ -57,6 +59,7 @@ impl Prepare {
             open_tasks: 0,
         };
         Self {
+            early: Early::default(),
             begun: false,
             looked_again: false,
             target: Target::Waiting,

@@ -12,6 +12,12 @@ pub(crate) struct Table<T> {
     free: Vec<Key>,
 }
 
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Table<T> {
     pub(crate) const fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }

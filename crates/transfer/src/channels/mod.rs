@@ -4,6 +4,7 @@ pub(crate) mod unfinished;
 
 use std::time::Duration;
 
+use crate::additional::Connections;
 use crate::channels::unfinished::Unfinished;
 use crate::remote::Remote;
 use crate::table::Key;
@@ -28,9 +29,9 @@ pub(crate) struct Lane {
     pub(crate) unfinished: Option<Unfinished>,
 }
 
-/// The additional channels.
+/// The additional channels of a copy, and the decision about additional connections.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
+pub(crate) struct Channels {
     pub(crate) all: Vec<Lane>,
     /// Asked for and not yet heard of.
     pub(crate) asked: usize,
@@ -40,9 +41,10 @@ pub(crate) struct Lanes {
     pub(crate) shut: u64,
     /// The shortest round trip.
     pub(crate) rtt: Option<Duration>,
+    pub(crate) connections: Connections,
 }
 
-impl Lanes {
+impl Channels {
     /// On each of them.
     pub(crate) fn open_one_at_a_time(&mut self) {
         self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());

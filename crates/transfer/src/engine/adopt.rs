@@ -22,7 +22,7 @@ impl Engine {
     ) -> Self {
         let plan = Plan { direction, sources: Vec::new(), target: Vec::new(), target_must_be_dir: false };
         let mut engine = Self::new(plan, options, now);
-        engine.top =
+        engine.tree.top =
             pairs.into_iter().map(|(source, target)| Item::top(source, target, Info::UNKNOWN)).collect();
         engine
     }
@@ -40,7 +40,7 @@ impl Engine {
             return None;
         }
         // The next copy may be to the same names, and would find it taken.
-        self.journal = None;
+        self.leftovers.journal = None;
         let place = match side {
             Side::Source => &mut self.ends.source,
             Side::Target => &mut self.ends.target,
@@ -59,18 +59,18 @@ impl Engine {
     pub fn cancel(&mut self, now: Instant) {
         self.progress.now = now;
         self.report.cancelled = true;
-        let mut given_up = self.prepare.abandon() + self.top.len();
-        self.top.clear();
-        for key in std::mem::take(&mut self.walk) {
+        let mut given_up = self.prepare.abandon() + self.tree.top.len();
+        self.tree.top.clear();
+        for key in std::mem::take(&mut self.tree.walk) {
             given_up += self.abandon_dir(key);
         }
         given_up += self.drop_batch();
         self.leave_deletions();
-        for key in self.dirs.keys() {
+        for key in self.tree.dirs.keys() {
             self.list_more(key);
             self.finish_dir_if_done(key);
         }
-        for key in self.files.keys() {
+        for key in self.tasks.files.keys() {
             self.file_failed_with(key, String::new());
             self.move_on(key);
         }

@@ -83,15 +83,15 @@ impl Engine {
         if self.plan.direction != Direction::Upload || !self.batches_offered() {
             return false;
         }
-        let Some(file) = self.files.get(key) else { return false };
+        let Some(file) = self.tasks.files.get(key) else { return false };
         if file.size > SMALL_FILE
             || !matches!(file.item.info.kind, Kind::File)
             || file.item.alone
             // Its other names wait to hear of it.
             || file.leads
             || self.has_holes_to_keep(&file.item)
-            || self.may_be_done(&file.item)
-            || self.may_have_part(&file.item)
+            || self.leftovers.may_be_done(&file.item)
+            || self.leftovers.may_have_part(&file.item)
         {
             return false;
         }
@@ -103,7 +103,7 @@ impl Engine {
         if longest > GET_BUDGET {
             self.send_batch();
         }
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let Some(source) = &file.source else { return false };
         let kinds = self.options.keep.xattr_kinds();
         let xattrs = match kinds {
@@ -169,7 +169,7 @@ impl Engine {
 
     /// The file is in the message: nothing of it needs to be open any more.
     fn join_batch(&mut self, key: Key, sum: Option<Vec<u8>>) {
-        let Some(mut file) = self.files.remove(key) else { return };
+        let Some(mut file) = self.tasks.files.remove(key) else { return };
         self.flow.expect(&mut file.ahead, 0);
         self.add_to_batch(Small { id: file.id, item: file.item, size: file.size, sum });
     }
@@ -197,8 +197,8 @@ impl Engine {
             || item.alone
             || self.has_holes_to_keep(&item)
             || !self.batches_offered()
-            || self.may_be_done(&item)
-            || self.may_have_part(&item)
+            || self.leftovers.may_be_done(&item)
+            || self.leftovers.may_have_part(&item)
         {
             return Some(item);
         }
@@ -243,7 +243,7 @@ impl Engine {
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
-        let alone = side != self.striped_side() || self.waiting.presumed > 0;
+        let alone = side != self.striped_side() || self.tree.waiting.presumed > 0;
         let lane = if alone { 0 } else { self.idlest_lane() };
         self.perform_on(lane, op, Token::Batch(key));
         self.batches.message = message;
@@ -265,7 +265,7 @@ impl Engine {
 
     /// A batch has been sent, and there will be more: several channels could share them.
     pub(super) fn batches_to_share(&self) -> bool {
-        self.batches.sent && !(self.walk.is_empty() && self.top.is_empty())
+        self.batches.sent && !(self.tree.walk.is_empty() && self.tree.top.is_empty())
     }
 
     /// The channel that a batch was sent on is gone: its files go the ordinary way.
@@ -417,7 +417,7 @@ impl Engine {
     }
 
     fn small_done(&mut self, small: Small, started: Instant) {
-        self.note_done(&small.item, small.size, small.sum.as_deref());
+        self.leftovers.note_done(&small.item, small.size, small.sum.as_deref());
         if self.options.atomic && self.options.verify != Verify::Off {
             self.report.summary.verified += 1;
         }

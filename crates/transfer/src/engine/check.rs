@@ -37,7 +37,7 @@ impl Engine {
     /// `whole`: without digests all of it is read back, not samples.
     pub(super) fn begin_check(&mut self, key: Key, found: u64, known: u64, whole: bool) {
         let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
         let end = end.min(file.size);
         let todo = match mode {
@@ -51,7 +51,7 @@ impl Engine {
 
     fn ask_ranges(&mut self, key: Key) {
         loop {
-            let Some(file) = self.files.get_mut(key) else { return };
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             let (Some(source), Some(target), Some(check)) =
                 (file.source.clone(), file.target.clone(), &mut file.check)
             else {
@@ -92,14 +92,14 @@ impl Engine {
             CheckStep::Range(side, offset) => self.range_answer(key, side, offset, outcome),
             CheckStep::SumBegun => {
                 if outcome.is_err()
-                    && let Some(file) = self.files.get_mut(key)
+                    && let Some(file) = self.tasks.files.get_mut(key)
                 {
                     file.sum = None;
                 }
             }
             CheckStep::Sum => self.sum_answer(key, outcome),
             CheckStep::StripeSum => {
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 match read_sum(&outcome) {
                     Some(part) => file.their_sum.merge(part),
                     // Nothing can be said about all of it then.
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     fn range_answer(&mut self, key: Key, side: Side, offset: u64, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed {
             return;
         }
@@ -150,7 +150,7 @@ impl Engine {
 
     /// Asks once more for what is missing of a range; false where nothing is.
     pub(super) fn ask_range_again(&mut self, key: Key, side: Side, offset: u64) -> bool {
-        let Some(file) = self.files.get(key) else { return false };
+        let Some(file) = self.tasks.files.get(key) else { return false };
         let handle = if side == Side::Source { &file.source } else { &file.target };
         let range =
             file.check.as_ref().and_then(|check| check.asked.iter().find(|range| range.offset == offset));
@@ -169,7 +169,7 @@ impl Engine {
 
     fn end_check(&mut self, key: Key) {
         let anew = self.needs_all_data();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(check) = file.check.take() else { return };
         if file.comparing {
             return self.contents_compared(key, !check.differs);
@@ -188,7 +188,7 @@ impl Engine {
         if !self.accept_found(key, kept) {
             return;
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if kept == 0 && self.options.resume {
             let text = format!(
                 "\"{}\" does not begin as its source does: all of it is copied",
@@ -204,7 +204,7 @@ impl Engine {
 
     /// Compares the first `end` bytes of both ends, which are open: all of them, or samples.
     pub(super) fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
         let todo = if whole { Todo::All { next: 0, end, step } } else { Todo::Some(samples(end)) };
         file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
@@ -223,7 +223,7 @@ impl Engine {
         if self.options.verify == Verify::Off || !able {
             return;
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         // What is written in place may not be readable; then nothing could be said about it.
         if file.place.growing().is_none() {
             return;
@@ -238,7 +238,7 @@ impl Engine {
 
     /// All data are on their way: asks the server for its sum, before the handles are closed.
     pub(super) fn end_sum(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed || file.sum.is_none() {
             return;
         }
@@ -253,7 +253,7 @@ impl Engine {
     }
 
     fn sum_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(ours) = file.sum.filter(|_| !file.failed) else { return };
         let mut parts = file.their_sum;
         let theirs = read_sum(&outcome).map(|last| {
@@ -277,7 +277,7 @@ impl Engine {
 
     /// The target does not hold what the source does. The first time it is thrown away and copied again.
     pub(super) fn found_wrong(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.corrupt = true;
         if file.item.again && file.source_after.changed().is_some() {
             let fault =

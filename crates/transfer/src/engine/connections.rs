@@ -17,7 +17,7 @@ impl Engine {
         let bytes = self.report.summary.bytes;
         let left = totals.bytes_found.saturating_sub(totals.bytes);
         let megabytes = |rate: f64| rate / 1e6;
-        let text = match self.connections.look(load, bytes, left, now) {
+        let text = match self.channels.connections.look(load, bytes, left, now) {
             Verdict::Nothing => return false,
             Verdict::Ask(limit, rate) => {
                 let why = match limit {
@@ -48,11 +48,11 @@ impl Engine {
 
     /// The connection that was asked for stands.
     pub(crate) fn connection_came(&mut self) {
-        self.connections.came();
+        self.channels.connections.came();
     }
 
     /// There is to be none.
     pub(crate) fn connection_refused(&mut self) {
-        self.connections.refuse();
+        self.channels.connections.refuse();
     }
 }

@@ -98,18 +98,12 @@ impl Engine {
     /// Counts a request for `len` bytes of the file at its cursor.
     fn requested(&mut self, key: Key, len: u64) {
         self.flow.request(len);
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             if file.requested == 0 {
                 file.started = self.progress.now;
             }
             file.requested += len;
             self.flow.no_longer_ahead(&mut file.ahead, len);
-        }
-    }
-
-    fn drop_sending(&mut self, at: usize) {
-        if let Some(file) = self.sending.remove(at).and_then(|key| self.files.get_mut(key)) {
-            file.in_sending = false;
         }
     }
 
@@ -122,20 +116,20 @@ impl Engine {
                 return;
             }
             // Files finish while we send: let the next ones be opened meanwhile.
-            if self.sending.is_empty() {
+            if self.tasks.sending.is_empty() {
                 self.begin_work();
                 self.settle();
             }
             let holds_back = |key: &Key| {
-                self.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
+                self.tasks.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
             };
-            let Some(at) = self.sending.iter().position(|key| !holds_back(key)) else { return };
-            let key = self.sending[at];
+            let Some(at) = self.tasks.sending.iter().position(|key| !holds_back(key)) else { return };
+            let key = self.tasks.sending[at];
             self.pass_hole(key);
-            let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
+            let Some(file) = self.tasks.files.get_mut(key) else { return self.tasks.drop_sending(at) };
             let Some((offset, left)) = file.next_write(chunk) else {
                 file.all_requested = true;
-                self.drop_sending(at);
+                self.tasks.drop_sending(at);
                 self.move_on(key);
                 continue;
             };
@@ -166,7 +160,7 @@ impl Engine {
     pub(super) fn sent_file_data(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) {
         match sent {
             Ok(0) => {
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 file.all_requested = true;
                 if !file.to_eof {
                     let fault = shrank(offset, file.size);
@@ -174,7 +168,7 @@ impl Engine {
                 }
             }
             Ok(n) => {
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 file.writes += 1;
                 if file.sent_again(offset, n as u32) {
                     self.flow.request(n as u64);
@@ -187,7 +181,9 @@ impl Engine {
     }
 
     pub(super) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
-        let (Some(file), Some(remote)) = (self.files.get(key), &mut self.ends.target) else { return Ok(0) };
+        let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
+            return Ok(0);
+        };
         let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
@@ -198,7 +194,7 @@ impl Engine {
             let step = FileStep::Write { offset, len: n as u32 };
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
-        if let Some(file) = self.files.get_mut(key).filter(|_| n > 0) {
+        if let Some(file) = self.tasks.files.get_mut(key).filter(|_| n > 0) {
             file.content.add(offset, &[&buffer[..n]], n);
             if let Some(sum) = &mut file.sum {
                 sum.add(offset, &buffer[..n]);
@@ -213,21 +209,21 @@ impl Engine {
         let mut at = 0;
         loop {
             self.settle();
-            if at >= self.sending.len() {
-                let before = self.sending.len();
+            if at >= self.tasks.sending.len() {
+                let before = self.tasks.sending.len();
                 self.begin_work();
                 self.settle();
-                if self.sending.len() <= before {
+                if self.tasks.sending.len() <= before {
                     return;
                 }
             }
-            let Some(&key) = self.sending.get(at) else { return };
+            let Some(&key) = self.tasks.sending.get(at) else { return };
             self.pass_hole(key);
-            let Some(file) = self.files.get_mut(key) else { return };
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.failed || (file.again.is_empty() && (file.all_requested || file.exhausted())) {
                 file.all_requested = true;
                 file.in_sending = false;
-                self.sending.remove(at);
+                self.tasks.sending.remove(at);
                 self.look_at_source_early(key);
                 self.move_on(key);
                 continue;
@@ -255,7 +251,7 @@ impl Engine {
 
     /// The next READ of a file that has something left to be asked for, on channel `lane`.
     pub(super) fn request_next(&mut self, key: Key, lane: usize, chunk: u64) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (offset, len, new) = match file.again.pop() {
             Some((offset, len)) => (offset, len, 0),
             None => {
@@ -270,7 +266,7 @@ impl Engine {
             }
         };
         file.reads += 1;
-        let remote = self.lanes.remote(&mut self.ends.source, lane);
+        let remote = self.channels.remote(&mut self.ends.source, lane);
         if let (Some(handle), Some(remote)) = (file.handle_on(Side::Source, lane), remote) {
             let step = FileStep::Read { offset, len };
             remote.read(handle, offset, len, Token::File(key, step));
@@ -284,16 +280,14 @@ impl Engine {
 
     /// Notes bytes that were asked for and have not come.
     pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         file.again.push((offset, len));
         file.source_after.read_more();
-        if !std::mem::replace(&mut file.in_sending, true) {
-            self.sending.push_front(key);
-        }
+        self.tasks.send_first(key);
     }
 
     pub(super) fn read_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed {
             return;
         }
@@ -327,13 +321,13 @@ impl Engine {
     }
 
     fn take_data(&mut self, key: Key, offset: u64, data: lh_sftp::Data) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let len = data.len() as u64;
         if self.plan.direction == Direction::Relay {
             self.flow.hold(len);
             file.held.insert(offset, data.into_chunks());
             if !std::mem::replace(&mut file.in_writing, true) {
-                self.writing.push_back(key);
+                self.tasks.writing.push_back(key);
             }
             return;
         }
@@ -372,11 +366,11 @@ impl Engine {
         if !self.finish_write(0, out) {
             return;
         }
-        while let Some(&key) = self.writing.get(at) {
-            let Some(file) = self.files.get_mut(key) else { return };
+        while let Some(&key) = self.tasks.writing.get(at) {
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.failed || file.held.is_empty() {
                 file.in_writing = false;
-                self.writing.remove(at);
+                self.tasks.writing.remove(at);
                 self.move_on(key);
                 continue;
             }
@@ -393,13 +387,13 @@ impl Engine {
             let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
             if let Err(unsent) = self.write_from_memory(key, next, first, out) {
                 // Put back what there was no room for.
-                if let Some(file) = self.files.get_mut(key) {
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.held.insert(next, unsent.into_iter().chain(pieces).collect());
                 }
                 return;
             }
             self.flow.let_go(want as u64);
-            let Some(file) = self.files.get_mut(key) else { return };
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             file.content.add(next, &summed, want);
             file.write_at += want as u64;
             file.write_behind_holes();

@@ -53,19 +53,19 @@ impl Engine {
             self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
         }
         let list = if early { List::Asked } else { List::Not };
-        let sources = &mut self.early.sources;
+        let sources = &mut self.prepare.early.sources;
         sources.resize_with(sources.len().max(at + 1), || None);
         sources[at] = Some(Beforehand { path, real: None, list });
     }
 
     pub(super) fn source_real(&mut self, at: usize, outcome: Outcome) {
-        if let Some(Some(source)) = self.early.sources.get_mut(at) {
+        if let Some(Some(source)) = self.prepare.early.sources.get_mut(at) {
             source.real = path_of(outcome).ok();
         }
     }
 
     pub(super) fn source_list(&mut self, at: usize, outcome: Outcome) {
-        let Some(Some(source)) = self.early.sources.get_mut(at) else { return };
+        let Some(Some(source)) = self.prepare.early.sources.get_mut(at) else { return };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Awaited(key) => self.list_came(key, outcome),
             _ => source.list = List::Came(outcome),
@@ -74,12 +74,13 @@ impl Engine {
 
     /// The path without symlinks of something the command line names, if it is known.
     pub(super) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
+        self.prepare.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
     }
 
     /// Takes the listing of `path` for the directory `key`, if it has been asked for.
     pub(super) fn take_list(&mut self, key: Key, path: &[u8]) -> bool {
-        let Some(source) = self.early.sources.iter_mut().flatten().find(|source| source.path == path) else {
+        let Some(source) = self.prepare.early.sources.iter_mut().flatten().find(|source| source.path == path)
+        else {
             return false;
         };
         match std::mem::replace(&mut source.list, List::Not) {
@@ -98,7 +99,7 @@ impl Engine {
         match outcome {
             // It was asked for as only some servers understand.
             Err(fault) if fault.kind != FaultKind::Lost => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.source.clone();
                     self.ends.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
                 }
@@ -134,7 +135,7 @@ impl Engine {
     /// Remembers that there is nothing, if that is so.
     pub(super) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
         if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
-            self.early.absent.push(path);
+            self.prepare.early.absent.push(path);
         }
     }
 
@@ -147,13 +148,13 @@ impl Engine {
             && !self.follows_no_links(item)
             && self.ends.target.as_ref().is_some_and(ordered)
             && match item.parent {
-                None => self.early.absent.contains(&item.target),
-                Some(key) => self.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
+                None => self.prepare.early.absent.contains(&item.target),
+                Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
             }
     }
 
     /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
     pub(super) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
-        parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
+        parent.and_then(|key| self.tree.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }
 }

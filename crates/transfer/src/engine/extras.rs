@@ -15,15 +15,15 @@ use crate::{Event, local};
 impl Engine {
     /// Tells once what cannot be kept.
     pub(super) fn lacks(&mut self, what: Lack, text: &str) {
-        if !self.facts.lacks.contains(&what) {
-            self.facts.lacks.push(what);
+        if !self.ends.facts.lacks.contains(&what) {
+            self.ends.facts.lacks.push(what);
             self.report.event(Event::Skipped { text: format!("warning: {text}") });
         }
     }
 
     /// That has been told.
     pub(super) fn has_lack(&self, what: Lack) -> bool {
-        self.facts.lacks.contains(&what)
+        self.ends.facts.lacks.contains(&what)
     }
 
     /// Asks remote ends to tell more than version 3 has.
@@ -44,15 +44,15 @@ impl Engine {
 
     fn extras_of(&mut self, whose: Whose) -> Option<&mut Extras> {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).map(|file| &mut file.extras),
-            Whose::Dir(key) => self.dirs.get_mut(key).map(|dir| &mut dir.extras),
+            Whose::File(key) => self.tasks.files.get_mut(key).map(|file| &mut file.extras),
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).map(|dir| &mut dir.extras),
         }
     }
 
     fn item_of(&self, whose: Whose) -> Option<&Item> {
         match whose {
-            Whose::File(key) => self.files.get(key).map(|file| &file.item),
-            Whose::Dir(key) => self.dirs.get(key).map(|dir| &dir.item),
+            Whose::File(key) => self.tasks.files.get(key).map(|file| &file.item),
+            Whose::Dir(key) => self.tree.dirs.get(key).map(|dir| &dir.item),
         }
     }
 
@@ -63,11 +63,11 @@ impl Engine {
     fn paths_of(&self, whose: Whose) -> Option<(Vec<u8>, Vec<u8>)> {
         match whose {
             Whose::File(key) => {
-                let file = self.files.get(key)?;
+                let file = self.tasks.files.get(key)?;
                 Some((file.item.source.clone(), file.written_path().to_vec()))
             }
             Whose::Dir(key) => {
-                let dir = self.dirs.get(key)?;
+                let dir = self.tree.dirs.get(key)?;
                 Some((dir.item.source.clone(), dir.item.target.clone()))
             }
         }
@@ -98,8 +98,10 @@ impl Engine {
 
     fn ask_extra(&mut self, side: Side, op: Op<'_>, whose: Whose, step: ExtraStep) {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(Dir::asked),
+            Whose::File(key) => {
+                self.tasks.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1)
+            }
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).into_iter().for_each(Dir::asked),
         }
         self.ends.start(side, op, Token::Extra(whose, step));
     }
@@ -129,8 +131,10 @@ impl Engine {
 
     pub(super) fn extra_answer(&mut self, whose: Whose, step: ExtraStep, outcome: Outcome) {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(Dir::answered),
+            Whose::File(key) => {
+                self.tasks.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1)
+            }
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).into_iter().for_each(Dir::answered),
         }
         let lost = matches!(&outcome, Err(Fault { kind: FaultKind::Lost, .. }));
         match (step, outcome) {

@@ -26,7 +26,7 @@ impl Engine {
             _ => false,
         };
         let resume = self.options.resume;
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let has_holes = file.item.info.storage.is_some_and(|storage| storage < file.size);
         if !able || !has_holes || resume || file.to_eof || file.failed || file.holes.blank_from >= file.size {
             return false;
@@ -41,7 +41,7 @@ impl Engine {
     }
 
     fn ask_from(&mut self, key: Key, offset: u64) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(source) = file.source.clone() else { return };
         file.outstanding += 1;
         self.ends.start(
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     pub(super) fn ranges_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed {
             return;
         }
@@ -73,7 +73,7 @@ impl Engine {
 
     /// Passes over a hole that the next request would be about.
     pub(super) fn pass_hole(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         let passed = file.skip_hole();
         if passed > 0 {
             self.flow.no_longer_ahead(&mut file.ahead, passed);

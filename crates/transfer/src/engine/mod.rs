@@ -46,32 +46,27 @@ mod sync;
 mod unanswered;
 mod write;
 
-use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sftp::server::Output;
 
-use crate::additional::Connections;
 use crate::batch::Batches;
-use crate::channels::Lanes;
-use crate::channels::unfinished::Unfinished;
+use crate::channels::Channels;
 use crate::end::{Fault, FaultKind};
 use crate::ends::Ends;
 use crate::flow::{Flow, Limits};
-use crate::item::Item;
 use crate::journal::Journal;
-use crate::links::{Name, SharedFiles};
+use crate::leftovers::Leftovers;
+use crate::links::Links;
 use crate::names::display_name;
-use crate::plan::{Early, Prepare};
+use crate::plan::Prepare;
 use crate::progress::Progress;
 use crate::report::Reporter;
 use crate::sync::SyncState;
-use crate::table::{Key, Table};
-use crate::target_facts::TargetFacts;
-use crate::task::File;
+use crate::task::queues::Tasks;
 use crate::token::{Side, Token};
-use crate::tree::{Dir, Waiting};
+use crate::tree::walk::Tree;
 use crate::{Direction, Event, Options, Plan, Summary, local};
 
 /// Handles on a server that has not said how many it has.
@@ -92,40 +87,16 @@ pub struct Engine {
     options: Options,
     ends: Ends,
     prepare: Prepare,
-    early: Early,
-    files: Table<File>,
-    dirs: Table<Dir>,
-    /// Directories that still have entries to be started; the deepest is last.
-    walk: Vec<Key>,
-    /// Some directory of `walk` may have nothing left to be started.
-    walk_changed: bool,
-    waiting: Waiting,
-    /// Directories being made or listed for the first time.
-    starting_dirs: usize,
-    /// Top-level items that wait to be started.
-    top: VecDeque<Item>,
-    /// Files whose data are not all requested, in the order in which they will be.
-    sending: VecDeque<Key>,
-    /// Relay: files with data that have come and are not written, in order of their first data.
-    writing: VecDeque<Key>,
-    /// The WRITE that the window ended in the middle of.
-    unfinished: Option<Unfinished>,
+    tasks: Tasks,
+    tree: Tree,
     flow: Flow,
     batches: Batches,
-    facts: TargetFacts,
-    lanes: Lanes,
-    connections: Connections,
-    names: Table<Name>,
-    shared: SharedFiles,
+    channels: Channels,
+    links: Links,
     sync: SyncState,
-    /// Files of ours that are being removed, by their paths.
-    removing: Table<Vec<u8>>,
     report: Reporter,
     progress: Progress,
-    /// What is done and how far the rest has come, where that is to survive this process.
-    journal: Option<Journal>,
-    /// Paths of the manifest that no listing has had yet.
-    expected: HashSet<Vec<u8>>,
+    leftovers: Leftovers,
 }
 
 impl Engine {
@@ -149,28 +120,14 @@ impl Engine {
         Self {
             ends: Ends::new(plan.direction),
             prepare: Prepare::new(&plan),
-            early: Early::default(),
-            files: Table::new(),
-            dirs: Table::new(),
-            walk: Vec::new(),
-            walk_changed: false,
-            waiting: Waiting::default(),
-            starting_dirs: 0,
-            top: VecDeque::new(),
-            sending: VecDeque::new(),
-            writing: VecDeque::new(),
-            unfinished: None,
+            tasks: Tasks::default(),
+            tree: Tree::new(options.select.expected()),
             flow: Flow::new(limits, now),
             batches: Batches::new(),
-            facts: TargetFacts::default(),
-            lanes: Lanes::default(),
-            connections: Connections::default(),
-            names: Table::new(),
-            shared: SharedFiles::new(),
+            channels: Channels::default(),
+            links: Links::default(),
             sync: SyncState::new(options.tree_sync.as_ref()),
-            removing: Table::new(),
-            journal,
-            expected: options.select.expected(),
+            leftovers: Leftovers::new(journal),
             report: Reporter::new(options.tell_missed),
             progress: Progress::new(now),
             plan,
@@ -180,7 +137,7 @@ impl Engine {
 
     /// Nothing has been done and nothing will be.
     pub fn leave_unbegun(&mut self) {
-        if let Some(journal) = self.journal.take() {
+        if let Some(journal) = self.leftovers.journal.take() {
             journal.leave();
         }
     }
@@ -243,8 +200,8 @@ impl Engine {
         }
         let tokens = remote.fail(reason);
         if side == Side::Target {
-            self.unfinished = None;
-            self.lanes.clear_unfinished();
+            self.tasks.unfinished = None;
+            self.channels.clear_unfinished();
         }
         if finished {
             return;
@@ -309,9 +266,11 @@ impl Engine {
             .get(side)
             .is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
             || match (self.plan.direction, side) {
-                (Direction::Upload, Side::Target) => !self.sending.is_empty() && !self.flow.is_held_back(),
-                (Direction::Relay, Side::Target) => !self.writing.is_empty(),
-                (Direction::Relay, Side::Source) => !self.sending.is_empty() && self.room_in_flight(),
+                (Direction::Upload, Side::Target) => {
+                    !self.tasks.sending.is_empty() && !self.flow.is_held_back()
+                }
+                (Direction::Relay, Side::Target) => !self.tasks.writing.is_empty(),
+                (Direction::Relay, Side::Source) => !self.tasks.sending.is_empty() && self.room_in_flight(),
                 _ => false,
             }
     }
@@ -323,7 +282,7 @@ impl Engine {
 
     /// What has happened since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.report.is_empty() && !self.expected.is_empty() && self.is_finished() {
+        if self.report.is_empty() && !self.tree.expected.is_empty() && self.is_finished() {
             self.tell_expected();
         }
         self.report.poll()
@@ -331,7 +290,7 @@ impl Engine {
 
     /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing is known.
     fn tell_expected(&mut self) {
-        let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.expected).into_iter().collect();
+        let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.tree.expected).into_iter().collect();
         if self.report.is_over() {
             return;
         }
@@ -346,13 +305,12 @@ impl Engine {
     /// may still be missing; they say nothing.
     pub fn is_finished(&self) -> bool {
         self.prepare.finished()
-            && self.top.is_empty()
-            && self.files.len() == 0
-            && self.dirs.len() == 0
+            && self.tree.is_empty()
+            && self.tasks.files.len() == 0
             && self.batches.is_empty()
-            && self.names.len() == 0
+            && self.links.is_empty()
             && self.sync.is_finished()
-            && self.removing.len() == 0
+            && self.leftovers.removing.len() == 0
             && self.ends.all_answered()
     }
 
@@ -386,7 +344,7 @@ impl Engine {
     /// Starts directories and files while there is room for more.
     fn begin_work(&mut self) {
         let ready = self.ends.are_ready();
-        if ready && !std::mem::replace(&mut self.facts.asked_for_more, true) {
+        if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
             self.ask_for_full_attrs();
             self.ask_about_renames();
         }
@@ -404,20 +362,20 @@ impl Engine {
 
     /// Gives up what has not been started: the connection is gone.
     fn abandon(&mut self, reason: &str) {
-        let mut waiting = self.top.len();
-        self.top.clear();
-        for key in std::mem::take(&mut self.walk) {
+        let mut waiting = self.tree.top.len();
+        self.tree.top.clear();
+        for key in std::mem::take(&mut self.tree.walk) {
             waiting += self.abandon_dir(key);
         }
         waiting += self.drop_batch();
         self.leave_comparisons();
         self.leave_deletions();
-        for key in self.dirs.keys() {
+        for key in self.tree.dirs.keys() {
             self.finish_dir_if_done(key);
         }
         let unresolved = self.prepare.abandon();
         // Files that wait for nothing from the lost end must hear of it too.
-        for key in self.files.keys() {
+        for key in self.tasks.files.keys() {
             self.file_lost(key, reason);
         }
         if waiting + unresolved > 0 {

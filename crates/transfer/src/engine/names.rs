@@ -28,7 +28,7 @@ impl Engine {
             return self.child_finished(item.parent);
         }
         let known = item.info.mode.is_some();
-        let key = self.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
+        let key = self.links.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
         if known {
             self.ends.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
         } else {
@@ -38,7 +38,7 @@ impl Engine {
 
     /// The file is known to have several names. True when this one is not to be copied, but made another name of the copy.
     pub(super) fn joins_another(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let info = &file.item.info;
         let several = self.options.keep.hard_links
             && info.kind == Kind::File
@@ -53,23 +53,23 @@ impl Engine {
             return false;
         }
         let others = info.links.unwrap_or(1).saturating_sub(1);
-        if !self.shared.contains_key(&identity) {
-            if self.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+        if !self.links.shared.contains_key(&identity) {
+            if self.links.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
                 self.lacks(Lack::ManyNames, text);
                 return false;
             }
             file.leads = true;
             let copy = FirstCopy::Waiting(Vec::new());
-            self.shared.insert(identity, Shared { copy, left: others, unchanged: None });
+            self.links.shared.insert(identity, Shared { copy, left: others, unchanged: None });
             return false;
         }
-        let Some(mut file) = self.files.remove(key) else { return false };
+        let Some(mut file) = self.tasks.files.remove(key) else { return false };
         self.flow.expect(&mut file.ahead, 0);
         if let Some(handle) = file.source {
             self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
-        let Some(shared) = self.shared.get_mut(&identity) else { return false };
+        let Some(shared) = self.links.shared.get_mut(&identity) else { return false };
         shared.left = shared.left.saturating_sub(1);
         let met = shared.left == 0;
         match &mut shared.copy {
@@ -77,7 +77,7 @@ impl Engine {
             FirstCopy::There(old, sum) => {
                 let (old, sum) = (old.clone(), sum.clone());
                 if met {
-                    self.shared.remove(&identity);
+                    self.links.shared.remove(&identity);
                 }
                 self.make_hard(file.id, file.item, old, sum);
             }
@@ -98,10 +98,10 @@ impl Engine {
             return false;
         }
         let others = item.info.links.unwrap_or(1).saturating_sub(1);
-        let Some(shared) = self.shared.get_mut(&identity) else {
-            if self.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+        let Some(shared) = self.links.shared.get_mut(&identity) else {
+            if self.links.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
                 let copy = FirstCopy::There(item.target.clone(), None);
-                self.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
+                self.links.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
             }
             return false;
         };
@@ -118,7 +118,7 @@ impl Engine {
             FirstCopy::There(old, sum) => (old.clone(), sum.clone()),
         };
         if met {
-            self.shared.remove(&identity);
+            self.links.shared.remove(&identity);
         }
         if !same {
             let id = self.progress.new_file_id();
@@ -130,14 +130,15 @@ impl Engine {
     /// The first name of a file with several has come to its end: the others follow.
     pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
         let Some(identity) = item.info.identity else { return };
-        let Some(Shared { copy: FirstCopy::Waiting(waiting), left, .. }) = self.shared.remove(&identity)
+        let Some(Shared { copy: FirstCopy::Waiting(waiting), left, .. }) =
+            self.links.shared.remove(&identity)
         else {
             return;
         };
         if !failed {
             if left > 0 {
                 let copy = FirstCopy::There(item.target.clone(), sum.clone());
-                self.shared.insert(identity, Shared { copy, left, unchanged: None });
+                self.links.shared.insert(identity, Shared { copy, left, unchanged: None });
             }
             for (id, waiting) in waiting {
                 self.make_hard(id, waiting, item.target.clone(), sum.clone());
@@ -156,7 +157,7 @@ impl Engine {
 
     fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>, sum: Option<Vec<u8>>) {
         let replaced = (item.backed_up == Some(false)).then(|| item.target.clone());
-        let key = self.names.insert(Name { id, item, what: What::Hard(old, sum) });
+        let key = self.links.names.insert(Name { id, item, what: What::Hard(old, sum) });
         match replaced {
             Some(target) => self.back_up(target, Replaced::ByName(key)),
             None => self.make_name(key, NameStep::Make),
@@ -164,7 +165,7 @@ impl Engine {
     }
 
     fn make_name(&mut self, key: Key, step: NameStep) {
-        let Some(name) = self.names.get(key) else { return };
+        let Some(name) = self.links.names.get(key) else { return };
         let beside = part_name(&name.item.target, &[0; 16]);
         let at = if matches!(step, NameStep::Make) { name.item.target.clone() } else { beside };
         let (symlink, to) = match &name.what {
@@ -176,7 +177,7 @@ impl Engine {
     }
 
     pub(super) fn name_answer(&mut self, key: Key, step: NameStep, outcome: Outcome) {
-        let Some(name) = self.names.get_mut(key) else { return };
+        let Some(name) = self.links.names.get_mut(key) else { return };
         let beside = part_name(&name.item.target, &[0; 16]);
         match (step, outcome) {
             (NameStep::Look, Ok(Done::Info(info))) => {
@@ -232,7 +233,7 @@ impl Engine {
     }
 
     fn finish_name(&mut self, key: Key) {
-        let Some(name) = self.names.get(key) else { return };
+        let Some(name) = self.links.names.get(key) else { return };
         let (info, keep) = (&name.item.info, self.options.keep);
         let mut change = Change::default();
         if matches!(name.what, What::Symlink(_)) {
@@ -251,7 +252,7 @@ impl Engine {
     }
 
     fn name_done(&mut self, key: Key) {
-        let Some(name) = self.names.remove(key) else { return };
+        let Some(name) = self.links.names.remove(key) else { return };
         self.report.summary.files += 1;
         let file = crate::base_name(&name.item.source).to_vec();
         let (id, started) = (name.id, self.progress.now);
@@ -265,7 +266,7 @@ impl Engine {
     }
 
     fn name_failed(&mut self, key: Key, deed: Deed, outcome: Outcome) {
-        let Some(name) = self.names.remove(key) else { return };
+        let Some(name) = self.links.names.remove(key) else { return };
         let fault = fault_of(outcome);
         if fault.kind != crate::end::FaultKind::Lost {
             let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);

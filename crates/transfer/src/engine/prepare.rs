@@ -182,7 +182,7 @@ impl Engine {
         };
         self.note_absent(self.plan.target.clone(), &outcome);
         // What an attempt that was cut off has made does not change what the command means.
-        let (exists, dir) = match &mut self.journal {
+        let (exists, dir) = match &mut self.leftovers.journal {
             // A directory to put things into means the same before and after.
             _ if self.plan.target_must_be_dir => (exists, dir),
             Some(journal) if journal.was_new(&self.plan.target) => (false, false),
@@ -282,7 +282,7 @@ impl Engine {
                 let contents = self.options.tree_sync.is_some() && names_contents(&typed, name);
                 let target = if dir && !contents { join(&path, name) } else { path.clone() };
                 self.note_top(&target);
-                self.top.push_back(Item::top(source, target, info));
+                self.tree.top.push_back(Item::top(source, target, info));
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::{Direction, Event, Totals, Waits};
 impl Engine {
     /// The file whose data move: its id, name, confirmed bytes and size.
     pub fn current(&self) -> Option<Current<'_>> {
-        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
+        let file = self.tasks.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
         Some(Current {
             id: file.id,
             name: crate::base_name(&file.item.source),
@@ -28,21 +28,27 @@ impl Engine {
     /// How far the whole copy has come.
     pub fn totals(&self) -> Totals {
         let waiting: usize =
-            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
-        let open: u64 =
-            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
+            self.tree.walk.iter().filter_map(|&key| self.tree.dirs.get(key)).map(Dir::waiting_files).sum();
+        let open: u64 = self
+            .tasks
+            .files
+            .keys()
+            .into_iter()
+            .filter_map(|key| self.tasks.files.get(key))
+            .map(|file| file.kept)
+            .sum();
         let kept = self.report.summary.kept + open;
-        let top = self.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
+        let top = self.tree.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
         let all_found = self.prepare.finished()
-            && self.top.is_empty()
-            && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted);
+            && self.tree.top.is_empty()
+            && self.tree.walk.iter().filter_map(|&key| self.tree.dirs.get(key)).all(Dir::exhausted);
         Totals {
             files: self.report.summary.files,
             files_found: self.progress.files_found() + (waiting + top) as u64,
             bytes: self.report.summary.bytes + kept,
             bytes_found: self.progress.bytes_found,
             kept,
-            in_flight: self.files.len(),
+            in_flight: self.tasks.files.len(),
             all_found,
             all_opened: all_found && waiting == 0,
         }
@@ -56,7 +62,8 @@ impl Engine {
     /// Nothing more can be done now: why?
     pub(super) fn begin_wait(&mut self, no_room: bool, now: Instant) {
         let upload = self.plan.direction == Direction::Upload;
-        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
+        let wait = if upload && no_room && (self.tasks.unfinished.is_some() || !self.tasks.sending.is_empty())
+        {
             Wait::Window
         } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
             Wait::Answers
@@ -126,7 +133,7 @@ impl Engine {
 
     /// Tells which part of which tree was not copied.
     pub(super) fn tell_missed(&mut self, item: &Item) {
-        let path = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| dir.relative());
+        let path = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| dir.relative());
         let path = path.map(|above| join(above, base_name(&item.source)));
         self.report.missed(path);
     }

@@ -24,7 +24,7 @@ impl Engine {
     pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
         let (digests, names) = (self.can_digest(), self.proves_names());
         let always = self.options.verify == Verify::Always;
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept())
         {
             return false;
@@ -57,7 +57,7 @@ impl Engine {
     /// One end is open, or not.
     pub(super) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
         let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handle: Handle = match outcome {
             Ok(Done::Opened(handle, info)) => {
                 let special = info.is_some_and(|info| !matches!(info.kind, Kind::File | Kind::Unknown));
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     fn close_proof(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handles = [(Side::Source, file.source.take()), (Side::Target, file.target.take())];
         for (side, handle) in handles {
             if let Some(handle) = handle {
@@ -105,7 +105,7 @@ impl Engine {
     pub(super) fn proved(&mut self, key: Key, right: bool) {
         self.close_proof(key);
         let names = self.proves_names();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let last = file.proof.stage == Some(ProofStage::Named) || !names || file.place.growing().is_none();
         file.place.compared = right && (file.place.compared || last);
         if !right {
@@ -117,7 +117,7 @@ impl Engine {
     /// After the last byte: the server has this much, or says so, where something was there before. A server may have left a longer
     /// tail though it was told to cut it.
     pub(super) fn size_after(&mut self, key: Key, tried: bool, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             // What was written and closed is not there.

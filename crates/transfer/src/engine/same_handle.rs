@@ -34,9 +34,9 @@ impl Engine {
             remote.open_one_at_a_time();
         }
         if side == self.striped_side() {
-            self.lanes.open_one_at_a_time();
+            self.channels.open_one_at_a_time();
         }
-        if !std::mem::replace(&mut self.facts.told_same_handle, true) {
+        if !std::mem::replace(&mut self.ends.facts.told_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
             self.report.event(Event::Told { text });
         }
@@ -69,7 +69,7 @@ impl Engine {
     fn open_again(&mut self, side: Side, opened: Token) {
         match opened {
             Token::File(key, step) => {
-                if let Some(file) = self.files.get_mut(key) {
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.outstanding -= 1;
                     // Made by now, and perhaps written to.
                     file.place.there |= matches!(step, FileStep::Place(PlaceStep::Open));
@@ -78,13 +78,13 @@ impl Engine {
                 self.move_on(key);
             }
             Token::Dir(key, DirStep::List) => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.source.clone();
                     self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Dir(key, DirStep::TargetList) => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.target.clone();
                     self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
@@ -96,7 +96,7 @@ impl Engine {
 
     /// What has been copied of a file is not to be relied on.
     fn undo_file(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.tainted = true;
         if file.failed {
             return;

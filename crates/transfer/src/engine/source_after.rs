@@ -18,14 +18,14 @@ impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.
     pub(super) fn look_at_source_early(&mut self, key: Key) {
         let small = |file: &File| file.size <= CLOSE_BEHIND && file.stripes.is_empty() && !file.to_eof;
-        if self.ends.source.is_some() && self.files.get(key).is_some_and(small) {
+        if self.ends.source.is_some() && self.tasks.files.get(key).is_some_and(small) {
             self.look_at_source(key);
         }
     }
 
     /// All of the source has been asked for, or read. True while its end has not said how it is now.
     pub(super) fn look_at_source(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         match file.source_after {
             SourceAfter::Known(_) => return false,
             SourceAfter::Asked { .. } => return true,
@@ -48,7 +48,7 @@ impl Engine {
         let ours = self.ends.source.as_ref().is_none_or(|source| source.is_ours());
         let precision = if ours { Precision::Exact } else { Precision::Later };
         let direction = self.plan.direction;
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.source_after == (SourceAfter::Asked { early: true }) {
             file.source_after = SourceAfter::Unasked;
             return;

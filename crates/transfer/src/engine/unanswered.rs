@@ -39,7 +39,7 @@ impl Engine {
     fn channels_of_both(&self) -> Vec<(Side, usize)> {
         let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
         let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
-        let more = (1..=self.lanes.count()).map(|lane| (self.striped_side(), lane));
+        let more = (1..=self.channels.count()).map(|lane| (self.striped_side(), lane));
         first.chain(more).collect()
     }
 
@@ -67,7 +67,7 @@ impl Engine {
     fn asked_again(&mut self, token: Token) -> bool {
         let direction = self.plan.direction;
         let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return false };
         let can = match step {
             FileStep::Read { .. } => true,
             // What goes from one remote end to the other is not kept. Small files are closed behind their WRITEs.

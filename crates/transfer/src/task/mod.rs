@@ -9,6 +9,7 @@
 //! | [`holes`] | where its data and its holes are |
 //! | [`place`] | the name under which it grows |
 //! | [`proof`] | reading back what was written |
+//! | [`queues`] | all files, and whose data move next |
 //! | [`source_after`] | whether the source changed while it was read |
 //! | [`stripes`] | its handles on additional channels |
 
@@ -19,6 +20,7 @@ mod file;
 pub(crate) mod holes;
 pub(crate) mod place;
 pub(crate) mod proof;
+pub(crate) mod queues;
 pub(crate) mod source_after;
 pub(crate) mod stripes;
 

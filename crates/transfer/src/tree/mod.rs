@@ -2,6 +2,7 @@
 
 pub(crate) mod target;
 pub(crate) mod twins;
+pub(crate) mod walk;
 
 use std::collections::{HashMap, VecDeque};
 
@@ -70,6 +71,42 @@ pub(crate) struct Dir {
 }
 
 impl Dir {
+    /// A directory that is about to be made at the target and listed at the source: two answers are awaited. `compares`: what
+    /// the target has in it is listed, too.
+    pub(crate) fn new(item: Item, relative: Vec<u8>, compares: bool) -> Self {
+        Self {
+            item,
+            extras: Extras::default(),
+            ready: false,
+            created: false,
+            failed: false,
+            presumed: false,
+            doubts: None,
+            mkdir_failed: false,
+            mkdir_fault: None,
+            starting: true,
+            handle: None,
+            open: true,
+            listed: false,
+            lists_in_flight: 0,
+            lists_allowed: 2,
+            seen: Seen::default(),
+            twins: Twins::default(),
+            outstanding: 2,
+            files: VecDeque::new(),
+            subdirs: VecDeque::new(),
+            children: 0,
+            finishing: false,
+            real: None,
+            relative,
+            comparing: compares.then(Box::default),
+            target_list: TargetList::default(),
+            there: HashMap::new(),
+            there_else: There::Unknown,
+            touched: false,
+        }
+    }
+
     /// Entries not started.
     pub(crate) fn waiting(&self) -> usize {
         self.files.len() + self.subdirs.len()

@@ -4,41 +4,27 @@ mod listing;
 mod target;
 mod twins;
 
-use std::collections::{HashMap, VecDeque};
-
-use crate::end::{Change, Done, Entry, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome, fault_of};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{display_name, join};
-use crate::seen::Seen;
 use crate::table::Key;
-use crate::task::extras::Extras;
 use crate::token::{DirStep, Side, Token, Whose};
-use crate::tree::target::TargetList;
-use crate::tree::twins::Twins;
+use crate::tree::walk::TreeLimits;
 use crate::tree::{Dir, MAX_LISTS};
 use crate::wording::Deed;
 use crate::{Direction, wording};
-
-/// Directories being made and listed at a time.
-const STARTING_DIRS: usize = 128;
-
-/// Listed but not started files from which on no further directory is begun.
-const FILES_WAITING: usize = 512;
-
-/// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
-const ENTRIES_HELD: usize = 8 * 1024;
 
 impl Engine {
     /// Starts items and directories as long as there is room for more.
     pub(super) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
-            let room = self.files.len() < most && self.flow.may_open();
+            let room = self.tasks.files.len() < most && self.flow.may_open();
             if !room || !self.batch_room() {
                 break;
             }
-            if let Some(item) = self.next_subdir().or_else(|| self.next_file()) {
+            if let Some(item) = self.next_item() {
                 self.begin_item(item);
             } else {
                 break;
@@ -49,131 +35,49 @@ impl Engine {
         self.send_batch();
     }
 
-    fn next_subdir(&mut self) -> Option<Item> {
-        if self.starting_dirs >= STARTING_DIRS {
-            return None;
+    /// The next item to be started: directories first, as long as few are open and little waits.
+    fn next_item(&mut self) -> Option<Item> {
+        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
+        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
+        if let Some(from) = from {
+            self.list_more(from);
         }
-        if self.waiting.subdirs == 0 || self.waiting.files > FILES_WAITING {
-            return None;
-        }
-        // With nothing on its way, those that are open wait for us: to go on is the only way to close them.
-        if self.waiting.open_dirs >= self.max_open_dirs() && self.waiting.lists > 0 {
-            return None;
-        }
-        if self.waiting.open_targets >= self.max_open_targets() || self.waiting.comparing > ENTRIES_HELD {
-            return None;
-        }
-        let item = self.next_of(|dir| &mut dir.subdirs)?;
-        self.waiting.subdirs -= 1;
         Some(item)
-    }
-
-    fn next_file(&mut self) -> Option<Item> {
-        if std::mem::take(&mut self.walk_changed) {
-            let dirs = &self.dirs;
-            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
-        }
-        if self.waiting.files > 0
-            && let Some(item) = self.next_of(|dir| &mut dir.files)
-        {
-            self.waiting.files -= 1;
-            return Some(item);
-        }
-        self.top.pop_front()
-    }
-
-    /// What waits in one of a directory's two lists, of the directory that was reached last.
-    fn next_of(&mut self, list: impl Fn(&mut Dir) -> &mut VecDeque<Entry>) -> Option<Item> {
-        for &key in self.walk.iter().rev() {
-            let dir = self.dirs.get_mut(key)?;
-            if dir.ready
-                && let Some(entry) = list(dir).pop_front()
-            {
-                self.walk_changed |= dir.waiting() == 0;
-                self.list_more(key);
-                return Some(self.child(key, entry));
-            }
-        }
-        None
-    }
-
-    fn child(&mut self, key: Key, entry: Entry) -> Item {
-        let mut item = Item {
-            parent: Some(key),
-            linked: entry.info.kind != Kind::Dir,
-            ..Item::top(Vec::new(), Vec::new(), entry.info)
-        };
-        if let Some(dir) = self.dirs.get_mut(key) {
-            dir.children += 1;
-            let found = dir.there.remove(&entry.name);
-            item.there = found.map_or(dir.there_else, There::Found);
-            item.source = join(&dir.item.source, &entry.name);
-            item.target = join(&dir.item.target, &entry.name);
-        }
-        item
     }
 
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {
-            let parent = self.dirs.get(item.parent?)?;
+            let parent = self.tree.dirs.get(item.parent?)?;
             Some(join(parent.real.as_ref()?, crate::base_name(&item.source)))
         });
-        if self.leads_back(&item, real.as_deref()) {
+        if self.tree.leads_back(&item, real.as_deref()) {
             self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
             self.tell_missed(&item);
             return self.child_finished(item.parent);
         }
-        let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
+        let above = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| &dir.relative);
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let presumed = self.presumes(&item);
         let stays = is_directory(item.there);
-        let dir = Dir {
-            item,
-            extras: Extras::default(),
-            ready: presumed || stays,
-            created: false,
-            failed: false,
-            presumed,
-            doubts: None,
-            mkdir_failed: false,
-            mkdir_fault: None,
-            starting: true,
-            handle: None,
-            open: true,
-            listed: false,
-            lists_in_flight: 0,
-            lists_allowed: 2,
-            seen: Seen::default(),
-            twins: Twins::default(),
-            outstanding: 2,
-            files: VecDeque::new(),
-            subdirs: VecDeque::new(),
-            children: 0,
-            finishing: false,
-            real,
-            relative,
-            comparing: self.options.tree_sync.as_ref().map(|_| Box::default()),
-            target_list: TargetList::default(),
-            there: HashMap::new(),
-            there_else: There::Unknown,
-            touched: false,
-        };
+        let compares = self.options.tree_sync.is_some();
+        let mut dir = Dir::new(item, relative, compares);
+        (dir.ready, dir.presumed, dir.real) = (presumed || stays, presumed, real);
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
-        let key = self.dirs.insert(dir);
-        self.starting_dirs += 1;
-        self.waiting.open_dirs += 1;
-        self.waiting.lists += 1;
-        self.waiting.presumed += usize::from(presumed);
-        self.walk.push(key);
+        let key = self.tree.dirs.insert(dir);
+        self.tree.starting_dirs += 1;
+        self.tree.waiting.open_dirs += 1;
+        self.tree.waiting.lists += 1;
+        self.tree.waiting.presumed += usize::from(presumed);
+        self.tree.walk.push(key);
         if self.options.announce {
-            let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
+            let shown = self.tree.dirs.get(key).and_then(|dir| dir.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());
             self.report.event(crate::Event::Entered { source });
         }
         if stays {
-            if let Some(dir) = self.dirs.get_mut(key) {
+            if let Some(dir) = self.tree.dirs.get_mut(key) {
                 dir.answered();
             }
             self.list_target(key);
@@ -188,33 +92,13 @@ impl Engine {
         }
     }
 
-    /// True when the directory contains, or is, one that it is being copied as part of.
-    fn leads_back(&self, item: &Item, real: Option<&[u8]>) -> bool {
-        let mut above = item.parent;
-        while let Some(dir) = above.and_then(|key| self.dirs.get(key)) {
-            let same_inode = item.info.identity.is_some() && item.info.identity == dir.item.info.identity;
-            let contains = match (real, &dir.real) {
-                (Some(real), Some(above)) if item.linked => {
-                    let inside = above.strip_prefix(real);
-                    inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || real == b"/")
-                }
-                _ => false,
-            };
-            if same_inode || contains {
-                return true;
-            }
-            above = dir.item.parent;
-        }
-        false
-    }
-
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
-        self.walk_changed = true;
-        let inside = self.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        self.tree.walk_changed = true;
+        let inside = self.tree.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
         if matches!(step, DirStep::Mkdir) && dir.presumed {
-            self.waiting.presumed -= 1;
+            self.tree.waiting.presumed -= 1;
         }
         match step {
             DirStep::Mkdir => match outcome {
@@ -244,13 +128,13 @@ impl Engine {
             },
             DirStep::Check => self.checked(key, outcome),
             DirStep::List => {
-                self.waiting.lists -= 1;
+                self.tree.waiting.lists -= 1;
                 self.list_begun(key, outcome);
             }
-            DirStep::ListMore(round) if round != dir.seen.round() => self.waiting.lists -= 1,
+            DirStep::ListMore(round) if round != dir.seen.round() => self.tree.waiting.lists -= 1,
             DirStep::ListMore(_) => {
                 dir.lists_in_flight -= 1;
-                self.waiting.lists -= 1;
+                self.tree.waiting.lists -= 1;
                 dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);
                 match outcome {
                     // No entries and no EOF would go on for ever.
@@ -282,7 +166,7 @@ impl Engine {
 
     /// Making the directory failed; `outcome` says what is there instead.
     fn checked(&mut self, key: Key, outcome: Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let making = dir.mkdir_fault.take();
         let doubts = dir.doubts.take().unwrap_or_default();
         let fault = match outcome {
@@ -316,22 +200,22 @@ impl Engine {
 
     /// Drops what has not been started of a directory; returns how many entries that were.
     pub(super) fn abandon_dir(&mut self, key: Key) -> usize {
-        let Some(dir) = self.dirs.get_mut(key) else { return 0 };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return 0 };
         let dropped = dir.waiting();
-        self.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
-        self.waiting.files -= dir.files.len();
-        self.waiting.subdirs -= dir.subdirs.len();
+        self.tree.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
+        self.tree.waiting.files -= dir.files.len();
+        self.tree.waiting.subdirs -= dir.subdirs.len();
         dir.abandon();
         dropped
     }
 
     /// Sets the directory's own mode and times when nothing below is left to do.
     pub(super) fn finish_dir_if_done(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let begun = dir.listed || dir.waiting() > 0;
         if dir.starting && begun && (dir.ready || dir.failed) {
             dir.starting = false;
-            self.starting_dirs -= 1;
+            self.tree.starting_dirs -= 1;
         }
         let waits = dir.waiting() > 0 || dir.comparing.is_some() || !dir.listed;
         let busy = dir.outstanding > 0 || dir.children > 0 || waits;
@@ -346,7 +230,7 @@ impl Engine {
             return;
         }
         let full = self.times_are_full();
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
         if dir.ready && self.options.preserve {
@@ -373,8 +257,8 @@ impl Engine {
 
     fn dir_finished(&mut self, key: Key) {
         self.dir_closed(key);
-        let Some(dir) = self.dirs.remove(key) else { return };
-        self.walk.retain(|&other| other != key);
+        let Some(dir) = self.tree.dirs.remove(key) else { return };
+        self.tree.walk.retain(|&other| other != key);
         if !dir.failed {
             self.report.summary.directories += 1;
         }
@@ -383,7 +267,7 @@ impl Engine {
 
     /// Something is made or removed in the directory `parent`.
     pub(super) fn touch_dir(&mut self, parent: Option<Key>) {
-        if let Some(dir) = parent.and_then(|key| self.dirs.get_mut(key)) {
+        if let Some(dir) = parent.and_then(|key| self.tree.dirs.get_mut(key)) {
             dir.touched = true;
         }
     }
@@ -391,7 +275,7 @@ impl Engine {
     /// Something in the directory `parent` is done.
     pub(super) fn child_finished(&mut self, parent: Option<Key>) {
         if let Some(key) = parent
-            && let Some(dir) = self.dirs.get_mut(key)
+            && let Some(dir) = self.tree.dirs.get_mut(key)
         {
             dir.children -= 1;
             self.finish_dir_if_done(key);

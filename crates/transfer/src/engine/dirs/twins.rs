@@ -18,7 +18,7 @@ impl Engine {
 
     /// Everything else in the directory is done: what about the next of these? False when there is none.
     pub(super) fn look_at_twin(&mut self, key: Key) -> bool {
-        let Some(dir) = self.dirs.get_mut(key) else { return false };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return false };
         let Some(entry) = dir.twins.waiting.pop_front() else { return false };
         let path = join(&dir.item.target, &entry.name);
         dir.twins.asked = Some(entry);
@@ -28,7 +28,7 @@ impl Engine {
     }
 
     pub(super) fn twin_answer(&mut self, key: Key, outcome: &Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(entry) = dir.twins.asked.take().filter(|_| !dir.failed) else { return };
         if matches!(outcome, Err(fault) if fault.kind == FaultKind::Lost) {
             return;
@@ -43,14 +43,14 @@ impl Engine {
             return self.report.missed(Some(relative));
         }
         let (list, waiting) = match entry.info.kind {
-            Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),
-            _ => (&mut dir.files, &mut self.waiting.files),
+            Kind::Dir => (&mut dir.subdirs, &mut self.tree.waiting.subdirs),
+            _ => (&mut dir.files, &mut self.tree.waiting.files),
         };
         list.push_back(entry);
         *waiting += 1;
-        if !self.walk.contains(&key) {
-            self.walk.push(key);
+        if !self.tree.walk.contains(&key) {
+            self.tree.walk.push(key);
         }
-        self.walk_changed = true;
+        self.tree.walk_changed = true;
     }
 }

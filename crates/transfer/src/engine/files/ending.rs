@@ -23,13 +23,13 @@ impl Engine {
     /// Sets what is to be set on the target and closes both ends.
     pub(in crate::engine) fn close_file(&mut self, key: Key) {
         let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
-        if self.files.get(key).is_some_and(good)
+        if self.tasks.files.get(key).is_some_and(good)
             && (self.look_at_source(key) || self.keep_extras(Whose::File(key)))
         {
             return;
         }
         self.end_sum(key);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
         self.flow.expect(&mut file.ahead, 0);
@@ -95,7 +95,7 @@ impl Engine {
             if close {
                 self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
-            if size_told && let Some(file) = self.files.get_mut(key) {
+            if size_told && let Some(file) = self.tasks.files.get_mut(key) {
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
                 let token = Token::File(key, FileStep::SizeAfter { tried: false });
@@ -103,7 +103,7 @@ impl Engine {
             }
         }
         if !set && !close {
-            if self.files.get(key).is_some_and(|file| file.tainted) {
+            if self.tasks.files.get(key).is_some_and(|file| file.tainted) {
                 // What was made for it is cleared up first.
                 return self.move_on(key);
             }
@@ -115,7 +115,7 @@ impl Engine {
         if self.try_again(key) {
             return;
         }
-        let Some(file) = self.files.get(key) else { return };
+        let Some(file) = self.tasks.files.get(key) else { return };
         let flaw = file.flaw.clone().filter(|_| !file.failed);
         let changed = file.source_after.changed().filter(|_| !file.failed);
         let source = file.item.source.clone();
@@ -152,18 +152,12 @@ impl Engine {
     }
 
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(mut file) = self.files.remove(key) {
+        if let Some(mut file) = self.tasks.remove(key) {
             self.flow.expect(&mut file.ahead, 0);
             for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
                 if let Some(handle) = handle {
                     self.ends.start(side, Op::Close(handle), Token::Nothing);
                 }
-            }
-            if file.in_sending {
-                self.sending.retain(|&other| other != key);
-            }
-            if file.in_writing {
-                self.writing.retain(|&other| other != key);
             }
             self.child_finished(file.item.parent);
         }
@@ -181,12 +175,12 @@ impl Engine {
 
     /// Ends a file with a message. Only the first of a file's failures is told.
     pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
-        let Some(file) = self.files.get(key) else { return };
+        let Some(file) = self.tasks.files.get(key) else { return };
         let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
         let path = if of_source { &file.item.source } else { &file.item.target };
         let text = wording::failed(self.plan.direction, deed, path, fault);
         if fault.kind == FaultKind::Lost && file.phase == Phase::Opening {
-            if let Some(file) = self.files.get_mut(key) {
+            if let Some(file) = self.tasks.files.get_mut(key) {
                 file.failed = true;
             }
             return;
@@ -195,7 +189,7 @@ impl Engine {
     }
 
     pub(in crate::engine) fn file_failed_with(&mut self, key: Key, text: String) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();
             let item = file.item.clone();
@@ -208,7 +202,7 @@ impl Engine {
 
     /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
     pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
             return self.file_failed(key, Deed::FinishTarget, &fault);
         }
@@ -221,7 +215,7 @@ impl Engine {
     }
 
     pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         match outcome {
             Ok(_) => file.refused = None,
             Err(fault) if fault.kind == FaultKind::Lost => self.file_failed(key, Deed::FinishTarget, fault),
@@ -236,7 +230,7 @@ impl Engine {
     /// Nothing can be set: what has its size as it is, or has none (a device, a pipe), gets its name all the same. What was to
     /// be kept and is not, is told then.
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some((fault, change)) = file.refused.take() else { return };
         let (special, right) = match outcome {
             Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == change.size),
@@ -252,7 +246,7 @@ impl Engine {
 
     /// Closes both ends of a file that is not copied after all, without a change to the target.
     pub(super) fn leave_target_alone(&mut self, key: Key) {
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             // Whose length is not known is not cut.
             file.old_size = None;
         }

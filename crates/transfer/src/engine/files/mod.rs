@@ -56,7 +56,7 @@ impl Engine {
         let source = item.source.clone();
         let mut file = File::new(id, item, self.progress.now);
         file.outstanding = 1;
-        let key = self.files.insert(file);
+        let key = self.tasks.files.insert(file);
         match info.kind {
             Kind::File if !self.options.dry_run => {
                 self.expect_size(key, info.size.unwrap_or(0));
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     pub(super) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         match step {
             FileStep::Read { offset, len } => {
                 file.reads -= 1;
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     fn stat_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
@@ -168,7 +168,7 @@ impl Engine {
     /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
     /// real path must do; one round trip per link and per source.
     fn behind_link(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.plan.direction == Direction::Upload || !file.item.linked {
             return self.become_dir(key, None);
         }
@@ -176,13 +176,13 @@ impl Engine {
         if let Some(real) = self.known_real(&source) {
             return self.become_dir(key, Some(real));
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.outstanding += 1;
         self.ends.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
     }
 
     fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
-        if let Some(file) = self.files.remove(key) {
+        if let Some(file) = self.tasks.files.remove(key) {
             if self.ends.source.as_ref().or(self.ends.target.as_ref()).is_some_and(|remote| remote.lost()) {
                 return self.child_finished(file.item.parent);
             }
@@ -192,14 +192,14 @@ impl Engine {
     }
 
     pub(super) fn expect_size(&mut self, key: Key, size: u64) {
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             self.flow.expect(&mut file.ahead, size);
             file.size = size;
         }
     }
 
     fn source_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
             outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
@@ -211,7 +211,7 @@ impl Engine {
             return;
         }
         self.note_round_trip(Side::Source, asked);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if matches!(info.kind, Kind::Dir | Kind::Special) {
             let text = wording::not_regular(self.plan.direction, &file.item.source);
             return self.file_failed_with(key, text);
@@ -222,7 +222,7 @@ impl Engine {
         if self.joins_another(key) || self.put_in_batch(key) {
             return;
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
             file.outstanding += 1;
             let target = file.item.target.clone();
@@ -243,7 +243,7 @@ impl Engine {
             Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
-        if self.files.get(key).is_some_and(|file| !file.failed) {
+        if self.tasks.files.get(key).is_some_and(|file| !file.failed) {
             self.open_target(key);
         }
     }
@@ -251,7 +251,7 @@ impl Engine {
     /// Begins behind the `there` bytes of the copy; false when there is nothing to do, or no way to do it.
     fn resume_behind(&mut self, key: Key, there: u64) -> bool {
         let direction = self.plan.direction;
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if there == 0 {
             return true;
         }
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     pub(super) fn open_target(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.item.backed_up == Some(false) {
             let fault = Fault::other(
                 "what is there cannot be replaced by renaming, so that there would be no backup",
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     fn target_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -329,7 +329,7 @@ impl Engine {
             return self.leave_target_alone(key);
         }
         self.note_round_trip(Side::Target, asked);
-        let kept = self.files.get(key).map_or(0, |file| file.kept);
+        let kept = self.tasks.files.get(key).map_or(0, |file| file.kept);
         if kept > 0 && self.plan.direction == Direction::Upload {
             // It may have been cut when it was opened, or be something else.
             return self.begin_check(key, kept, kept, false);
@@ -343,15 +343,15 @@ impl Engine {
             return;
         }
         self.begin_sum(key);
-        if let Some(file) = self.files.get(key) {
+        if let Some(file) = self.tasks.files.get(key) {
             self.begin_content(file);
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
         file.place.settled = true;
         file.started = self.progress.now;
         file.in_sending = true;
-        self.sending.push_back(key);
+        self.tasks.sending.push_back(key);
     }
 
     fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
@@ -359,7 +359,7 @@ impl Engine {
             Ok(_) => {
                 self.flow.grow(len.into());
                 self.report.summary.bytes += u64::from(len);
-                if let Some(file) = self.files.get_mut(key) {
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));
                 }
                 self.note_progress(key);
@@ -371,7 +371,7 @@ impl Engine {
     /// Goes on to the next phase when nothing of this one is left.
     pub(super) fn move_on(&mut self, key: Key) {
         let behind = if self.waits_for_writes() { 0 } else { CLOSE_BEHIND };
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {
             Phase::Opening | Phase::Copying if file.failed => {
@@ -400,7 +400,7 @@ impl Engine {
                 {
                     return;
                 }
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 let cut_later = self.plan.direction != Direction::Download
                     && file.failed
                     && !file.repaired

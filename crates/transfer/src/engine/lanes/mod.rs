@@ -46,8 +46,8 @@ impl Engine {
     /// The remote end of channel `lane` of that end.
     pub(super) fn remote_on(&mut self, lane: usize) -> Option<&mut Remote> {
         match self.plan.direction {
-            Direction::Download => self.lanes.remote(&mut self.ends.source, lane),
-            Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.ends.target, lane),
+            Direction::Download => self.channels.remote(&mut self.ends.source, lane),
+            Direction::Upload | Direction::Relay => self.channels.remote(&mut self.ends.target, lane),
         }
     }
 
@@ -59,21 +59,22 @@ impl Engine {
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
     /// [`Engine::lane_refused`].
     pub fn lanes_wanted(&mut self) -> usize {
-        let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
+        let big =
+            self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key)).is_some_and(Self::is_big);
         let many = self.options.channels.is_some() && self.batches_to_share();
         let one_open = self.ends.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
-        if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 || one_open {
+        if self.plan.direction == Direction::Relay || !(big || many) || self.channels.asked > 0 || one_open {
             return 0;
         }
-        let have = self.lanes.all.len();
+        let have = self.channels.all.len();
         let goal = match self.options.channels {
             Some(channels) => channels.max(1) - 1,
             None => self.lanes_by_measure(have),
         };
-        let most = self.lanes.most.unwrap_or(usize::MAX);
+        let most = self.channels.most.unwrap_or(usize::MAX);
         let wanted = goal.min(most).saturating_sub(have);
         if wanted > 0 {
-            self.lanes.asked = wanted;
+            self.channels.asked = wanted;
             self.tell_lanes(have + wanted + 1);
         }
         wanted
@@ -89,8 +90,8 @@ impl Engine {
     fn lanes_by_measure(&self, have: usize) -> usize {
         let first = if self.striped_side() == Side::Source { &self.ends.source } else { &self.ends.target };
         let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
-        let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
-        let all_shut = self.lanes.shut.count_ones() as usize > have;
+        let long = self.channels.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
+        let all_shut = self.channels.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
             _ if grows || !long || !all_shut || self.flow.has_rate() => have,
             2 => 3,
@@ -103,7 +104,7 @@ impl Engine {
             Direction::Download => ("downloading", "one takes no more requests"),
             Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
         };
-        let text = match (self.options.channels, self.lanes.rtt) {
+        let text = match (self.options.channels, self.channels.rtt) {
             (None, Some(rtt)) => format!(
                 "{deed} over {channels} channels: {why}, at a round trip of {:.1} ms",
                 rtt.as_secs_f64() * 1e3
@@ -125,11 +126,11 @@ impl Engine {
 
     /// What channels that have nothing to do may be waiting for to change.
     pub(crate) fn turn(&self) -> Turn {
-        let front = self.sending.front().copied();
-        let file = front.and_then(|key| self.files.get(key));
+        let front = self.tasks.sending.front().copied();
+        let file = front.and_then(|key| self.tasks.files.get(key));
         Turn {
             front,
-            files: self.files.len(),
+            files: self.tasks.files.len(),
             room: self.room_in_flight(),
             held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.striped_side()))),
             again: file.is_some_and(|file| !file.again.is_empty()),
@@ -140,20 +141,20 @@ impl Engine {
     pub fn open_lane(&mut self) -> usize {
         let mut remote = Remote::new();
         remote.start(false);
-        self.lanes.asked = self.lanes.asked.saturating_sub(1);
-        self.lanes.shut = 0;
-        self.lanes.all.push(Lane { remote, unfinished: None });
-        self.lanes.all.len()
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        self.channels.shut = 0;
+        self.channels.all.push(Lane { remote, unfinished: None });
+        self.channels.all.len()
     }
 
     /// There is to be no additional channel.
     pub fn lane_refused(&mut self) {
-        self.lanes.asked = self.lanes.asked.saturating_sub(1);
-        if self.lanes.most.is_none() {
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        if self.channels.most.is_none() {
             let text = "the server allows no more channels".to_owned();
             self.report.event(Event::Told { text });
         }
-        self.lanes.most = Some(self.lanes.all.len());
+        self.channels.most = Some(self.channels.all.len());
     }
 
     /// Bytes came on an additional channel.
@@ -201,7 +202,7 @@ impl Engine {
             Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),
         };
         if full && lane < 64 {
-            self.lanes.shut |= 1 << lane;
+            self.channels.shut |= 1 << lane;
         }
     }
 
@@ -217,7 +218,7 @@ impl Engine {
             Side::Target => &self.ends.target,
         };
         let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
-        let additional = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
+        let additional = self.channels.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
         let all = first.iter().map(|remote| (0, remote)).chain(additional);
         let usable = all.filter(|(lane, remote)| *lane == 0 || (remote.ready() && !remote.lost()));
         usable.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(lane, _)| lane)
@@ -231,7 +232,7 @@ impl Engine {
 
     /// The channels that are in use.
     pub(super) fn channels_up(&self) -> usize {
-        1 + self.lanes.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
+        1 + self.channels.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
     }
 
     /// What one of several channels may have on its way, so that all have something to do; any number where there is one.
@@ -252,12 +253,12 @@ impl Engine {
         }
         let took = self.progress.now.saturating_duration_since(asked);
         self.flow.round_trip(took);
-        let shortest = self.lanes.rtt.get_or_insert(took);
+        let shortest = self.channels.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
     }
 
     fn lane(&mut self, lane: usize) -> Option<&mut Remote> {
-        self.lanes.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
+        self.channels.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
     }
 
     /// Starts an operation on channel `lane`.

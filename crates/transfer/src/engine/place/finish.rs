@@ -31,7 +31,7 @@ impl Engine {
 
     pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
         if matches!(outcome, Err(fault) if is_forbidden(fault)) {
-            self.facts.renames_barred = true;
+            self.ends.facts.renames_barred = true;
             let text = "the server lets nobody rename: files are written in place".to_owned();
             self.report.event(Event::Told { text });
         }
@@ -39,7 +39,9 @@ impl Engine {
 
     /// So much of a file has come: from time to time the journal hears of it.
     pub(in crate::engine) fn note_progress(&mut self, key: Key) {
-        let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key)) else { return };
+        let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key)) else {
+            return;
+        };
         let step = (file.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
         if file.place.there && file.good_end() >= file.place.noted + step {
             file.place.noted = file.good_end();
@@ -54,7 +56,7 @@ impl Engine {
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
     /// nothing (more) to do.
     pub(in crate::engine) fn settle_place(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
         let step = if !file.failed {
             PlaceStep::Rename
@@ -65,13 +67,13 @@ impl Engine {
             // Nothing to go on with, and nothing left to be cut: the final name is that of what was there before.
             file.place.there = false;
             file.repaired = true;
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             PlaceStep::Discard
         } else {
             let good = file.good_end();
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.advance(&part, good);
             }
             return false;
@@ -95,7 +97,7 @@ impl Engine {
 
     pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
         let simple = self.rename_is_simple();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
         match (step, outcome) {
             (PlaceStep::RemoveOld, _) if !forbidden => {
@@ -129,14 +131,14 @@ impl Engine {
     /// It may not be renamed there: out of the way with what has grown, and once more under the final name.
     fn take_back(&mut self, key: Key, why: &Fault) {
         self.tell_in_place(key, why);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.failed = true;
         file.place.barred = true;
         file.place.there = false;
         // It will be another copy.
         file.place.compared = false;
         if let Some(part) = file.place.part.take() {
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             self.remove_part(part);
@@ -150,10 +152,11 @@ impl Engine {
     }
 
     fn placed(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.placed = true;
-        if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
+        if let (Some(journal), Some(tag), Some(part)) =
+            (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
         {
             if let Some(sum) = &file.copied.1 {
                 journal.note_sum(tag, sum);
@@ -170,10 +173,10 @@ impl Engine {
                 || file.undone
                 || (file.too_long && !file.item.emptied)
         };
-        if !self.files.get_mut(key).is_some_and(again) || self.report.is_over() {
+        if !self.tasks.files.get_mut(key).is_some_and(again) || self.report.is_over() {
             return false;
         }
-        let Some(file) = self.files.get(key) else { return false };
+        let Some(file) = self.tasks.files.get(key) else { return false };
         let mut item = file.item.clone();
         item.again |= file.place.corrupt;
         item.in_place |= file.place.barred;
@@ -181,7 +184,7 @@ impl Engine {
         item.emptied |= file.undone || file.too_long;
         item.redone += u8::from(file.undone);
         item.leads |= file.leads;
-        let parent = item.parent.and_then(|parent| self.dirs.get_mut(parent));
+        let parent = item.parent.and_then(|parent| self.tree.dirs.get_mut(parent));
         if let Some(parent) = parent {
             // The one that ends now is counted out.
             parent.count_in();
@@ -193,8 +196,8 @@ impl Engine {
 
     /// This process ends here: the journal learns how far each file has come.
     pub(crate) fn leave(&mut self) {
-        for key in self.files.keys() {
-            if let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key))
+        for key in self.tasks.files.keys() {
+            if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
                 && let Some(part) = file.place.growing().filter(|_| file.place.settled)
             {
                 journal.advance(part, file.good_end());
@@ -205,18 +208,18 @@ impl Engine {
 
     /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
     pub(in crate::engine) fn keep_journal(&mut self) {
-        if self.journal.is_none() {
+        if self.leftovers.journal.is_none() {
             return;
         }
         let ended = self.is_finished() && !self.report.is_over();
-        if let Some(mut journal) = self.journal.take() {
+        if let Some(mut journal) = self.leftovers.journal.take() {
             if ended && self.report.summary.failures > 0 {
                 journal.keep_failed(self.report.summary.files + self.report.summary.directories > 0);
             } else if ended {
                 journal.remove();
             } else {
                 journal.flush();
-                self.journal = Some(journal);
+                self.leftovers.journal = Some(journal);
             }
         }
     }

@@ -40,7 +40,7 @@ const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
 impl Engine {
     /// The source is open: where does the copy go?
     pub(super) fn find_place(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if !self.options.atomic || file.item.target.ends_with(b"/") {
             return self.open_target(key);
         }
@@ -54,15 +54,15 @@ impl Engine {
 
     /// The same where nothing is to be gone on with under the final name.
     pub(super) fn find_place_of_new(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        if !self.options.atomic || file.item.in_place || self.facts.renames_barred {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
             return self.open_target(key);
         }
         let target = file.item.target.clone();
         let tag = tag_of(&file.item);
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
-        if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
+        if file.item.parent.and_then(|key| self.tree.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh);
         }
         self.look(key, &target);
@@ -70,8 +70,8 @@ impl Engine {
 
     /// Asks what is under the final name, and what under ours beside it.
     fn look(&mut self, key: Key, target: &[u8]) {
-        let likely = self.files.get(key).is_some_and(|file| self.may_be_done(&file.item));
-        let Some(file) = self.files.get_mut(key) else { return };
+        let likely = self.tasks.files.get(key).is_some_and(|file| self.leftovers.may_be_done(&file.item));
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.part_unasked = likely;
         file.place.asked = 0;
         file.place.asked_at = Some(self.progress.now);
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     pub(super) fn look_at_part(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.part_unasked = false;
         if let Some(part) = file.place.part.clone() {
             self.ask_place(key, &part, PlaceStep::Part);
@@ -90,19 +90,19 @@ impl Engine {
     }
 
     fn ask_place(&mut self, key: Key, path: &[u8], step: PlaceStep) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.asked += 1;
         file.outstanding += 1;
         self.ends.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
+        if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(Side::Target, asked);
         }
         let breaks_links = self.options.tree_sync.is_some();
-        let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
-        let Some(file) = self.files.get_mut(key) else { return };
+        let over_links = self.tasks.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && file.phase == Phase::Opening {
             return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome));
@@ -180,7 +180,7 @@ impl Engine {
 
     /// The target is a symbolic link: the file it leads to is what is replaced.
     fn follow_target(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.followed = true;
         // The answer about our name beside the link does not matter any more; it is still to come.
         file.place.asked = u8::MAX;
@@ -194,9 +194,9 @@ impl Engine {
     }
 
     fn open_part(&mut self, key: Key, as_found: AsFound) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(part) = file.place.part.clone() else { return self.open_target(key) };
-        if let (Some(journal), true) = (&mut self.journal, file.place.tag.is_some()) {
+        if let (Some(journal), true) = (&mut self.leftovers.journal, file.place.tag.is_some()) {
             journal.note_opening(&file.item.target);
         }
         file.place.asked_at = Some(self.progress.now);
@@ -207,7 +207,7 @@ impl Engine {
     }
 
     fn part_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -241,7 +241,7 @@ impl Engine {
         // A file that is new, or was cut to nothing, holds nothing.
         file.holes.blank_from = file.old_size.or(file.place.found).unwrap_or(0);
         if let (Some(journal), Some(part), true) =
-            (&mut self.journal, &file.place.part, file.place.tag.is_some())
+            (&mut self.leftovers.journal, &file.place.part, file.place.tag.is_some())
         {
             journal.begin(&file.item.target, part);
         }
@@ -257,7 +257,7 @@ impl Engine {
     }
 
     fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let wanted = file.place.old.as_ref().and_then(|old| old.ids);
         if ids == wanted || file.failed {
             return self.look_at_found(key);
@@ -270,7 +270,7 @@ impl Engine {
     }
 
     fn tell_in_place(&mut self, key: Key, why: &Fault) {
-        if let Some(file) = self.files.get(key) {
+        if let Some(file) = self.tasks.files.get(key) {
             let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
             self.report.event(Event::Told { text });
         }
@@ -278,7 +278,7 @@ impl Engine {
 
     /// The owner cannot be kept: in place, then.
     fn give_up_part(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.tag = None;
         let (handle, part) = (file.target.take(), file.place.part.take());
@@ -286,7 +286,7 @@ impl Engine {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(part) = part {
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             self.remove_part(part);

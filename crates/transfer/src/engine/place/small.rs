@@ -15,39 +15,16 @@ use crate::local;
 use crate::options::Verify;
 use crate::target_facts::Lack;
 use crate::task::extras::Extras;
-use crate::task::place::{part_name, tag_of, tag_with};
+use crate::task::place::{part_name, tag_of};
 use crate::wording::Deed;
 
 impl Engine {
-    /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
-    pub(in crate::engine) fn may_be_done(&self, item: &Item) -> bool {
-        let journal = self.journal.as_ref().filter(|journal| journal.goes_on());
-        journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
-    }
-
-    /// An attempt before this one may have left an unfinished file beside the target.
-    pub(in crate::engine) fn may_have_part(&self, item: &Item) -> bool {
-        self.journal.as_ref().is_some_and(|journal| journal.may_have_left(&item.target))
-    }
-
-    /// A small file is in its place.
-    pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
-        if let Some(journal) = &mut self.journal
-            && let Some(tag) = tag_with(item, Some(size))
-        {
-            if let Some(sum) = sum {
-                journal.note_sum(&tag, sum);
-            }
-            journal.finish(&tag, b"");
-        }
-    }
-
     /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
     pub(in crate::engine) fn make_unnamed<'a>(
         &mut self,
         files: impl Iterator<Item = (&'a Item, &'a Got)>,
     ) -> Vec<Made> {
-        if !self.options.atomic || self.facts.habits.named || self.facts.habits.replacing {
+        if !self.options.atomic || self.ends.facts.habits.named || self.ends.facts.habits.replacing {
             return Vec::new();
         }
         let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
@@ -70,7 +47,7 @@ impl Engine {
             }
         };
         let files: Vec<_> = files.map(whole).collect();
-        self.facts.habits.fs.make_whole(&files)
+        self.ends.facts.habits.fs.make_whole(&files)
     }
 
     /// What came of it; `None` where the file has to be written in another way.
@@ -82,11 +59,11 @@ impl Engine {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
-                self.facts.habits.replacing = true;
+                self.ends.facts.habits.replacing = true;
                 return None;
             }
             Made::Unsupported => {
-                self.facts.habits.named = true;
+                self.ends.facts.habits.named = true;
                 return None;
             }
             Made::Refused => return None,
@@ -114,7 +91,7 @@ impl Engine {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.facts.habits.replacing = false;
+                self.ends.facts.habits.replacing = false;
                 None
             }
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,

@@ -19,7 +19,7 @@ impl Engine {
         let size = item.info.size.unwrap_or(0);
         let mut file = File::new(id, item, self.progress.now);
         (file.comparing, file.size, file.outstanding) = (true, size, 2);
-        let key = self.files.insert(file);
+        let key = self.tasks.files.insert(file);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
             self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
         }
@@ -28,14 +28,15 @@ impl Engine {
     /// One end is open, or not.
     pub(in crate::engine) fn contents_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
         let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         match (side, outcome) {
             (Side::Source, Ok(Done::Opened(handle, _))) => file.source = Some(handle),
             (Side::Target, Ok(Done::Opened(handle, _))) => file.target = Some(handle),
             (Side::Target, Err(fault)) if fault.kind != FaultKind::Lost => {}
             (_, outcome) => self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
         }
-        let Some(file) = self.files.get(key).filter(|file| file.outstanding == 0 && !file.failed) else {
+        let Some(file) = self.tasks.files.get(key).filter(|file| file.outstanding == 0 && !file.failed)
+        else {
             return;
         };
         if file.target.is_none() {
@@ -47,7 +48,7 @@ impl Engine {
     }
 
     pub(in crate::engine) fn contents_compared(&mut self, key: Key, same: bool) {
-        let Some(file) = self.files.remove(key) else { return };
+        let Some(file) = self.tasks.files.remove(key) else { return };
         for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
             if let Some(handle) = handle {
                 self.ends.start(side, Op::Close(handle), Token::Nothing);

@@ -79,14 +79,14 @@ impl Engine {
     /// Nothing is left to be copied but what waits for a deletion.
     fn all_is_copied(&self) -> bool {
         self.prepare.finished()
-            && self.top.is_empty()
-            && self.files.len() == 0
+            && self.tree.top.is_empty()
+            && self.tasks.files.len() == 0
             && self.batches.is_empty()
-            && self.names.len() == 0
+            && self.links.names.len() == 0
             && self.sync.compares.len() == 0
-            && self.removing.len() == 0
+            && self.leftovers.removing.len() == 0
             && self.ends.all_answered()
-            && self.dirs.values().all(Dir::only_waits)
+            && self.tree.dirs.values().all(Dir::only_waits)
     }
 
     fn begin_deletions(&mut self) {
@@ -99,7 +99,7 @@ impl Engine {
         }
         self.sync.stage = DeletionStage::Deleting;
         for item in std::mem::take(&mut self.sync.blocked) {
-            let above = item.parent.and_then(|key| self.dirs.get(key)).map_or(&b""[..], Dir::relative);
+            let above = item.parent.and_then(|key| self.tree.dirs.get(key)).map_or(&b""[..], Dir::relative);
             let relative = if above.is_empty() && item.parent.is_none() {
                 Vec::new()
             } else {
