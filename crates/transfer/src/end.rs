@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Symlink,
     /// Devices, sockets, pipes.
     Special,
-    /// Nobody has said.
+    /// The end has not said.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Info {
     pub(crate) links: Option<u64>,
     /// Device and inode, where the end says so.
     pub(crate) identity: Option<(u64, u64)>,
-    /// A named pipe of a server: it would wait for somebody who reads, and cannot write at an offset in the end.
+    /// A named pipe of a server: it would wait for a reader, and cannot write at an offset in the end.
     pub(crate) pipe_there: bool,
 }
 
@@ -254,7 +254,7 @@ pub(crate) enum Done {
     Xattrs(Xattrs),
     /// 32 bytes for each block.
     Digests(Vec<u8>),
-    /// An answer that has to be read by whoever asked.
+    /// The reply's fields, which the caller reads.
     Extended(bytes::Bytes),
     /// The files that failed, by their place.
     Put(Vec<(usize, PutStep, Fault)>),

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use lh_sftp::extension;
+
 use crate::end::{Op, Outcome};
 use crate::remote::Remote;
-use crate::target_facts::TargetFacts;
+use crate::target_facts::{Lack, TargetFacts};
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -99,6 +101,36 @@ impl Ends {
     /// True when each server has said which version and extensions it has.
     pub(crate) fn are_ready(&self) -> bool {
         self.remotes().all(Remote::ready)
+    }
+
+    /// Both ends can tell digests of open files.
+    pub(crate) fn can_digest(&self) -> bool {
+        let ends = [&self.source, &self.target];
+        ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
+    }
+
+    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
+    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
+    /// take one request after the other.
+    pub(crate) fn waits_for_writes(&self) -> bool {
+        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
+        self.target.as_ref().is_some_and(|remote| !told(remote))
+    }
+
+    /// The server's only rename is the protocol's own, which must not replace anything.
+    pub(crate) fn rename_is_simple(&self) -> bool {
+        let posix = extension::POSIX_RENAME;
+        self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
+    }
+
+    /// That has been told.
+    pub(crate) fn has_lack(&self, what: Lack) -> bool {
+        self.facts.lacks.contains(&what)
+    }
+
+    /// True where both ends tell all of a time.
+    pub(crate) fn times_are_full(&self) -> bool {
+        self.remotes().all(|remote| remote.full())
     }
 }
 

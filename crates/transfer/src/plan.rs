@@ -1,7 +1,7 @@
 //! What the command line names, until it is known what is there.
 
 use crate::Plan;
-use crate::end::{Handle, Info, Outcome};
+use crate::end::{Fault, FaultKind, Handle, Info, Outcome, path_of};
 use crate::seen::Seen;
 use crate::table::{Key, Table};
 
@@ -84,6 +84,30 @@ impl Prepare {
         let left = self.sources.len().saturating_sub(self.next);
         self.next = self.sources.len();
         left
+    }
+
+    /// The path without symlinks of something the command line names, if it is known.
+    pub(crate) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
+    }
+
+    /// Remembers that there is nothing, if that is so.
+    pub(crate) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
+        if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
+            self.early.absent.push(path);
+        }
+    }
+
+    pub(crate) fn source_real(&mut self, at: usize, outcome: Outcome) {
+        if let Some(Some(source)) = self.early.sources.get_mut(at) {
+            source.real = path_of(outcome).ok();
+        }
+    }
+
+    pub(crate) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
+        if let SourceState::Waiting(found) = &mut self.sources[at].state {
+            found.push((path, info));
+        }
     }
 }
 

@@ -503,7 +503,7 @@ impl Remote {
         Some(Came::Answer(token, outcome))
     }
 
-    /// What was taken for dropped is answered after all. Nobody waits for that any more.
+    /// What was taken for dropped is answered after all. Nothing waits for that any more.
     fn too_late(&mut self, body: ReplyBody) {
         if let ReplyBody::Handle(handle) = body {
             self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);

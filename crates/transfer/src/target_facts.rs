@@ -12,7 +12,7 @@ pub(crate) struct TargetFacts {
     pub(crate) lacks: Vec<Lack>,
     /// The ends have been asked to tell more.
     pub(crate) asked_for_more: bool,
-    /// The target's server lets nobody rename: every file is written under its final name.
+    /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
     pub(crate) us: Us,
     /// That a server gives one handle to two files has been told.

@@ -11,7 +11,7 @@ pub enum Side {
     Target,
 }
 
-/// Whose answer is awaited.
+/// What an awaited answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Token {
     Prepare(PrepareStep),
@@ -24,7 +24,7 @@ pub(crate) enum Token {
     /// Something is moved out of the way of a copy.
     Backup(Key),
     Extra(Whose, ExtraStep),
-    /// Whether the target's server lets anybody rename.
+    /// Whether the target's server permits renames.
     Renames,
     /// As whom the target's server works.
     Us(OwnerStep),

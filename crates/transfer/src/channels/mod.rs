@@ -84,4 +84,13 @@ impl Channels {
             Some(at) => self.all.get_mut(at).map(|lane| &mut lane.unfinished),
         }
     }
+
+    /// The channels that are in use.
+    pub(crate) fn channels_up(&self) -> usize {
+        1 + self.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
+    }
+
+    pub(crate) fn lane(&mut self, lane: usize) -> Option<&mut Remote> {
+        self.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
+    }
 }

@@ -114,7 +114,7 @@ impl JobHandler {
         }
         self.open_more(state, cx);
         self.look_at_load(state, cx);
-        // Before somebody is logged in there is nothing to show.
+        // Before the login there is nothing to show.
         let redraw = if cx.is_promised() { None } else { state.follow(now) };
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
         let finished = state.is_over();
@@ -269,7 +269,7 @@ impl JobHandler {
 impl ChannelHandler for JobHandler {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match event {
-            // Whoever asked for the subsystem did so before; its answer need not be waited for.
+            // The caller has asked for the subsystem before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
                 let server = cx.control().transport().peer_identification().map(str::to_owned);
                 self.job.lock().engine.set_server(self.side, server.as_deref());

@@ -30,7 +30,7 @@ pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
 
-    /// False when nobody looks at progress: then the two below are not called.
+    /// False when progress is not shown: then the two below are not called.
     fn wants_progress(&self) -> bool;
 
     /// The file whose data move, after every turn in which something happened.
@@ -58,7 +58,7 @@ struct State {
     wakes: Wakes,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
-    /// The session of the first channel is somebody else's, and given back at the end.
+    /// The session of the first channel is lent, and given back at the end.
     lent: bool,
     /// The connections whose part in it is over.
     over: Vec<usize>,
@@ -179,7 +179,7 @@ impl Job {
         self.lock().engine.expect_round_trip(took);
     }
 
-    /// Tells whoever follows the copy what was decided about its connections.
+    /// Reports what was decided about the copy's connections.
     pub fn remark(&self, text: String) {
         self.lock().report.event(Event::Told { text }, Instant::now());
     }
@@ -257,7 +257,7 @@ impl Job {
 
     fn wake_other(&self, side: Side) {
         if self.shared.relay {
-            // A full socket holds enough bytes to wake anybody.
+            // A full socket holds enough bytes to wake the other side.
             let _ = (&self.shared.wake[1 - side as usize]).write(&[0]);
         }
     }
@@ -269,7 +269,7 @@ impl State {
         self.stopped || if self.lent { self.engine.is_quiet() } else { self.engine.is_finished() }
     }
 
-    /// Tells what has happened and, where somebody looks, how far it is; when to do that again although nothing happens.
+    /// Reports what has happened and, where it is shown, how far the copy is. Returns when to do that again although nothing happens.
     fn follow(&mut self, now: Instant) -> Option<Instant> {
         self.tell(now);
         if !self.report.wants_progress() {

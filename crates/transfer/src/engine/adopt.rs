@@ -62,7 +62,7 @@ impl Engine {
         let mut given_up = self.prepare.abandon() + self.tree.top.len();
         self.tree.top.clear();
         for key in std::mem::take(&mut self.tree.walk) {
-            given_up += self.abandon_dir(key);
+            given_up += self.tree.abandon_dir(key);
         }
         given_up += self.drop_batch();
         self.leave_deletions();
@@ -74,7 +74,7 @@ impl Engine {
             self.file_failed_with(key, String::new());
             self.move_on(key);
         }
-        self.settle();
+        self.handle_answers();
         if given_up > 0 {
             self.report.fail(String::new());
         }

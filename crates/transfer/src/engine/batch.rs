@@ -1,7 +1,7 @@
 //! Small files by the hundred: whole files in one message, where the server offers that.
 //!
 //! A file that goes this way is never open on the server between two messages, so it takes no handle and no round trip of its
-//! own, and only a few words of memory here. Whatever is not plain and small goes the ordinary way.
+//! own, and only a few words of memory here. All other files go the ordinary way.
 
 use std::io::IoSliceMut;
 use std::time::Instant;
@@ -64,12 +64,6 @@ impl Engine {
         *self.batches.offered.insert(offered)
     }
 
-    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no place on its disk.
-    fn has_holes_to_keep(&self, item: &Item) -> bool {
-        let Info { size: Some(size), storage: Some(storage), .. } = item.info else { return false };
-        self.options.keep.asks_for_each() && size >= storage.saturating_add(4096)
-    }
-
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
@@ -89,7 +83,7 @@ impl Engine {
             || file.item.alone
             // Its other names wait to hear of it.
             || file.leads
-            || self.has_holes_to_keep(&file.item)
+            || self.options.has_holes_to_keep(&file.item)
             || self.leftovers.may_be_done(&file.item)
             || self.leftovers.may_have_part(&file.item)
         {
@@ -195,7 +189,7 @@ impl Engine {
         if self.plan.direction != Direction::Download
             || several
             || item.alone
-            || self.has_holes_to_keep(&item)
+            || self.options.has_holes_to_keep(&item)
             || !self.batches_offered()
             || self.leftovers.may_be_done(&item)
             || self.leftovers.may_have_part(&item)
@@ -243,7 +237,7 @@ impl Engine {
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
-        let alone = side != self.striped_side() || self.tree.waiting.presumed > 0;
+        let alone = side != self.plan.striped_side() || self.tree.waiting.presumed > 0;
         let lane = if alone { 0 } else { self.idlest_lane() };
         self.perform_on(lane, op, Token::Batch(key));
         self.batches.message = message;
@@ -434,7 +428,7 @@ impl Engine {
             let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
             let path = if of_source { &small.item.source } else { &small.item.target };
             let text = wording::failed(self.plan.direction, deed, path, fault);
-            if !self.told_by_dir(small.item.parent, &text) {
+            if !self.tree.told_by_dir(small.item.parent, &text) {
                 self.report.fail(text);
             }
             self.tell_missed(&small.item);

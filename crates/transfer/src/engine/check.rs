@@ -3,7 +3,7 @@
 //! **Before**: the bytes that an earlier attempt has left are compared with the source before the copy goes on behind them.
 //! Where the server has digests (`check-file`), all of them are, block by block, without a transfer. Elsewhere the
 //! journal says how far acknowledged bytes go, and samples are read back, most of them near the end, where a machine that
-//! went down loses what it had not written. What somebody else has left ([`crate::Options::adopt_partial`]) is read back
+//! went down loses what it had not written. What another program has left ([`crate::Options::adopt_partial`]) is read back
 //! whole where there are no digests.
 //!
 //! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
@@ -26,17 +26,11 @@ use crate::wording::Deed;
 use crate::{Direction, Event};
 
 impl Engine {
-    /// Both ends can tell digests of open files.
-    pub(super) fn can_digest(&self) -> bool {
-        let ends = [&self.ends.source, &self.ends.target];
-        ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
-    }
-
     /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins with the data
     /// behind what agrees.
     /// `whole`: without digests all of it is read back, not samples.
     pub(super) fn begin_check(&mut self, key: Key, found: u64, known: u64, whole: bool) {
-        let digests = self.can_digest();
+        let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
         let end = end.min(file.size);
@@ -174,7 +168,7 @@ impl Engine {
         if file.comparing {
             return self.contents_compared(key, !check.differs);
         }
-        if file.place.settled {
+        if file.place.examined {
             return self.proved(key, !check.differs);
         }
         let kept = match (check.mode, check.differs) {

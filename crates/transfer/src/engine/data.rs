@@ -38,7 +38,7 @@ impl Engine {
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
         let known = self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0);
-        self.flow.max_requests(known, self.channels_up())
+        self.flow.max_requests(known, self.channels.channels_up())
     }
 
     /// Files that may be open at a time.
@@ -65,7 +65,7 @@ impl Engine {
     pub(super) fn worth_in_flight(&self) -> u64 {
         match self.plan.direction {
             Direction::Relay => u64::MAX,
-            _ => self.flow.worth_in_flight(self.progress.bytes_found, self.channels_up()),
+            _ => self.flow.worth_in_flight(self.progress.bytes_found, self.channels.channels_up()),
         }
     }
 
@@ -73,7 +73,7 @@ impl Engine {
     pub(super) fn worth_open(&self) -> usize {
         match self.plan.direction {
             Direction::Relay => usize::MAX,
-            _ => self.flow.worth_open(self.progress.ids(), self.channels_up()),
+            _ => self.flow.worth_open(self.progress.ids(), self.channels.channels_up()),
         }
     }
 
@@ -111,14 +111,14 @@ impl Engine {
     pub(super) fn send_file_data(&mut self, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {
-            self.settle();
+            self.handle_answers();
             if !self.finish_write(0, out) {
                 return;
             }
             // Files finish while we send: let the next ones be opened meanwhile.
             if self.tasks.sending.is_empty() {
                 self.begin_work();
-                self.settle();
+                self.handle_answers();
             }
             let holds_back = |key: &Key| {
                 self.tasks.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
@@ -208,11 +208,11 @@ impl Engine {
         let chunk = self.request_bytes(Side::Source);
         let mut at = 0;
         loop {
-            self.settle();
+            self.handle_answers();
             if at >= self.tasks.sending.len() {
                 let before = self.tasks.sending.len();
                 self.begin_work();
-                self.settle();
+                self.handle_answers();
                 if self.tasks.sending.len() <= before {
                     return;
                 }
@@ -228,7 +228,7 @@ impl Engine {
                 self.move_on(key);
                 continue;
             }
-            // How long such a file is nobody knows: few READs at first, more as they come back full.
+            // The length of such a file is unknown: few READs at first, more as they come back full.
             if file.to_eof && file.reads > file.full_reads {
                 at += 1;
                 continue;
@@ -278,14 +278,6 @@ impl Engine {
         }
     }
 
-    /// Notes bytes that were asked for and have not come.
-    pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
-        file.again.push((offset, len));
-        file.source_after.read_more();
-        self.tasks.send_first(key);
-    }
-
     pub(super) fn read_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed {
@@ -299,7 +291,7 @@ impl Engine {
             Ok(Done::Data(data)) if !data.is_empty() => {
                 let got = data.len() as u32;
                 if got < len {
-                    self.ask_again(key, offset + u64::from(got), len - got);
+                    self.tasks.ask_again(key, offset + u64::from(got), len - got);
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }

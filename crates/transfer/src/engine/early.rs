@@ -7,7 +7,7 @@
 use lh_sftp::extension;
 use lh_sftp::glob::{has_magic, unescape};
 
-use crate::end::{Fault, FaultKind, Op, Outcome, path_of};
+use crate::end::{FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::names::{RemotePath, base_name, join, remote_path};
@@ -58,23 +58,12 @@ impl Engine {
         sources[at] = Some(Beforehand { path, real: None, list });
     }
 
-    pub(super) fn source_real(&mut self, at: usize, outcome: Outcome) {
-        if let Some(Some(source)) = self.prepare.early.sources.get_mut(at) {
-            source.real = path_of(outcome).ok();
-        }
-    }
-
     pub(super) fn source_list(&mut self, at: usize, outcome: Outcome) {
         let Some(Some(source)) = self.prepare.early.sources.get_mut(at) else { return };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Awaited(key) => self.list_came(key, outcome),
             _ => source.list = List::Came(outcome),
         }
-    }
-
-    /// The path without symlinks of something the command line names, if it is known.
-    pub(super) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.prepare.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
     }
 
     /// Takes the listing of `path` for the directory `key`, if it has been asked for.
@@ -128,14 +117,7 @@ impl Engine {
     pub(super) fn below_target(&mut self, at: usize, outcome: &Outcome) {
         if let Some(source) = self.plan.sources.get(at) {
             let path = join(&self.plan.target, base_name(source));
-            self.note_absent(path, outcome);
-        }
-    }
-
-    /// Remembers that there is nothing, if that is so.
-    pub(super) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
-        if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
-            self.prepare.early.absent.push(path);
+            self.prepare.note_absent(path, outcome);
         }
     }
 
@@ -145,16 +127,11 @@ impl Engine {
         let ordered = |target: &crate::remote::Remote| target.session().supports(extension::PUT_FILES);
         self.plan.direction == Direction::Upload
             && !self.options.dry_run
-            && !self.follows_no_links(item)
+            && !self.options.follows_no_links(item)
             && self.ends.target.as_ref().is_some_and(ordered)
             && match item.parent {
                 None => self.prepare.early.absent.contains(&item.target),
                 Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
             }
-    }
-
-    /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
-    pub(super) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
-        parent.and_then(|key| self.tree.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }
 }

@@ -21,11 +21,6 @@ impl Engine {
         }
     }
 
-    /// That has been told.
-    pub(super) fn has_lack(&self, what: Lack) -> bool {
-        self.ends.facts.lacks.contains(&what)
-    }
-
     /// Asks remote ends to tell more than version 3 has.
     pub(super) fn ask_for_full_attrs(&mut self) {
         let wanted = self.options.attrs_wanted();

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`adopt`] | working on a session that somebody else has opened, and giving it back |
+//! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`early`] | what is asked and done before it is known to be right |
@@ -214,7 +214,7 @@ impl Engine {
         }
         self.lanes_lost(reason, now);
         self.abandon(reason);
-        self.settle();
+        self.handle_answers();
         if self.report.summary.failures == failures {
             self.report.fail(reason.to_owned());
         }
@@ -241,14 +241,14 @@ impl Engine {
             self.flow.try_again();
         }
         loop {
-            self.settle();
+            self.handle_answers();
             self.begin_work();
             match (self.plan.direction, side) {
                 (Direction::Upload, _) => self.send_file_data(out),
                 (_, Side::Source) => self.request_data(out),
                 (_, Side::Target) => self.send_held_data(out),
             }
-            self.settle();
+            self.handle_answers();
             let Some(remote) = self.ends.remote(side) else { return };
             // What a full queue had held up can go on once the queue is gone.
             if remote.queued() == 0 || !remote.flush(out) {
@@ -320,7 +320,7 @@ impl Engine {
     }
 
     /// Acts on answers until there are none.
-    fn settle(&mut self) {
+    fn handle_answers(&mut self) {
         while let Some((token, outcome)) = self.ends.next_answer() {
             match token {
                 Token::Prepare(step) => self.prepared(step, outcome),
@@ -365,7 +365,7 @@ impl Engine {
         let mut waiting = self.tree.top.len();
         self.tree.top.clear();
         for key in std::mem::take(&mut self.tree.walk) {
-            waiting += self.abandon_dir(key);
+            waiting += self.tree.abandon_dir(key);
         }
         waiting += self.drop_batch();
         self.leave_comparisons();

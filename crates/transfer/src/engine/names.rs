@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::event::CopiedKind;
 use crate::item::{Item, There};
 use crate::links::{FirstCopy, MOST_SHARED, Name, Shared, What};
-use crate::sync::Replaced;
+use crate::sync::backup::Replaced;
 use crate::table::Key;
 use crate::target_facts::Lack;
 use crate::task::place::part_name;
@@ -277,16 +277,10 @@ impl Engine {
         self.child_finished(name.item.parent);
     }
 
-    /// Where links are made, or only differences are copied, none is written through below the top: a tree from an untrusted source must not lead out of
-    /// the target.
-    pub(super) const fn follows_no_links(&self, item: &Item) -> bool {
-        self.options.tree_sync.is_some() || (self.options.keep.links && item.parent.is_some())
-    }
-
     /// Before a file of this host is opened under its final name.
     pub(super) fn remove_link(&self, item: &Item) {
         if self.plan.direction == Direction::Download
-            && self.follows_no_links(item)
+            && self.options.follows_no_links(item)
             && let Ok(Done::Info(found)) = crate::local::perform(Op::Lstat(&item.target))
             && found.kind == Kind::Symlink
         {

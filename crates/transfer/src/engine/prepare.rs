@@ -67,7 +67,7 @@ impl Engine {
     fn prepare_source(&mut self, at: usize) {
         let path = self.prepare.sources[at].path.clone();
         if self.plan.direction == Direction::Upload {
-            // The local shell has expanded whatever there was to expand.
+            // The local shell has expanded the patterns already.
             self.prepare.sources[at].state = SourceState::Found(vec![(path, Info::UNKNOWN)]);
             return;
         }
@@ -149,7 +149,7 @@ impl Engine {
                 }
                 outcome => self.source_failed(at, fault_of(outcome)),
             },
-            PrepareStep::SourceReal(at) => self.source_real(at, outcome),
+            PrepareStep::SourceReal(at) => self.prepare.source_real(at, outcome),
             PrepareStep::SourceList(at) => self.source_list(at, outcome),
             PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
             PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
@@ -157,7 +157,7 @@ impl Engine {
             PrepareStep::GlobStat(key) => {
                 if let Some(task) = self.prepare.globs.remove(key) {
                     if let Ok(Done::Info(info)) = outcome {
-                        self.glob_found(task.source, task.path, info);
+                        self.prepare.glob_found(task.source, task.path, info);
                     }
                     self.glob_task_done(task.source);
                 }
@@ -180,7 +180,7 @@ impl Engine {
             // What cannot be seen may still be written to: the OPEN will tell.
             Err(_) => (false, false),
         };
-        self.note_absent(self.plan.target.clone(), &outcome);
+        self.prepare.note_absent(self.plan.target.clone(), &outcome);
         // What an attempt that was cut off has made does not change what the command means.
         let (exists, dir) = match &mut self.leftovers.journal {
             // A directory to put things into means the same before and after.

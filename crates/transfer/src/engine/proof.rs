@@ -22,7 +22,7 @@ impl Engine {
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.
     pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
-        let (digests, names) = (self.can_digest(), self.proves_names());
+        let (digests, names) = (self.ends.can_digest(), self.proves_names());
         let always = self.options.verify == Verify::Always;
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept())
@@ -56,7 +56,7 @@ impl Engine {
 
     /// One end is open, or not.
     pub(super) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
-        let digests = self.can_digest();
+        let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handle: Handle = match outcome {
             Ok(Done::Opened(handle, info)) => {

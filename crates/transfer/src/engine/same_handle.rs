@@ -24,7 +24,7 @@ impl Engine {
             Came::Answer(token, outcome) => self.ends.answer((token, outcome)),
             Came::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
         }
-        self.settle();
+        self.handle_answers();
     }
 
     /// A handle was given for `opened` that `holders` have.
@@ -33,7 +33,7 @@ impl Engine {
         if let Some(remote) = self.ends.remote(side) {
             remote.open_one_at_a_time();
         }
-        if side == self.striped_side() {
+        if side == self.plan.striped_side() {
             self.channels.open_one_at_a_time();
         }
         if !std::mem::replace(&mut self.ends.facts.told_same_handle, true) {

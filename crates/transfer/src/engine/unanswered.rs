@@ -39,7 +39,7 @@ impl Engine {
     fn channels_of_both(&self) -> Vec<(Side, usize)> {
         let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
         let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
-        let more = (1..=self.channels.count()).map(|lane| (self.striped_side(), lane));
+        let more = (1..=self.channels.count()).map(|lane| (self.plan.striped_side(), lane));
         first.chain(more).collect()
     }
 

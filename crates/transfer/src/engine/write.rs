@@ -177,7 +177,7 @@ impl Engine {
                     },
                 )
             });
-            // When nobody read there was no room after all.
+            // When nothing was read there was no room after all.
             match read? {
                 Ok(0) => return Some(Ok(0)),
                 Ok(_) => {}

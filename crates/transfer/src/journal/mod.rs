@@ -48,7 +48,7 @@ use text::{escaped, unescaped};
 /// The first line.
 const HEADER: &str = "longhaul-journal 1";
 
-/// Journals that nobody has touched for so long are forgotten: what they tell of may mean nothing any more.
+/// Journals that were not written for this long are ignored: the files that they name may be others by now.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The tag of `source` with this size and time of modification, as the origin of `target`.

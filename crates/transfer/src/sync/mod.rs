@@ -1,12 +1,15 @@
 //! What is remembered of a copy of what differs ([`crate::TreeSync`]).
 
+pub(crate) mod backup;
 pub(crate) mod same;
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::TreeSync;
-use crate::end::{Entry, Handle, Times};
+use crate::end::{Entry, Handle, Kind, Times};
 use crate::item::Item;
+use crate::names::join;
+use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
 
 /// An item that is being compared.
@@ -15,7 +18,7 @@ pub(crate) struct Compare {
     pub(crate) item: Item,
     /// Answers awaited.
     pub(crate) asked: u8,
-    /// It has failed, and that is told.
+    /// It has failed, and the failure was reported.
     pub(crate) failed: bool,
     /// Where the links lead.
     pub(crate) links: [Option<Vec<u8>>; 2],
@@ -45,27 +48,6 @@ pub(crate) enum DeletionStage {
     Deleting,
     /// Nothing is to be deleted, or no more.
     Done,
-}
-
-/// What goes on when something is moved away.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Replaced {
-    ByFile(Key),
-    ByName(Key),
-    Compared(Key),
-    Deleted(Key),
-}
-
-/// Something that is being moved away.
-#[derive(Debug)]
-pub(crate) struct Backup {
-    pub(crate) from: Vec<u8>,
-    pub(crate) to: Vec<u8>,
-    pub(crate) whose: Replaced,
-    /// Directories that are still to be made, the last one first; none before the first attempt.
-    pub(crate) missing: Option<Vec<Vec<u8>>>,
-    /// One of them is being made.
-    pub(crate) making: bool,
 }
 
 /// Something to delete.
@@ -111,7 +93,7 @@ pub(crate) struct Removal {
 #[derive(Debug)]
 pub(crate) struct SyncState {
     pub(crate) compares: Table<Compare>,
-    pub(crate) backups: Table<Backup>,
+    pub(crate) backups: Backups,
     pub(crate) stage: DeletionStage,
     pub(crate) extraneous: VecDeque<Extraneous>,
     /// Their directories stand where these are to be copied to.
@@ -122,7 +104,7 @@ pub(crate) struct SyncState {
     pub(crate) removals: Table<Removal>,
     /// Deletions that were begun.
     pub(crate) begun: u64,
-    /// That there are more than may be is told.
+    /// It was reported that there are more than may be deleted.
     pub(crate) over: bool,
 }
 
@@ -131,7 +113,7 @@ impl SyncState {
         let deletes = options.is_some_and(|options| options.delete);
         Self {
             compares: Table::new(),
-            backups: Table::new(),
+            backups: Backups::new(options.and_then(|options| options.backup_dir.clone())),
             stage: if deletes { DeletionStage::Waiting } else { DeletionStage::Done },
             extraneous: VecDeque::new(),
             blocked: Vec::new(),
@@ -146,6 +128,23 @@ impl SyncState {
     /// True when nothing is being compared, and nothing left to be deleted.
     pub(crate) fn is_finished(&self) -> bool {
         self.compares.len() == 0 && self.stage == DeletionStage::Done && self.removals.len() == 0
+    }
+
+    /// A directory of the target has to go before this can be copied.
+    pub(crate) fn delete_before(&mut self, item: Item) {
+        self.blocked.push(item);
+    }
+
+    /// These are to be deleted first, in the order of their names.
+    pub(crate) fn doom(&mut self, key: Key, entries: Vec<Entry>) {
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        removal.open += entries.len() as u32;
+        for entry in entries.into_iter().rev() {
+            let path = join(&removal.path, &entry.name);
+            let relative = join(&removal.relative, &entry.name);
+            let is_dir = entry.info.kind == Kind::Dir;
+            self.doomed.push(Doomed { path, relative, is_dir, parent: Parent::Removal(key) });
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Place {
     /// What was written is not what was sent.
     pub(crate) corrupt: bool,
     /// What was there already has been compared, or there was nothing.
-    pub(crate) settled: bool,
+    pub(crate) examined: bool,
 }
 
 impl Place {

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::channels::unfinished::Unfinished;
+use crate::end::{Done, Info, Kind, Outcome};
 use crate::table::{Key, Table};
 use crate::task::File;
+use crate::task::stripes::Plain;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
@@ -46,13 +48,36 @@ impl Tasks {
         }
         Some(file)
     }
+
+    /// Notes bytes that were asked for and have not come.
+    pub(crate) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        file.again.push((offset, len));
+        file.source_after.read_more();
+        self.send_first(key);
+    }
+
+    pub(crate) fn plain_answer(&mut self, key: Key, outcome: Outcome) {
+        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
+            (self.files.get_mut(key), outcome)
+        {
+            file.plain = Plain::Yes;
+        }
+    }
+
+    /// Closes both ends of a file that is not copied after all, without a change to the target.
+    pub(crate) fn leave_target_alone(&mut self, key: Key) {
+        if let Some(file) = self.files.get_mut(key) {
+            // Whose length is not known is not cut.
+            file.old_size = None;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use crate::end::Info;
     use crate::item::Item;
 
     use super::*;

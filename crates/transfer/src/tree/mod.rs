@@ -37,7 +37,7 @@ pub(crate) struct Dir {
     pub(crate) mkdir_fault: Option<Fault>,
     /// Told.
     pub(crate) mkdir_failed: bool,
-    /// Counted in `Engine::starting_dirs`.
+    /// Counted in `Tree::starting_dirs`.
     pub(crate) starting: bool,
     pub(crate) handle: Option<Handle>,
     /// Counted in `Waiting::open_dirs`.
@@ -132,7 +132,7 @@ impl Dir {
             && !self.finishing
     }
 
-    /// Drops what has not been started. The connection is lost, or the user has had enough.
+    /// Drops what has not been started. The connection is lost, or the user has stopped the copy.
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
         self.listed = true;
@@ -142,7 +142,7 @@ impl Dir {
         self.comparing = None;
     }
 
-    /// It is as good as made.
+    /// It is taken for made: nothing was there before, and no answer says otherwise.
     pub(crate) const fn presumed(&self) -> bool {
         self.presumed && !self.failed && self.doubts.is_none()
     }

@@ -6,6 +6,7 @@ use crate::end::{Entry, Kind};
 use crate::item::{Item, There};
 use crate::names::join;
 use crate::table::{Key, Table};
+use crate::tree::target::ListState;
 use crate::tree::{Dir, Waiting};
 
 /// Directories being made and listed at a time.
@@ -124,6 +125,45 @@ impl Tree {
             above = dir.item.parent;
         }
         false
+    }
+
+    /// It is open no more, or never was.
+    pub(crate) fn dir_closed(&mut self, key: Key) {
+        if let Some(dir) = self.dirs.get_mut(key)
+            && std::mem::take(&mut dir.open)
+        {
+            self.waiting.open_dirs -= 1;
+        }
+    }
+
+    /// Drops what has not been started of a directory; returns how many entries that were.
+    pub(crate) fn abandon_dir(&mut self, key: Key) -> usize {
+        let Some(dir) = self.dirs.get_mut(key) else { return 0 };
+        let dropped = dir.waiting();
+        self.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
+        self.waiting.files -= dir.files.len();
+        self.waiting.subdirs -= dir.subdirs.len();
+        dir.abandon();
+        dropped
+    }
+
+    /// Something is made or removed in the directory `parent`.
+    pub(crate) fn touch_dir(&mut self, parent: Option<Key>) {
+        if let Some(dir) = parent.and_then(|key| self.dirs.get_mut(key)) {
+            dir.touched = true;
+        }
+    }
+
+    /// The directory is new: there is nothing in it.
+    pub(crate) fn target_is_new(&mut self, key: Key) {
+        if let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) {
+            dir.target_list.state = ListState::Whole;
+        }
+    }
+
+    /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
+    pub(crate) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
+        parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }
 }
 

@@ -20,7 +20,7 @@ impl Engine {
         dir.seen.begin_again();
         self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
-            return self.dir_closed(key);
+            return self.tree.dir_closed(key);
         }
         if let Some(dir) = self.tree.dirs.get_mut(key) {
             dir.asked();
@@ -38,25 +38,16 @@ impl Engine {
                 dir.listed = handle.is_none();
                 dir.handle = handle;
                 if dir.listed {
-                    self.dir_closed(key);
+                    self.tree.dir_closed(key);
                 }
                 self.absorb(key, entries);
             }
             outcome => {
-                self.dir_closed(key);
+                self.tree.dir_closed(key);
                 self.list_failed(key, fault_of(outcome));
             }
         }
         self.list_more(key);
-    }
-
-    /// It is open no more, or never was.
-    pub(super) fn dir_closed(&mut self, key: Key) {
-        if let Some(dir) = self.tree.dirs.get_mut(key)
-            && std::mem::take(&mut dir.open)
-        {
-            self.tree.waiting.open_dirs -= 1;
-        }
     }
 
     pub(super) fn list_failed(&mut self, key: Key, fault: Fault) {
@@ -142,7 +133,7 @@ impl Engine {
             dir.seen.forget();
             if dir.lists_in_flight == 0 {
                 dir.handle = None;
-                self.dir_closed(key);
+                self.tree.dir_closed(key);
                 self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             return;
@@ -151,7 +142,7 @@ impl Engine {
         let alone = self.ends.source.as_ref().is_some_and(|source| source.one_at_a_time());
         let few =
             alone || dir.waiting() == 0 || self.tree.waiting.files + self.tree.waiting.subdirs < ENTRIES_HELD;
-        // A local answer comes at once: one is as good as many.
+        // A local answer comes at once: more requests gain nothing.
         let allowed = if self.ends.source.is_some() { dir.lists_allowed } else { 1 };
         let round = dir.seen.round();
         let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };

@@ -29,9 +29,9 @@ impl Engine {
             } else {
                 break;
             }
-            self.settle();
+            self.handle_answers();
         }
-        // Nobody knows when there will be more for it.
+        // When there will be more for it is not known.
         self.send_batch();
     }
 
@@ -94,7 +94,7 @@ impl Engine {
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
         self.tree.walk_changed = true;
-        let inside = self.tree.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
+        let inside = self.tree.dirs.get(key).is_some_and(|dir| self.options.follows_no_links(&dir.item));
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
         if matches!(step, DirStep::Mkdir) && dir.presumed {
@@ -105,9 +105,9 @@ impl Engine {
                 Ok(_) => {
                     dir.created = true;
                     dir.ready = true;
-                    self.target_is_new(key);
+                    self.tree.target_is_new(key);
                 }
-                Err(fault) if fault.kind == FaultKind::Lost => drop(self.abandon_dir(key)),
+                Err(fault) if fault.kind == FaultKind::Lost => drop(self.tree.abandon_dir(key)),
                 Err(fault) => {
                     if dir.presumed {
                         dir.ready = false;
@@ -176,7 +176,7 @@ impl Engine {
                     dir.item.there = There::Found(info);
                     self.list_target(key);
                 }
-                // Somebody else has made it.
+                // Another process has made it.
                 return doubts.into_iter().for_each(|text| self.report.fail(text));
             }
             Ok(_) => None,
@@ -185,28 +185,17 @@ impl Engine {
         dir.mkdir_failed = true;
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
         let relative = dir.relative.clone();
-        self.abandon_dir(key);
+        self.tree.abandon_dir(key);
         self.list_more(key);
         let text = match fault {
             None => format!("\"{}\" exists but is not a directory", display_name(&target)),
             Some(fault) if fault.kind == FaultKind::Lost => return,
             Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
         };
-        if !self.told_by_dir(parent, &text) {
+        if !self.tree.told_by_dir(parent, &text) {
             self.report.fail(text);
         }
         self.report.missed(Some(relative));
-    }
-
-    /// Drops what has not been started of a directory; returns how many entries that were.
-    pub(super) fn abandon_dir(&mut self, key: Key) -> usize {
-        let Some(dir) = self.tree.dirs.get_mut(key) else { return 0 };
-        let dropped = dir.waiting();
-        self.tree.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
-        self.tree.waiting.files -= dir.files.len();
-        self.tree.waiting.subdirs -= dir.subdirs.len();
-        dir.abandon();
-        dropped
     }
 
     /// Sets the directory's own mode and times when nothing below is left to do.
@@ -229,7 +218,7 @@ impl Engine {
         if ready && !self.options.dry_run && self.keep_extras(Whose::Dir(key)) {
             return;
         }
-        let full = self.times_are_full();
+        let full = self.ends.times_are_full();
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
@@ -256,20 +245,13 @@ impl Engine {
     }
 
     fn dir_finished(&mut self, key: Key) {
-        self.dir_closed(key);
+        self.tree.dir_closed(key);
         let Some(dir) = self.tree.dirs.remove(key) else { return };
         self.tree.walk.retain(|&other| other != key);
         if !dir.failed {
             self.report.summary.directories += 1;
         }
         self.child_finished(dir.item.parent);
-    }
-
-    /// Something is made or removed in the directory `parent`.
-    pub(super) fn touch_dir(&mut self, parent: Option<Key>) {
-        if let Some(dir) = parent.and_then(|key| self.tree.dirs.get_mut(key)) {
-            dir.touched = true;
-        }
     }
 
     /// Something in the directory `parent` is done.

@@ -15,13 +15,6 @@ use crate::wording;
 use crate::wording::Deed;
 
 impl Engine {
-    /// The directory is new: there is nothing in it.
-    pub(super) fn target_is_new(&mut self, key: Key) {
-        if let Some(dir) = self.tree.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) {
-            dir.target_list.state = ListState::Whole;
-        }
-    }
-
     /// Begins to list the directory that the target has.
     pub(super) fn list_target(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) else { return };
@@ -102,7 +95,8 @@ impl Engine {
 
     /// Each name of the source can be looked at; what else is there is not known, and that matters where it is to be deleted.
     fn target_not_listed(&mut self, key: Key, fault: &Fault) {
-        if let Some(dir) = self.tree.dirs.get(key).filter(|_| self.deletes() && fault.kind != FaultKind::Lost)
+        if let Some(dir) =
+            self.tree.dirs.get(key).filter(|_| self.options.deletes() && fault.kind != FaultKind::Lost)
         {
             let text = wording::failed(self.plan.direction, Deed::ListTarget, &dir.item.target, fault);
             self.report.fail(text);
@@ -133,7 +127,7 @@ impl Engine {
             }
             return;
         }
-        // A local answer comes at once: one is as good as many.
+        // A local answer comes at once: more requests gain nothing.
         let allowed = if self.ends.target.is_some() { list.allowed } else { 1 };
         let (more, round) = (allowed.saturating_sub(list.in_flight), list.round);
         list.in_flight += more;
@@ -177,7 +171,7 @@ impl Engine {
     /// What the target has and the source has not is remembered, where it is to be deleted: not what the copy leaves out on
     /// purpose, and no unfinished file of a copy.
     fn note_extraneous(&mut self, key: Key, source: &[Entry], target: &[Entry]) {
-        if !self.deletes() {
+        if !self.options.deletes() {
             return;
         }
         let Some(dir) = self.tree.dirs.get(key) else { return };

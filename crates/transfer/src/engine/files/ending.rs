@@ -4,7 +4,6 @@ use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::event::CopiedKind;
 use crate::options::Verify;
-use crate::remote::Remote;
 use crate::table::Key;
 use crate::task::{File, Phase};
 use crate::token::{FileStep, Side, Token, Whose};
@@ -12,14 +11,6 @@ use crate::wording::Deed;
 use crate::{Direction, Event, wording};
 
 impl Engine {
-    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
-    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
-    /// take one request after the other.
-    pub(super) fn waits_for_writes(&self) -> bool {
-        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
-        self.ends.target.as_ref().is_some_and(|remote| !told(remote))
-    }
-
     /// Sets what is to be set on the target and closes both ends.
     pub(in crate::engine) fn close_file(&mut self, key: Key) {
         let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
@@ -63,7 +54,7 @@ impl Engine {
             change = Change::default();
         }
         if failed {
-            // Whatever the cut says: this end of the file has been dealt with on its handle.
+            // The cut on the handle is the repair, also when its answer is a failure.
             file.repaired = true;
         } else if self.options.preserve {
             change.mode = file.item.info.mode.map(|mode| mode & file.extras.mode_mask(0o777));
@@ -193,7 +184,7 @@ impl Engine {
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();
             let item = file.item.clone();
-            if !self.told_by_dir(item.parent, &text) {
+            if !self.tree.told_by_dir(item.parent, &text) {
                 self.report.fail(text);
             }
             self.tell_missed(&item);
@@ -241,14 +232,6 @@ impl Engine {
         } else if self.options.preserve && !special {
             let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
             file.flaw = Some(text);
-        }
-    }
-
-    /// Closes both ends of a file that is not copied after all, without a change to the target.
-    pub(super) fn leave_target_alone(&mut self, key: Key) {
-        if let Some(file) = self.tasks.files.get_mut(key) {
-            // Whose length is not known is not cut.
-            file.old_size = None;
         }
     }
 }

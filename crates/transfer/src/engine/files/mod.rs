@@ -27,7 +27,7 @@ impl Engine {
         self.copy_item(item);
     }
 
-    /// Copies it, whatever the target has.
+    /// Copies it without comparing it with what the target has.
     pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {
             // What the command line names gets its path looked up first, see `behind_link`.
@@ -92,7 +92,7 @@ impl Engine {
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
-                    FileStep::IsPlain => self.plain_answer(key, outcome),
+                    FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
                     FileStep::OpenStripe { lane } => self.stripe_opened(key, lane, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
@@ -173,7 +173,7 @@ impl Engine {
             return self.become_dir(key, None);
         }
         let source = file.item.source.clone();
-        if let Some(real) = self.known_real(&source) {
+        if let Some(real) = self.prepare.known_real(&source) {
             return self.become_dir(key, Some(real));
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
@@ -326,7 +326,7 @@ impl Engine {
         if let Some(there) = there
             && !self.resume_behind(key, there)
         {
-            return self.leave_target_alone(key);
+            return self.tasks.leave_target_alone(key);
         }
         self.note_round_trip(Side::Target, asked);
         let kept = self.tasks.files.get(key).map_or(0, |file| file.kept);
@@ -348,7 +348,7 @@ impl Engine {
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
-        file.place.settled = true;
+        file.place.examined = true;
         file.started = self.progress.now;
         file.in_sending = true;
         self.tasks.sending.push_back(key);
@@ -370,7 +370,7 @@ impl Engine {
 
     /// Goes on to the next phase when nothing of this one is left.
     pub(super) fn move_on(&mut self, key: Key) {
-        let behind = if self.waits_for_writes() { 0 } else { CLOSE_BEHIND };
+        let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {

@@ -15,7 +15,7 @@ impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
     pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
         self.progress.now = now;
-        let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
         let tokens = remote.fail(reason);
         if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, lane) {
             let half_sent = unfinished.take();
@@ -36,7 +36,7 @@ impl Engine {
                 self.ends.answer((token, Err(fault)));
             }
         }
-        self.settle();
+        self.handle_answers();
     }
 
     /// What will not be answered there can be done on another channel. True when that is settled.
@@ -53,7 +53,7 @@ impl Engine {
                 };
                 *requests -= 1;
                 self.flow.answered(len.into());
-                self.ask_again(key, offset, len);
+                self.tasks.ask_again(key, offset, len);
                 self.move_on(key);
                 true
             }

@@ -35,12 +35,9 @@ const LEAST_RTT: Duration = Duration::from_millis(2);
 const MOST: usize = 10;
 
 impl Engine {
-    /// The end that there may be several channels to.
-    pub(super) const fn striped_side(&self) -> Side {
-        match self.plan.direction {
-            Direction::Download => Side::Source,
-            Direction::Upload | Direction::Relay => Side::Target,
-        }
+    /// The user has not said how many channels there are to be.
+    pub(crate) const fn chooses_channels(&self) -> bool {
+        self.options.chooses_channels()
     }
 
     /// The remote end of channel `lane` of that end.
@@ -53,7 +50,7 @@ impl Engine {
 
     /// The remote end of channel `lane` of the end `side`.
     pub(super) fn remote_of(&mut self, side: Side, lane: usize) -> Option<&mut Remote> {
-        if lane == 0 { self.ends.remote(side) } else { self.lane(lane) }
+        if lane == 0 { self.ends.remote(side) } else { self.channels.lane(lane) }
     }
 
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
@@ -62,7 +59,8 @@ impl Engine {
         let big =
             self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key)).is_some_and(Self::is_big);
         let many = self.options.channels.is_some() && self.batches_to_share();
-        let one_open = self.ends.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
+        let one_open =
+            self.ends.remote(self.plan.striped_side()).is_some_and(|remote| remote.one_at_a_time());
         if self.plan.direction == Direction::Relay || !(big || many) || self.channels.asked > 0 || one_open {
             return 0;
         }
@@ -80,15 +78,11 @@ impl Engine {
         wanted
     }
 
-    /// The user has not said how many channels there are to be.
-    pub(crate) const fn chooses_channels(&self) -> bool {
-        self.options.channels.is_none()
-    }
-
     /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
     /// one.
     fn lanes_by_measure(&self, have: usize) -> usize {
-        let first = if self.striped_side() == Side::Source { &self.ends.source } else { &self.ends.target };
+        let first =
+            if self.plan.striped_side() == Side::Source { &self.ends.source } else { &self.ends.target };
         let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
         let long = self.channels.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.channels.shut.count_ones() as usize > have;
@@ -132,7 +126,7 @@ impl Engine {
             front,
             files: self.tasks.files.len(),
             room: self.room_in_flight(),
-            held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.striped_side()))),
+            held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.plan.striped_side()))),
             again: file.is_some_and(|file| !file.again.is_empty()),
         }
     }
@@ -160,12 +154,12 @@ impl Engine {
     /// Bytes came on an additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.progress.now = now;
-        let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
         remote.input(data, now);
         loop {
-            match self.lane(lane).map(Remote::poll) {
+            match self.channels.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
-                Some(Ok(Some(came))) => self.take(self.striped_side(), came),
+                Some(Ok(Some(came))) => self.take(self.plan.striped_side(), came),
                 Some(Err(reason)) => return self.lane_lost(lane, &reason, now),
             }
         }
@@ -175,14 +169,14 @@ impl Engine {
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
         self.progress.now = now;
         loop {
-            self.settle();
+            self.handle_answers();
             self.stripe_front();
             match self.plan.direction {
                 Direction::Download => self.request_stripes(lane, out),
                 Direction::Upload | Direction::Relay => self.send_stripes(lane, out),
             }
-            self.settle();
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            self.handle_answers();
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
@@ -190,7 +184,7 @@ impl Engine {
         self.look_at_window(lane, out);
         let look_at = self.look_for_answers(now);
         self.flow.look_for_answers_at(look_at);
-        if let Some(remote) = self.lane(lane) {
+        if let Some(remote) = self.channels.lane(lane) {
             remote.flush(out);
         }
     }
@@ -213,7 +207,7 @@ impl Engine {
 
     /// The channel with the least on its way.
     pub(super) fn idlest_lane(&self) -> usize {
-        let first = match self.striped_side() {
+        let first = match self.plan.striped_side() {
             Side::Source => &self.ends.source,
             Side::Target => &self.ends.target,
         };
@@ -230,14 +224,9 @@ impl Engine {
         self.lane_queue(lane)
     }
 
-    /// The channels that are in use.
-    pub(super) fn channels_up(&self) -> usize {
-        1 + self.channels.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
-    }
-
     /// What one of several channels may have on its way, so that all have something to do; any number where there is one.
     pub(super) fn lane_has_room(&mut self, lane: usize, chunk: u64) -> bool {
-        let channels = self.channels_up();
+        let channels = self.channels.channels_up();
         if channels < 2 {
             return true;
         }
@@ -255,10 +244,6 @@ impl Engine {
         self.flow.round_trip(took);
         let shortest = self.channels.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
-    }
-
-    fn lane(&mut self, lane: usize) -> Option<&mut Remote> {
-        self.channels.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
     }
 
     /// Starts an operation on channel `lane`.

@@ -3,7 +3,7 @@
 use lh_sftp::server::Output;
 
 use crate::channels::Lane;
-use crate::end::{Done, Info, Kind, Op, Outcome};
+use crate::end::{Done, Kind, Op, Outcome};
 use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::table::Key;
 use crate::task::stripes::{Plain, Stripe};
@@ -13,7 +13,7 @@ impl Engine {
     /// Opens the file whose data go next on the additional channels.
     pub(super) fn stripe_front(&mut self) {
         let Some(&key) = self.tasks.sending.front() else { return };
-        let side = self.striped_side();
+        let side = self.plan.striped_side();
         if self.ends.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
             return;
         }
@@ -51,14 +51,6 @@ impl Engine {
         }
     }
 
-    pub(in crate::engine) fn plain_answer(&mut self, key: Key, outcome: Outcome) {
-        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
-            (self.tasks.files.get_mut(key), outcome)
-        {
-            file.plain = Plain::Yes;
-        }
-    }
-
     /// What cannot be opened there is not striped there.
     pub(in crate::engine) fn stripe_opened(&mut self, key: Key, lane: usize, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
@@ -92,7 +84,7 @@ impl Engine {
         }
         let waiting = file.outstanding > 0;
         // What a server could not write before shows here, as on the first channel.
-        let close = match self.striped_side() {
+        let close = match self.plan.striped_side() {
             Side::Source => FileStep::CloseStripe,
             Side::Target => FileStep::CloseTarget,
         };
@@ -110,7 +102,7 @@ impl Engine {
     pub(super) fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Source);
         loop {
-            self.settle();
+            self.handle_answers();
             let Some(&key) = self.tasks.sending.front() else { return };
             self.pass_hole(key);
             let Some(file) = self.tasks.files.get(key) else { return };
@@ -121,7 +113,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() || !self.lane_has_room(lane, chunk) {
                 return;
             }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
@@ -133,7 +125,7 @@ impl Engine {
     pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {
-            self.settle();
+            self.handle_answers();
             if !self.finish_write(lane, out) {
                 return;
             }
@@ -147,7 +139,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if !remote.flush(out) {
                 return;
             }

@@ -7,7 +7,7 @@ use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::engine::place::{NOTE_BYTES, NOTE_PART};
 use crate::remote::Remote;
-use crate::sync::Replaced;
+use crate::sync::backup::Replaced;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::place::part_name;
@@ -15,7 +15,7 @@ use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
 impl Engine {
-    /// Asks the target's server, before there is anything to lose by it, whether it lets anybody rename: by renaming what is not there.
+    /// Asks the target's server, before there is anything to lose by it, whether it permits renames: by renaming what is not there.
     pub(in crate::engine) fn ask_about_renames(&mut self) {
         // A server of ours offers what it lets one do, and no more.
         let offers = |remote: &Remote| {
@@ -60,7 +60,7 @@ impl Engine {
         let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
         let step = if !file.failed {
             PlaceStep::Rename
-        } else if !file.place.settled && !file.tainted {
+        } else if !file.place.examined && !file.tainted {
             // Nothing is known about what is there, which is no reason to throw it away.
             return false;
         } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        let simple = self.rename_is_simple();
+        let simple = self.ends.rename_is_simple();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
         match (step, outcome) {
@@ -143,12 +143,6 @@ impl Engine {
             }
             self.remove_part(part);
         }
-    }
-
-    /// The server's only rename is the protocol's own, which must not replace anything.
-    fn rename_is_simple(&self) -> bool {
-        let posix = lh_sftp::extension::POSIX_RENAME;
-        self.ends.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
     fn placed(&mut self, key: Key) {
@@ -198,7 +192,7 @@ impl Engine {
     pub(crate) fn leave(&mut self) {
         for key in self.tasks.files.keys() {
             if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
-                && let Some(part) = file.place.growing().filter(|_| file.place.settled)
+                && let Some(part) = file.place.growing().filter(|_| file.place.examined)
             {
                 journal.advance(part, file.good_end());
             }

@@ -27,7 +27,7 @@ impl Engine {
         let Some(file) = self.tasks.files.get(key) else { return };
         let worth = file.place.found.is_some_and(|found| found > 0) && file.place.tag.is_some();
         let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
-        let wanted = worth && (self.can_digest() || known > 0);
+        let wanted = worth && (self.ends.can_digest() || known > 0);
         let there = self.ends.target.is_some();
         let as_found = match file.place.found {
             Some(_) if wanted && there => match self.is_part_ours(key) {
@@ -86,7 +86,7 @@ impl Engine {
         let renamed = file.place.found.is_none()
             && there == file.size
             && self.leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part))
-            && (self.can_digest() || self.leftovers.noted(part) > 0);
+            && (self.ends.can_digest() || self.leftovers.noted(part) > 0);
         let partial = self.options.adopt_partial && (1..=file.size).contains(&there);
         if !(renamed || partial) || file.place.tag.is_none() || file.place.rejected || there == 0 {
             return false;
@@ -164,7 +164,7 @@ impl Engine {
         self.close_file(key);
     }
 
-    /// What grew here of an earlier state of the source is nobody's any more.
+    /// Removes what grew here of an earlier state of the source: nothing continues it.
     pub(super) fn discard_outdated(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get(key) else { return };
         let (Some(part), Some(journal)) = (&file.place.part, &mut self.leftovers.journal) else { return };

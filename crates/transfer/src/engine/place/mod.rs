@@ -7,7 +7,7 @@
 //! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
 //! that cannot be kept, or stands in a directory that takes no new names, is written in place. The mode of a
 //! file that is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything
-//! where the server lets nobody rename, or make files under names of ours.
+//! where the server permits no rename, or make files under names of ours.
 //!
 //! | module | what |
 //! |---|---|
@@ -101,7 +101,8 @@ impl Engine {
             self.note_round_trip(Side::Target, asked);
         }
         let breaks_links = self.options.tree_sync.is_some();
-        let over_links = self.tasks.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
+        let over_links =
+            self.tasks.files.get(key).is_some_and(|file| self.options.follows_no_links(&file.item));
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && file.phase == Phase::Opening {

@@ -1,4 +1,4 @@
-//! Whether what is under our name at a server is ours: in a directory that others may write to, it may be anybody's.
+//! Whether what is under our name at a server is ours: in a directory that others may write to, it may be another user's.
 //!
 //! A server does not say as whom it works for us. A file that it has just made belongs to that user: one is made, looked at and removed,
 //! once in a copy that finds something to go on with.

@@ -82,7 +82,7 @@ impl Engine {
         }))
     }
 
-    /// Writes a whole file onto this host, where nobody sees it before it is complete. `None` where it has to be written in place.
+    /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has to be written in place.
     pub(in crate::engine) fn place_small(
         &mut self,
         item: &Item,
@@ -94,7 +94,7 @@ impl Engine {
                 self.ends.facts.habits.replacing = false;
                 None
             }
-            Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,
+            Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.options.follows_no_links(item) => None,
             _ => return None,
         };
         let part = part_name(&item.target, &tag_of(item).unwrap_or_default());

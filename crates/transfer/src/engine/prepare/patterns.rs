@@ -2,7 +2,7 @@
 
 use lh_sftp::glob::{has_magic, matches, unescape};
 
-use crate::end::{Done, Entry, Fault, FaultKind, Info, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::names::{is_safe_name, join};
 use crate::plan::{GlobTask, SourceState};
@@ -131,16 +131,10 @@ impl Engine {
             }
             let found = join(&path, &entry.name);
             if last {
-                self.glob_found(at, found, entry.info);
+                self.prepare.glob_found(at, found, entry.info);
             } else {
                 self.match_part(at, found, part + 1);
             }
-        }
-    }
-
-    pub(super) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
-        if let SourceState::Waiting(found) = &mut self.prepare.sources[at].state {
-            found.push((path, info));
         }
     }
 

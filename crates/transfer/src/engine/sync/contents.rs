@@ -27,7 +27,7 @@ impl Engine {
 
     /// One end is open, or not.
     pub(in crate::engine) fn contents_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
-        let digests = self.can_digest();
+        let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match (side, outcome) {
             (Side::Source, Ok(Done::Opened(handle, _))) => file.source = Some(handle),

@@ -7,7 +7,8 @@ use crate::end::{Change, Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{base_name, display_name, is_safe_name, join};
-use crate::sync::{DeletionStage, Doomed, Extraneous, Parent, Removal, Replaced};
+use crate::sync::backup::Replaced;
+use crate::sync::{DeletionStage, Doomed, Extraneous, Parent, Removal};
 use crate::table::Key;
 use crate::task::place::is_part_name;
 use crate::token::{RemovalStep, Side, Token};
@@ -19,14 +20,9 @@ use crate::{Event, wording};
 const AT_A_TIME: usize = 64;
 
 impl Engine {
-    /// Something may have to be deleted.
-    pub(in crate::engine) fn deletes(&self) -> bool {
-        self.options.tree_sync.as_ref().is_some_and(|options| options.delete)
-    }
-
     /// Where something that the command line names goes: it is no leftover of another source.
     pub(in crate::engine) fn note_top(&mut self, target: &[u8]) {
-        if self.deletes() && !self.sync.tops.insert(target.to_vec()) {
+        if self.options.deletes() && !self.sync.tops.insert(target.to_vec()) {
             let path = display_name(target);
             self.report.fail(format!("\"{path}\": --delete needs another place for each of several sources"));
         }
@@ -43,22 +39,13 @@ impl Engine {
 
     /// Remembers what is to be deleted. More than may be need not be remembered.
     pub(in crate::engine) fn delete_later(&mut self, extraneous: Extraneous) {
-        let known: usize = match self.most_deletions() {
+        let known: usize = match self.options.most_deletions() {
             u64::MAX => 0,
             _ => self.sync.extraneous.iter().map(|each| each.entries.len()).sum(),
         };
-        if known as u64 <= self.most_deletions() {
+        if known as u64 <= self.options.most_deletions() {
             self.sync.extraneous.push_back(extraneous);
         }
-    }
-
-    /// A directory of the target has to go before this can be copied.
-    pub(in crate::engine) fn delete_before(&mut self, item: Item) {
-        self.sync.blocked.push(item);
-    }
-
-    fn most_deletions(&self) -> u64 {
-        self.options.tree_sync.as_ref().and_then(|options| options.max_delete).unwrap_or(u64::MAX)
     }
 
     /// Goes on with deleting, where it is time for that.
@@ -72,7 +59,7 @@ impl Engine {
             if self.ends.all_answered() {
                 break;
             }
-            self.settle();
+            self.handle_answers();
         }
     }
 
@@ -160,26 +147,17 @@ impl Engine {
     fn begin_directory(&mut self, extraneous: Extraneous) {
         let Extraneous { directory, relative, times, entries } = extraneous;
         let key = self.sync.removals.insert(Removal { times, ..Removal::new(directory, relative, None) });
-        self.doom(key, entries);
+        self.sync.doom(key, entries);
         self.deletion_goes_on(key);
-    }
-
-    /// These are to be deleted first, in the order of their names.
-    fn doom(&mut self, key: Key, entries: Vec<Entry>) {
-        let Some(removal) = self.sync.removals.get_mut(key) else { return };
-        removal.open += entries.len() as u32;
-        for entry in entries.into_iter().rev() {
-            let path = join(&removal.path, &entry.name);
-            let relative = join(&removal.relative, &entry.name);
-            let is_dir = entry.info.kind == Kind::Dir;
-            self.sync.doomed.push(Doomed { path, relative, is_dir, parent: Parent::Removal(key) });
-        }
     }
 
     fn begin_deletion(&mut self, doomed: Doomed) {
         let Doomed { path, relative, is_dir, parent } = doomed;
         let of_another = self.sync.tops.contains(&path) && matches!(parent, Parent::Removal(_));
-        if self.sync.over || of_another || self.backup_root().is_some_and(|root| root == path) {
+        if self.sync.over
+            || of_another
+            || self.sync.backups.root(&self.plan.target).is_some_and(|root| root == path)
+        {
             return self.kept(parent);
         }
         let key = self.sync.removals.insert(Removal::new(path.clone(), relative, Some(parent)));
@@ -202,7 +180,7 @@ impl Engine {
 
     /// Deletes the thing itself, if one more may be deleted.
     fn delete(&mut self, key: Key, is_dir: bool) {
-        let most = self.most_deletions();
+        let most = self.options.most_deletions();
         if self.sync.begun >= most {
             if !std::mem::replace(&mut self.sync.over, true) {
                 self.report.fail(format!("--max-delete {most}: there is more to delete, which stays"));
@@ -218,7 +196,7 @@ impl Engine {
             self.report.event(Event::PlannedDelete { target: path });
             return self.removed(key);
         }
-        if !is_dir && self.backs_up() {
+        if !is_dir && self.sync.backups.are_wanted() {
             if let Some(removal) = self.sync.removals.get_mut(key) {
                 removal.open += 1;
             }
@@ -316,7 +294,7 @@ impl Engine {
         if let Some(removal) = self.sync.removals.get_mut(key) {
             removal.keeps |= entries.len() < all;
         }
-        self.doom(key, entries);
+        self.sync.doom(key, entries);
         self.deletion_goes_on(key);
     }
 
@@ -364,7 +342,7 @@ impl Engine {
                 if self.report.is_over() {
                     return self.child_finished(item.parent);
                 }
-                self.touch_dir(item.parent);
+                self.tree.touch_dir(item.parent);
                 self.copy_item(*item);
             }
             None => {}
