@@ -115,6 +115,28 @@ fn a_manifest_lists_what_was_copied_with_sums() {
     assert_eq!(left.count(), 0, "temporary files");
 }
 
+/// Covers: lhscp --manifest-out; lhscp --sync
+#[test]
+fn a_manifest_of_a_sync_has_unchanged_files() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_tree(&lab.path("tree"), 30);
+    let count = count_files(&lab.path("tree"));
+    let (up, from) = (remote(&lab, "up"), remote(&lab, "tree/."));
+    for (words, copy) in [(["tree/.", &up], "up"), ([&from, "down"], "down")] {
+        for changed in [false, false, true] {
+            if changed {
+                make_blob(&lab.path("tree/new"), 70_000);
+            }
+            let all = [&["--sync", "--manifest-out", "sync.json"], &words[..]].concat();
+            scp(&lab, server.port, &all).ok("a sync");
+            let files = check(&lab, "sync.json", &lab.path("tree"), &lab.path(copy), true);
+            assert_eq!(files, count + usize::from(changed), "{words:?}");
+        }
+        fs::remove_file(lab.path("tree/new")).unwrap();
+    }
+}
+
 fn count_files(root: &Path) -> usize {
     let entries = fs::read_dir(root).unwrap().flatten();
     entries.map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum()

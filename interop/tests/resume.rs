@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, our, peers};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, eventually, make_blob, our, peers,
+};
 use lh_testkit::leftovers;
 
 /// A client's command line for a lab and a port.
@@ -207,6 +209,51 @@ fn a_tree_of_many_files_resumes_after_kills() {
         assert!(again <= total / 20 + 3 * MB, "{again} of {total} sent twice (upload: {upload})");
         fs::remove_dir_all(lab.path("there")).unwrap();
     }
+}
+
+/// Small files that a slow copy opened one by one go in batches without its limit.
+///
+/// Covers: lhscp -l
+#[test]
+fn a_resumed_copy_without_limit_leaves_no_parts() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    fs::create_dir(lab.path("tree")).unwrap();
+    for n in 0..200 {
+        make_blob(&lab.path("tree").join(format!("file {n}")), 30_000);
+    }
+    let copy = Copy { lab: &lab, port: server.port };
+    for upload in [true, false] {
+        let (tree, there) = (lab.arg("tree"), lab.arg("there"));
+        let remote = |path: &str| format!("127.0.0.1:{path}");
+        let [from, to] = if upload { [tree, remote(&there)] } else { [remote(&tree), there] };
+        let mut child = copy.start(&["-r", "-l", "2000", &from, &to]);
+        let opened = || leftovers(lab.dir()).len() > 1 && bytes_below(&lab.path("there")) > 60_000;
+        eventually("unfinished files", opened);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        copy.run(&["-r", &from, &to]).ok("without the limit");
+        assert_same_tree(&lab.path("tree"), &lab.path("there"));
+        assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new(), "upload: {upload}");
+        no_journal_is_left(&lab);
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
+}
+
+/// Covers: lhscp -D; lhscp -S
+#[test]
+fn programs_that_do_not_serve_leave_no_journal() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 1_000);
+    let copy = Copy { lab: &lab, port: lh_interop::tunnel::free_port() };
+    for flags in [&["-D", "/bin/true"][..], &["-S", "/bin/true"]] {
+        let ran = copy.run(&[flags, &["blob", "127.0.0.1:there"]].concat());
+        assert_ne!(ran.code, 0, "{flags:?}");
+        no_journal_is_left(&lab);
+    }
+    let ran = copy.run(&["-3", "127.0.0.1:one", "127.0.0.1:other"]);
+    assert_ne!(ran.code, 0);
+    no_journal_is_left(&lab);
 }
 
 /// Covers: lhscp --retries

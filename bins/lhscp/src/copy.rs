@@ -327,7 +327,10 @@ fn relay(
         Err(status) => return status,
     };
     let mut ui = TerminalUi::default();
-    let Some(mut client) = log_in(arguments, source, &mut ui) else { return NO_CONNECTION };
+    let Some(mut client) = log_in(arguments, source, &mut ui) else {
+        job.forget();
+        return NO_CONNECTION;
+    };
     let start = limits::Start::now();
     let (connected, both_connected) = mpsc::channel();
     let status = std::thread::scope(|scope| {
@@ -351,6 +354,7 @@ fn relay(
     let verdict = start.verdict(&measured(arguments, Direction::Relay, &job), &path);
     conclude(arguments, &start, &job.summary(), verdict, record);
     client.close();
+    job.forget();
     if status == 0 { exit_status(job.summary()) } else { status }
 }
 

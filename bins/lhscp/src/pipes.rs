@@ -58,6 +58,8 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     let start = limits::Start::now();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
+    // A journal that notes nothing is removed: there may have been no server.
+    engine.leave_unbegun();
     Report::ended(&mut show, &summary, Instant::now());
     let rate_limit = arguments.rate_limit();
     let copy = limits::Copy { direction, rate_limit, bytes: summary.bytes, waits: engine.waits() };

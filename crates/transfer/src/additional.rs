@@ -34,7 +34,7 @@ const RAMP: usize = 4;
 /// When one was not worth it; twice as long each time.
 const REST: Duration = Duration::from_secs(120);
 
-/// Connections at most that nobody has asked for.
+/// Most connections that are opened without the user's request.
 const MOST: usize = 4;
 
 /// What is seen of the first connection and its thread since the last look.

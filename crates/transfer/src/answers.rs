@@ -11,7 +11,7 @@ use crate::names::display_name;
 /// What an EXTENDED_REPLY holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Whoever asked will see.
+    /// The caller sees it from the answer.
     Plain,
     Listing,
     Put,

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Symlink,
     /// Devices, sockets, pipes.
     Special,
-    /// Nobody has said.
+    /// The end has not said.
     Unknown,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Info {
     pub(crate) links: Option<u64>,
     /// Device and inode, where the end says so.
     pub(crate) identity: Option<(u64, u64)>,
-    /// A named pipe of a server: it would wait for somebody who reads, and cannot write at an offset in the end.
+    /// A named pipe of a server: it would wait for a reader, and cannot write at an offset in the end.
     pub(crate) pipe_there: bool,
 }
 
@@ -254,7 +254,7 @@ pub(crate) enum Done {
     Xattrs(Xattrs),
     /// 32 bytes for each block.
     Digests(Vec<u8>),
-    /// An answer that has to be read by whoever asked.
+    /// The reply's fields, which the caller reads.
     Extended(bytes::Bytes),
     /// The files that failed, by their place.
     Put(Vec<(usize, PutStep, Fault)>),
@@ -311,3 +311,21 @@ impl From<rustix::io::Errno> for Fault {
 
 /// The answer to an operation.
 pub(crate) type Outcome = Result<Done, Fault>;
+
+/// The reason of a failure; an answer of the wrong type is one too.
+pub(crate) fn fault_of(outcome: Outcome) -> Fault {
+    match outcome {
+        Err(fault) => fault,
+        Ok(_) => Fault::other("Bad message"),
+    }
+}
+
+/// The path of a one-name reply.
+pub(crate) fn path_of(outcome: Outcome) -> Result<Vec<u8>, Fault> {
+    match outcome {
+        Ok(Done::Listed(Some(mut names))) if names.len() == 1 => {
+            Ok(names.pop().map(|entry| entry.name.into_vec()).unwrap_or_default())
+        }
+        outcome => Err(fault_of(outcome)),
+    }
+}

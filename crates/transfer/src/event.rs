@@ -77,7 +77,7 @@ pub enum Event {
         /// As [`Event::Failed::text`].
         text: String,
     },
-    /// A file is in its place (only with [`crate::Options::sums`]).
+    /// A file is in its place: copied, or found unchanged (only with [`crate::Options::sums`]).
     Copied(Box<Copied>),
     /// Something was not copied (only with [`crate::Options::tell_missed`]). Of a copy that is stopped or lost not everything is told.
     Missed {

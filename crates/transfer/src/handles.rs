@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lh_sftp::Handle;
 
-use crate::engine::Token;
+use crate::token::Token;
 
 /// What a handle was given for.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Handles {
         }
     }
 
-    /// The CLOSE with this id is answered, whatever the answer.
+    /// The CLOSE with this id is answered, with success or not.
     pub(crate) fn closed(&mut self, id: u32) {
         let Some(handle) = self.closing.remove(&id) else { return };
         if let Some(holders) = self.held.get_mut(&handle) {

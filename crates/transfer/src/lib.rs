@@ -16,33 +16,52 @@
 //! prefix of the file, never a file with holes. Small files cost no round trip each: dozens are being opened,
 //! written and closed at a time.
 //!
+//! The modules form a tree. The parts own what is known, and none of them imports the engine: `plan` (what the
+//! command line names), `tree` (directories), `task` (one file), `flow` (how much may be in flight), `channels`,
+//! `batch` (small files by the message), `links`, `sync`, `journal`, the ends (`local`, `remote`, behind
+//! the operations of `end`). `engine` is the scheduler: it alone knows the others.
+//!
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
 //! itself by two names must not destroy it.
 
 mod additional;
 mod additional_connection;
 mod answers;
+mod batch;
 mod changed;
+mod channels;
 mod content;
 mod driver;
 mod end;
+mod ends;
 mod engine;
 mod event;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handles;
+mod item;
 pub mod journal;
+mod leftovers;
+mod links;
 mod local;
 pub mod manifest_file;
 mod names;
 mod options;
+mod plan;
+mod progress;
 pub mod rcp;
 mod remote;
 mod remote_stderr;
+mod report;
 mod seen;
 mod select;
+mod sync;
 mod table;
+mod target_facts;
+mod task;
+mod token;
+mod tree;
 mod wakes;
 mod wording;
 
@@ -51,12 +70,16 @@ pub use additional_connection::AdditionalConnections;
 pub use answers::status_text;
 pub use content::{ContentSum, SumAlgorithm};
 pub use driver::{AsSession, Job, JobHandler, Report};
-pub use engine::{Current, Engine, MAX_LISTS, Side};
+pub use engine::Engine;
 pub use event::{Copied, CopiedKind, Event, Summary, Totals, Waits};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
 pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, TreeSync, Verify};
+pub use progress::Current;
 pub use remote_stderr::RemoteStderr;
+
 pub use select::{Manifest, Rule, Selection, Shard};
+pub use token::Side;
+pub use tree::MAX_LISTS;
 pub use wakes::Wakes;

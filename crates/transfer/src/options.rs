@@ -5,6 +5,9 @@ use std::time::Duration;
 use lh_sftp::ReadBack;
 
 use crate::Selection;
+use crate::end::Info;
+use crate::item::Item;
+use crate::token::Side;
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,16 @@ pub struct Plan {
     /// The target must be a directory. For several sources a remote one is made when it is missing, as `scp` does;
     /// for one source (a shard of it) it has to exist.
     pub target_must_be_dir: bool,
+}
+
+impl Plan {
+    /// The end that there may be several channels to.
+    pub(crate) const fn striped_side(&self) -> Side {
+        match self.direction {
+            Direction::Download => Side::Source,
+            Direction::Upload | Direction::Relay => Side::Target,
+        }
+    }
 }
 
 /// Whether the target's bytes are compared with the source's.
@@ -221,5 +234,40 @@ impl Options {
         use lh_sftp::extended_attrs::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
         let exact_times = self.preserve || self.verify == Verify::Always || self.sums.is_some();
         (if exact_times { WANT_TIMES } else { 0 }) | WANT_INODE | WANT_STORAGE
+    }
+
+    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no place on its disk.
+    pub(crate) fn has_holes_to_keep(&self, item: &Item) -> bool {
+        let Info { size: Some(size), storage: Some(storage), .. } = item.info else { return false };
+        self.keep.asks_for_each() && size >= storage.saturating_add(4096)
+    }
+
+    /// The user has not said how many channels there are to be.
+    pub(crate) const fn chooses_channels(&self) -> bool {
+        self.channels.is_none()
+    }
+
+    /// Where links are made, or only differences are copied, none is written through below the top: a tree from an untrusted source must not lead out of
+    /// the target.
+    pub(crate) const fn follows_no_links(&self, item: &Item) -> bool {
+        self.tree_sync.is_some() || (self.keep.links && item.parent.is_some())
+    }
+
+    /// Times say nothing: files of one size are read.
+    pub(crate) fn compares_contents(&self) -> bool {
+        self.tree_sync.as_ref().is_some_and(|options| options.checksum)
+    }
+
+    pub(crate) fn keeps_newer(&self) -> bool {
+        self.tree_sync.as_ref().is_some_and(|options| options.keep_newer)
+    }
+
+    /// Something may have to be deleted.
+    pub(crate) fn deletes(&self) -> bool {
+        self.tree_sync.as_ref().is_some_and(|options| options.delete)
+    }
+
+    pub(crate) fn most_deletions(&self) -> u64 {
+        self.tree_sync.as_ref().and_then(|options| options.max_delete).unwrap_or(u64::MAX)
     }
 }

@@ -13,9 +13,9 @@ use lh_sftp::{
 
 use crate::answers::{Shape, outcome};
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, FaultKind, Handle, Op, Outcome};
-use crate::engine::Token;
 use crate::flow::{Next, Silence};
 use crate::handles::{Handles, Holder};
+use crate::token::Token;
 
 /// Whose answer is awaited, and what it is made of.
 #[derive(Debug, Clone, Copy)]
@@ -503,7 +503,7 @@ impl Remote {
         Some(Came::Answer(token, outcome))
     }
 
-    /// What was taken for dropped is answered after all. Nobody waits for that any more.
+    /// What was taken for dropped is answered after all. Nothing waits for that any more.
     fn too_late(&mut self, body: ReplyBody) {
         if let ReplyBody::Handle(handle) = body {
             self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);

@@ -5,11 +5,17 @@ pub(crate) type Key = u32;
 
 /// Values by key; keys of removed values are used again.
 ///
-/// Whoever holds a key knows that its value lives: a value is removed only when no answer for it is outstanding.
+/// A key stays valid while an answer for it is awaited: a value is removed only when no answer for it is outstanding.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Option<T>>,
     free: Vec<Key>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<T> Table<T> {

@@ -5,7 +5,7 @@
 //! of: else it sleeps for ever.
 
 use crate::Engine;
-use crate::engine::Turn;
+use crate::channels::Turn;
 
 /// What the connections were last woken for.
 #[derive(Debug, Default)]

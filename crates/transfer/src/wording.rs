@@ -3,7 +3,7 @@
 use crate::Direction;
 use crate::changed::Changed;
 use crate::end::Fault;
-use crate::engine::Item;
+use crate::item::Item;
 use crate::names::display_name;
 
 /// What was being done when it failed. Paths are the source's or the target's, as the name says.

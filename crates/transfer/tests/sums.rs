@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
 use common::{Ended, Setup, TempTree, copy, copy_with, plan, whole_tree};
-use lh_transfer::{CopiedKind, Direction, Keep, Options, SumAlgorithm};
+use lh_transfer::{CopiedKind, Direction, Keep, Options, SumAlgorithm, TreeSync};
 
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
 
@@ -116,6 +116,43 @@ fn what_earlier_attempts_copied_keeps_its_sum() {
         let unfinished = if direction == Direction::Relay { 0 } else { 1 };
         assert!(without <= unfinished, "{direction:?}: {without} without, {:?}", killed.summary);
         assert_eq!(ended.copied.len(), 41);
+    }
+}
+
+#[test]
+fn unchanged_files_are_told_like_copies() {
+    for direction in DIRECTIONS {
+        for (stock, links) in [(false, false), (false, true), (true, true)] {
+            let temp = TempTree::new();
+            temp.odd("from");
+            let keep = Keep { links, hard_links: links, ..Keep::default() };
+            let options = Options {
+                keep,
+                preserve: true,
+                atomic: true,
+                tree_sync: Some(TreeSync::default()),
+                ..summed(SumAlgorithm::Xxh3)
+            };
+            let plan = plan(direction, &temp.join("from/."), &temp.join("to"));
+            let run = || {
+                let mut setup = Setup { stock, ..Setup::default() };
+                copy_with(plan.clone(), options.clone(), temp.path(), &mut setup).well()
+            };
+            let told = |ended: &Ended| -> BTreeMap<_, _> {
+                let each = ended.copied.iter().map(|copied| {
+                    let link = match &copied.kind {
+                        CopiedKind::Link(to) => Some(to.clone()),
+                        CopiedKind::File(_) => None,
+                    };
+                    (copied.path.clone(), (copied.size, copied.modified, link))
+                });
+                each.collect()
+            };
+            let (first, again) = (run(), run());
+            assert_eq!((again.summary.files, again.summary.unchanged), (0, first.summary.files));
+            assert_eq!(told(&again), told(&first), "{direction:?} stock: {stock} links: {links}");
+            assert_eq!(again.copied.len(), first.copied.len());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The channels of a [`Job`], as their connections' drivers see them.
 
-use std::io::{IoSliceMut, Read};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,6 @@ use std::time::Instant;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
-use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
 use crate::Side;
@@ -16,7 +15,7 @@ use crate::additional::LOOK;
 use crate::additional_connection::{AdditionalConnections, Waker};
 use crate::remote_stderr::RemoteStderr;
 
-use super::{AsSession, Job, Open, State};
+use super::{AsSession, ChannelOutput, Job, Open, State};
 
 /// One end of a [`Job`].
 pub struct JobHandler {
@@ -36,6 +35,43 @@ pub struct JobHandler {
     pub(super) closed: bool,
     pub(super) signals: Option<Arc<Signals>>,
     pub(super) stderr: RemoteStderr,
+}
+
+impl Job {
+    /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
+    pub fn handler(&self, side: Side) -> JobHandler {
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: Some(0),
+            connection: 0,
+            waker: self.waker(0),
+            as_session: None,
+            additional: None,
+            deadline: None,
+            closed: false,
+            signals: self.signals(),
+            stderr: crate::RemoteStderr::default(),
+        }
+    }
+
+    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
+    /// happens on the others. It stops its driver, with 0, when the copy is finished.
+    pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: None,
+            connection,
+            waker: if first { self.waker(connection) } else { None },
+            as_session: None,
+            additional: None,
+            deadline: None,
+            closed: false,
+            signals: None,
+            stderr: crate::RemoteStderr::default(),
+        }
+    }
 }
 
 /// What a handler waits for, beside its channel.
@@ -78,7 +114,7 @@ impl JobHandler {
         }
         self.open_more(state, cx);
         self.look_at_load(state, cx);
-        // Before somebody is logged in there is nothing to show.
+        // Before the login there is nothing to show.
         let redraw = if cx.is_promised() { None } else { state.follow(now) };
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
         let finished = state.is_over();
@@ -233,7 +269,7 @@ impl JobHandler {
 impl ChannelHandler for JobHandler {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match event {
-            // Whoever asked for the subsystem did so before; its answer need not be waited for.
+            // The caller has asked for the subsystem before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
                 let server = cx.control().transport().peer_identification().map(str::to_owned);
                 self.job.lock().engine.set_server(self.side, server.as_deref());
@@ -309,26 +345,5 @@ impl ChannelHandler for JobHandler {
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
         self.deadline = None;
         self.run(cx);
-    }
-}
-
-/// A channel, as the engine sees it.
-pub(crate) struct ChannelOutput<'a, 'b>(pub(crate) &'a mut ChannelCx<'b>);
-
-impl Output for ChannelOutput<'_, '_> {
-    fn budget(&mut self) -> usize {
-        self.0.budget()
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.0.send(data)
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        self.0.send_in_place(want, fill)
-    }
-
-    fn peer_is_full(&mut self) -> bool {
-        self.0.is_open() && self.0.window() == 0
     }
 }

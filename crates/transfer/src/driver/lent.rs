@@ -1,4 +1,4 @@
-//! Copies on a session that somebody else has opened: `sftp` talks to its server before, between and after them.
+//! Copies on a session that the caller has opened: `sftp` talks to its server before, between and after them.
 //!
 //! The channel of that session stays its owner's. He gives the job what comes on it and what may be sent, either directly
 //! ([`Job::received`], [`Job::advance`]) or, on a driver, through a [`JobHandler`] that he passes events on to
@@ -34,7 +34,7 @@ impl Job {
         self.lock().engine.adopt(side, session);
     }
 
-    /// Gives the session back; see [`Engine::release`]. Whoever follows the copy hears that it has ended.
+    /// Gives the session back; see [`Engine::release`]. The copy's [`Report`] hears that it has ended.
     pub fn release(&self, side: Side) -> Option<Session> {
         let mut state = self.lock();
         let session = state.engine.release(side);

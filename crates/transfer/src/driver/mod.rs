@@ -9,6 +9,7 @@
 
 mod handler;
 mod lent;
+mod output;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -21,15 +22,15 @@ use lh_sys::signals::Signals;
 use crate::additional_connection::Waker;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
 
-pub(crate) use handler::ChannelOutput;
 pub use handler::JobHandler;
+pub(crate) use output::ChannelOutput;
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
 
-    /// False when nobody looks at progress: then the two below are not called.
+    /// False when progress is not shown: then the two below are not called.
     fn wants_progress(&self) -> bool;
 
     /// The file whose data move, after every turn in which something happened.
@@ -57,7 +58,7 @@ struct State {
     wakes: Wakes,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
-    /// The session of the first channel is somebody else's, and given back at the end.
+    /// The session of the first channel is lent, and given back at the end.
     lent: bool,
     /// The connections whose part in it is over.
     over: Vec<usize>,
@@ -132,23 +133,6 @@ impl Job {
         })
     }
 
-    /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
-    pub fn handler(&self, side: Side) -> JobHandler {
-        JobHandler {
-            job: self.clone(),
-            side,
-            lane: Some(0),
-            connection: 0,
-            waker: self.waker(0),
-            as_session: None,
-            additional: None,
-            deadline: None,
-            closed: false,
-            signals: self.signals(),
-            stderr: crate::RemoteStderr::default(),
-        }
-    }
-
     /// An additional connection to the end that has one stands; returns its number, from 1.
     ///
     /// # Errors
@@ -166,24 +150,6 @@ impl Job {
     /// Nothing came of [`AdditionalConnections::another`](crate::AdditionalConnections::another).
     pub fn another_failed(&self) {
         self.lock().engine.connection_refused();
-    }
-
-    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
-    /// happens on the others. It stops its driver, with 0, when the copy is finished.
-    pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
-        JobHandler {
-            job: self.clone(),
-            side,
-            lane: None,
-            connection,
-            waker: if first { self.waker(connection) } else { None },
-            as_session: None,
-            additional: None,
-            deadline: None,
-            closed: false,
-            signals: None,
-            stderr: crate::RemoteStderr::default(),
-        }
     }
 
     /// No connection came of it. `beyond`: it was to be had because the server allows no more channels.
@@ -213,7 +179,7 @@ impl Job {
         self.lock().engine.expect_round_trip(took);
     }
 
-    /// Tells whoever follows the copy what was decided about its connections.
+    /// Reports what was decided about the copy's connections.
     pub fn remark(&self, text: String) {
         self.lock().report.event(Event::Told { text }, Instant::now());
     }
@@ -291,7 +257,7 @@ impl Job {
 
     fn wake_other(&self, side: Side) {
         if self.shared.relay {
-            // A full socket holds enough bytes to wake anybody.
+            // A full socket holds enough bytes to wake the other side.
             let _ = (&self.shared.wake[1 - side as usize]).write(&[0]);
         }
     }
@@ -303,7 +269,7 @@ impl State {
         self.stopped || if self.lent { self.engine.is_quiet() } else { self.engine.is_finished() }
     }
 
-    /// Tells what has happened and, where somebody looks, how far it is; when to do that again although nothing happens.
+    /// Reports what has happened and, where it is shown, how far the copy is. Returns when to do that again although nothing happens.
     fn follow(&mut self, now: Instant) -> Option<Instant> {
         self.tell(now);
         if !self.report.wants_progress() {

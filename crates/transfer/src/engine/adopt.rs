@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use lh_sftp::Session;
 
-use crate::remote::Remote;
-use crate::{Direction, Options, Plan};
-
-use super::{Engine, Item, Side};
 use crate::end::Info;
+use crate::engine::Engine;
+use crate::item::Item;
+use crate::remote::Remote;
+use crate::token::Side;
+use crate::{Direction, Options, Plan};
 
 impl Engine {
     /// An engine for copies whose names are settled: each source goes to the path beside it, or into it where both
@@ -21,7 +22,7 @@ impl Engine {
     ) -> Self {
         let plan = Plan { direction, sources: Vec::new(), target: Vec::new(), target_must_be_dir: false };
         let mut engine = Self::new(plan, options, now);
-        engine.top =
+        engine.tree.top =
             pairs.into_iter().map(|(source, target)| Item::top(source, target, Info::UNKNOWN)).collect();
         engine
     }
@@ -29,10 +30,7 @@ impl Engine {
     /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`. Instead
     /// of [`Engine::open`].
     pub fn adopt(&mut self, side: Side, session: Session) {
-        self.opened[side as usize] = true;
-        if let Some(remote) = self.remote(side) {
-            *remote = Remote::with_session(session);
-        }
+        self.ends.adopt(side, session);
     }
 
     /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before that, and
@@ -42,43 +40,43 @@ impl Engine {
             return None;
         }
         // The next copy may be to the same names, and would find it taken.
-        self.journal = None;
+        self.leftovers.journal = None;
         let place = match side {
-            Side::Source => &mut self.source,
-            Side::Target => &mut self.target,
+            Side::Source => &mut self.ends.source,
+            Side::Target => &mut self.ends.target,
         };
         place.take_if(|remote| !remote.lost()).map(Remote::into_session)
     }
 
     /// Finished, and no answer is awaited that says nothing either.
     pub fn is_quiet(&self) -> bool {
-        let ends = [&self.source, &self.target];
+        let ends = [&self.ends.source, &self.ends.target];
         self.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
     }
 
     /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as before until
     /// [`Engine::is_quiet`]; what had been asked for has to come in first.
     pub fn cancel(&mut self, now: Instant) {
-        self.now = now;
-        self.cancelled = true;
-        let mut given_up = self.prepare.abandon() + self.top.len();
-        self.top.clear();
-        for key in std::mem::take(&mut self.walk) {
-            given_up += self.abandon_dir(key);
+        self.progress.now = now;
+        self.report.cancelled = true;
+        let mut given_up = self.prepare.abandon() + self.tree.top.len();
+        self.tree.top.clear();
+        for key in std::mem::take(&mut self.tree.walk) {
+            given_up += self.tree.abandon_dir(key);
         }
         given_up += self.drop_batch();
         self.leave_deletions();
-        for key in self.dirs.keys() {
+        for key in self.tree.dirs.keys() {
             self.list_more(key);
             self.finish_dir_if_done(key);
         }
-        for key in self.files.keys() {
+        for key in self.tasks.files.keys() {
             self.file_failed_with(key, String::new());
             self.move_on(key);
         }
-        self.settle();
+        self.handle_answers();
         if given_up > 0 {
-            self.fail(String::new());
+            self.report.fail(String::new());
         }
     }
 
@@ -86,7 +84,7 @@ impl Engine {
     pub(super) fn announce(&mut self, item: &Item) {
         if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
             let (source, target) = (item.source.clone(), item.target.clone());
-            self.events.push_back(crate::Event::Started { source, target });
+            self.report.event(crate::Event::Started { source, target });
         }
     }
 }

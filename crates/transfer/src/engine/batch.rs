@@ -1,7 +1,7 @@
 //! Small files by the hundred: whole files in one message, where the server offers that.
 //!
 //! A file that goes this way is never open on the server between two messages, so it takes no handle and no round trip of its
-//! own, and only a few words of memory here. Whatever is not plain and small goes the ordinary way.
+//! own, and only a few words of memory here. All other files go the ordinary way.
 
 use std::io::IoSliceMut;
 use std::time::Instant;
@@ -12,18 +12,19 @@ use lh_sftp::batch::{
 };
 use lh_sftp::{batched_extended_attrs, extension};
 
+use crate::batch::{Batch, Small};
 use crate::changed::{Changed, Precision};
-use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome, fault_of};
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::event::CopiedKind;
 use crate::flow::FIRST_REQUESTS;
-use crate::table::{Key, Table};
-use crate::wording::{self, Deed, shrank};
-use crate::{Direction, Event, Verify, local};
-
-use super::dirs::Item;
-use super::extras::Lack;
-use super::prepare::fault_of;
-use super::{Engine, QUEUE_LIMIT, Side, Token};
+use crate::item::Item;
+use crate::options::Verify;
+use crate::table::Key;
+use crate::target_facts::Lack;
+use crate::token::{Side, Token};
+use crate::wording::{Deed, shrank};
+use crate::{Direction, Event, local, wording};
 
 /// Files up to this size go in batches: of larger ones few fit into a message, so little is saved.
 const SMALL_FILE: u64 = 64 * 1024;
@@ -34,64 +35,13 @@ const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
 /// What is asked for of a file whose size says nothing (0, as files in /proc have it).
 const UNSIZED: u32 = 4096;
 
-/// One file of a batch.
-#[derive(Debug)]
-struct Small {
-    id: u64,
-    item: Item,
-    size: u64,
-    /// Of its content, for [`crate::Options::sums`].
-    sum: Option<Vec<u8>>,
-}
-
-/// Files that share a message.
-#[derive(Debug)]
-pub(super) struct Batch {
-    files: Vec<Small>,
-    bytes: u64,
-    started: Instant,
-}
-
-/// The batch that is being put together, and those under way.
-#[derive(Debug)]
-pub(super) struct Batches {
-    /// Whether the server takes them; `None`: not looked at yet.
-    offered: Option<bool>,
-    message: Vec<u8>,
-    files: Vec<Small>,
-    bytes: u64,
-    /// Download: what the answer may take.
-    asked: usize,
-    /// One or more have been.
-    sent: bool,
-    under_way: Table<Batch>,
-}
-
-impl Batches {
-    pub(super) const fn new() -> Self {
-        Self {
-            offered: None,
-            message: Vec::new(),
-            files: Vec::new(),
-            bytes: 0,
-            asked: 0,
-            sent: false,
-            under_way: Table::new(),
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.under_way.len() == 0
-    }
-}
-
 impl Engine {
     /// True when small files can go in batches.
     fn batches_offered(&mut self) -> bool {
         if let Some(offered) = self.batches.offered {
             return offered;
         }
-        if ![&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready()) {
+        if !self.ends.are_ready() {
             return false;
         }
         // What is asked for byte by byte or file by file is done so.
@@ -108,16 +58,10 @@ impl Engine {
             Direction::Relay => ("", ""),
         };
         let more = self.options.keep.asks_for_each();
-        let mut ends = [&self.source, &self.target].into_iter().flatten().map(crate::remote::Remote::session);
+        let mut ends = self.ends.remotes().map(crate::remote::Remote::session);
         let offers = |end: &lh_sftp::Session| end.supports(name) && (!more || end.supports(kept));
         let offered = plain && self.options.batches && ends.any(offers);
         *self.batches.offered.insert(offered)
-    }
-
-    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no place on its disk.
-    fn has_holes_to_keep(&self, item: &Item) -> bool {
-        let Info { size: Some(size), storage: Some(storage), .. } = item.info else { return false };
-        self.options.keep.asks_for_each() && size >= storage.saturating_add(4096)
     }
 
     /// True when more may be put into batches now.
@@ -133,14 +77,15 @@ impl Engine {
         if self.plan.direction != Direction::Upload || !self.batches_offered() {
             return false;
         }
-        let Some(file) = self.files.get(key) else { return false };
+        let Some(file) = self.tasks.files.get(key) else { return false };
         if file.size > SMALL_FILE
             || !matches!(file.item.info.kind, Kind::File)
             || file.item.alone
             // Its other names wait to hear of it.
             || file.leads
-            || self.has_holes_to_keep(&file.item)
-            || self.may_be_done(&file.item)
+            || self.options.has_holes_to_keep(&file.item)
+            || self.leftovers.may_be_done(&file.item)
+            || self.leftovers.may_have_part(&file.item)
         {
             return false;
         }
@@ -152,7 +97,7 @@ impl Engine {
         if longest > GET_BUDGET {
             self.send_batch();
         }
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let Some(source) = &file.source else { return false };
         let kinds = self.options.keep.xattr_kinds();
         let xattrs = match kinds {
@@ -174,7 +119,7 @@ impl Engine {
         };
         // One byte more than a file of unknown size may have shows that it has too many.
         let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
-        let full = self.target.as_ref().is_some_and(crate::remote::Remote::full);
+        let full = self.ends.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
         let before = message.len();
         let (algorithm, mut sum) = (self.options.sums, None);
@@ -218,7 +163,7 @@ impl Engine {
 
     /// The file is in the message: nothing of it needs to be open any more.
     fn join_batch(&mut self, key: Key, sum: Option<Vec<u8>>) {
-        let Some(mut file) = self.files.remove(key) else { return };
+        let Some(mut file) = self.tasks.files.remove(key) else { return };
         self.flow.expect(&mut file.ahead, 0);
         self.add_to_batch(Small { id: file.id, item: file.item, size: file.size, sum });
     }
@@ -244,15 +189,16 @@ impl Engine {
         if self.plan.direction != Direction::Download
             || several
             || item.alone
-            || self.has_holes_to_keep(&item)
+            || self.options.has_holes_to_keep(&item)
             || !self.batches_offered()
-            || self.may_be_done(&item)
+            || self.leftovers.may_be_done(&item)
+            || self.leftovers.may_have_part(&item)
         {
             return Some(item);
         }
-        self.bytes_found += size;
+        self.progress.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
-        let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
+        let full = self.ends.source.as_ref().is_some_and(crate::remote::Remote::full);
         let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { batched_extended_attrs::MOST };
         let cost = len as usize + told + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
         if self.batches.asked + cost > GET_BUDGET {
@@ -260,7 +206,7 @@ impl Engine {
         }
         self.batches.asked += cost;
         GetFile { path: &item.source, len }.write(&mut self.batches.message);
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         self.add_to_batch(Small { id, item, size, sum: None });
         None
     }
@@ -276,7 +222,7 @@ impl Engine {
         self.batches.sent = true;
         let count = files.len() as u32;
         self.flow.request(bytes);
-        let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
+        let key = self.batches.under_way.insert(Batch { files, bytes, started: self.progress.now });
         let message = std::mem::take(&mut self.batches.message);
         let keep = self.options.keep;
         let kinds = keep.xattr_kinds();
@@ -291,7 +237,7 @@ impl Engine {
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
-        let alone = side != self.striped_side() || self.waiting.presumed > 0;
+        let alone = side != self.plan.striped_side() || self.tree.waiting.presumed > 0;
         let lane = if alone { 0 } else { self.idlest_lane() };
         self.perform_on(lane, op, Token::Batch(key));
         self.batches.message = message;
@@ -313,7 +259,7 @@ impl Engine {
 
     /// A batch has been sent, and there will be more: several channels could share them.
     pub(super) fn batches_to_share(&self) -> bool {
-        self.batches.sent && !(self.walk.is_empty() && self.top.is_empty())
+        self.batches.sent && !(self.tree.walk.is_empty() && self.tree.top.is_empty())
     }
 
     /// The channel that a batch was sent on is gone: its files go the ordinary way.
@@ -327,7 +273,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
-        self.flow.batch_took(self.now.saturating_duration_since(batch.started));
+        self.flow.batch_took(self.progress.now.saturating_duration_since(batch.started));
         self.flow.answered(batch.bytes);
         match outcome {
             Ok(Done::Put(failures)) => {
@@ -356,7 +302,7 @@ impl Engine {
     fn begin_alone(&mut self, mut small: Small) {
         small.item.alone = true;
         // It is counted again when it is opened.
-        self.bytes_found = self.bytes_found.saturating_sub(small.size);
+        self.progress.bytes_found = self.progress.bytes_found.saturating_sub(small.size);
         self.begin_ordinary_file(small.id, small.item);
     }
 
@@ -375,7 +321,7 @@ impl Engine {
             }
             match failed {
                 None => {
-                    self.summary.bytes += small.size;
+                    self.report.summary.bytes += small.size;
                     self.small_done(small, batch.started);
                 }
                 Some((deed, fault)) => self.small_failed(small, deed, &fault),
@@ -391,7 +337,7 @@ impl Engine {
             let made = self.made_unnamed(&small.item, made.next());
             match made.unwrap_or_else(|| self.write_small(&small, &got)) {
                 Ok(()) => {
-                    self.summary.bytes += small.size;
+                    self.report.summary.bytes += small.size;
                     self.small_done(small, batch.started);
                 }
                 Err((deed, fault)) => self.small_failed(small, deed, &fault),
@@ -428,7 +374,7 @@ impl Engine {
             self.small_failed(small, Deed::ReadSource, &fault);
             return None;
         }
-        self.bytes_found = self.bytes_found.saturating_sub(small.size) + len;
+        self.progress.bytes_found = self.progress.bytes_found.saturating_sub(small.size) + len;
         small.item.info = got.info;
         small.size = len;
         small.sum = self.options.sums.map(|algorithm| algorithm.sum(&got.data));
@@ -465,13 +411,13 @@ impl Engine {
     }
 
     fn small_done(&mut self, small: Small, started: Instant) {
-        self.note_done(&small.item, small.size, small.sum.as_deref());
+        self.leftovers.note_done(&small.item, small.size, small.sum.as_deref());
         if self.options.atomic && self.options.verify != Verify::Off {
-            self.summary.verified += 1;
+            self.report.summary.verified += 1;
         }
-        self.summary.files += 1;
+        self.report.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
-        self.events.push_back(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
+        self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
         self.tell_copied(&small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
@@ -482,8 +428,8 @@ impl Engine {
             let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
             let path = if of_source { &small.item.source } else { &small.item.target };
             let text = wording::failed(self.plan.direction, deed, path, fault);
-            if !self.told_by_dir(small.item.parent, &text) {
-                self.fail(text);
+            if !self.tree.told_by_dir(small.item.parent, &text) {
+                self.report.fail(text);
             }
             self.tell_missed(&small.item);
         }

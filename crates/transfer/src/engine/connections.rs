@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use crate::Event;
 use crate::additional::{Limit, Load, Verdict};
-
-use super::Engine;
+use crate::engine::Engine;
 
 impl Engine {
     /// To be called every [`LOOK`](crate::additional::LOOK). True when an additional connection is wanted: answer with [`Engine::connection_came`] or
@@ -15,10 +14,10 @@ impl Engine {
             return false;
         }
         let totals = self.totals();
-        let bytes = self.summary.bytes;
+        let bytes = self.report.summary.bytes;
         let left = totals.bytes_found.saturating_sub(totals.bytes);
         let megabytes = |rate: f64| rate / 1e6;
-        let text = match self.connections.look(load, bytes, left, now) {
+        let text = match self.channels.connections.look(load, bytes, left, now) {
             Verdict::Nothing => return false,
             Verdict::Ask(limit, rate) => {
                 let why = match limit {
@@ -27,7 +26,7 @@ impl Engine {
                 };
                 let text =
                     format!("asking for an additional connection: {why}, at {:.1} MB/s", megabytes(rate));
-                self.events.push_back(Event::Told { text });
+                self.report.event(Event::Told { text });
                 return true;
             }
             Verdict::Worth(old, new) => {
@@ -43,17 +42,17 @@ impl Engine {
                 megabytes(old)
             ),
         };
-        self.events.push_back(Event::Told { text });
+        self.report.event(Event::Told { text });
         false
     }
 
     /// The connection that was asked for stands.
     pub(crate) fn connection_came(&mut self) {
-        self.connections.came();
+        self.channels.connections.came();
     }
 
     /// There is to be none.
     pub(crate) fn connection_refused(&mut self) {
-        self.connections.refuse();
+        self.channels.connections.refuse();
     }
 }

@@ -8,20 +8,14 @@ use std::time::Duration;
 
 use lh_sftp::server::Output;
 
-use crate::Direction;
-use crate::end::{Done, Fault, FaultKind, Outcome};
-use crate::local;
+use crate::end::{Done, Fault, FaultKind, Outcome, fault_of};
+use crate::engine::write::{SMALL_WRITE, take_front};
+use crate::engine::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT};
 use crate::remote::Remote;
 use crate::table::Key;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
-
-use super::file::FileStep;
-use super::prepare::fault_of;
-use super::write::take_front;
-use super::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT, Side, Token};
-
-/// WRITEs up to this size are put together in one packet with the requests around them.
-pub(super) const SMALL_WRITE: u64 = 16 * 1024;
+use crate::{Direction, local};
 
 /// What is asked for first of a file whose size says nothing.
 const FIRST_OF_UNSIZED: u64 = 4096;
@@ -37,29 +31,29 @@ fn handles_of(remote: &Remote) -> usize {
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
         // A server of ours makes data when there is room for them.
-        let measured = self.source.as_ref().is_some_and(|source| !source.is_ours());
+        let measured = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         self.flow.has_room(measured, self.max_requests())
     }
 
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
-        let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
-        self.flow.max_requests(known, self.channels_up())
+        let known = self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0);
+        self.flow.max_requests(known, self.channels.channels_up())
     }
 
     /// Files that may be open at a time.
     pub(super) fn max_open(&self) -> usize {
-        self.flow.max_open(self.remotes().map(handles_of).min().unwrap_or(usize::MAX))
+        self.flow.max_open(self.ends.remotes().map(handles_of).min().unwrap_or(usize::MAX))
     }
 
     /// Directories that may be open on the source at a time.
     pub(super) fn max_open_dirs(&self) -> usize {
-        self.flow.max_open_dirs(self.source.as_ref().map(handles_of))
+        self.flow.max_open_dirs(self.ends.source.as_ref().map(handles_of))
     }
 
     /// Directories that may be open on the target at a time, where it is listed.
     pub(super) fn max_open_targets(&self) -> usize {
-        self.flow.max_open_dirs(self.target.as_ref().map(handles_of))
+        self.flow.max_open_dirs(self.ends.target.as_ref().map(handles_of))
     }
 
     /// The kernel says that the connection takes so long there and back.
@@ -71,7 +65,7 @@ impl Engine {
     pub(super) fn worth_in_flight(&self) -> u64 {
         match self.plan.direction {
             Direction::Relay => u64::MAX,
-            _ => self.flow.worth_in_flight(self.bytes_found, self.channels_up()),
+            _ => self.flow.worth_in_flight(self.progress.bytes_found, self.channels.channels_up()),
         }
     }
 
@@ -79,23 +73,19 @@ impl Engine {
     pub(super) fn worth_open(&self) -> usize {
         match self.plan.direction {
             Direction::Relay => usize::MAX,
-            _ => self.flow.worth_open(self.next_file_id, self.channels_up()),
+            _ => self.flow.worth_open(self.progress.ids(), self.channels.channels_up()),
         }
-    }
-
-    fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        [&self.source, &self.target].into_iter().flatten()
     }
 
     /// True when the rate limit lets a request pass now; else notes when it will.
     pub(super) fn within_rate(&mut self) -> bool {
-        self.flow.within_rate(self.now)
+        self.flow.within_rate(self.progress.now)
     }
 
     pub(super) fn request_bytes(&self, side: Side) -> u64 {
         let remote = match side {
-            Side::Source => &self.source,
-            Side::Target => &self.target,
+            Side::Source => &self.ends.source,
+            Side::Target => &self.ends.target,
         };
         let server = remote.as_ref().map_or(0, |remote| match side {
             Side::Source => remote.session().read_len(),
@@ -108,18 +98,12 @@ impl Engine {
     /// Counts a request for `len` bytes of the file at its cursor.
     fn requested(&mut self, key: Key, len: u64) {
         self.flow.request(len);
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             if file.requested == 0 {
-                file.started = self.now;
+                file.started = self.progress.now;
             }
             file.requested += len;
             self.flow.no_longer_ahead(&mut file.ahead, len);
-        }
-    }
-
-    fn drop_sending(&mut self, at: usize) {
-        if let Some(file) = self.sending.remove(at).and_then(|key| self.files.get_mut(key)) {
-            file.in_sending = false;
         }
     }
 
@@ -127,25 +111,25 @@ impl Engine {
     pub(super) fn send_file_data(&mut self, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {
-            self.settle();
+            self.handle_answers();
             if !self.finish_write(0, out) {
                 return;
             }
             // Files finish while we send: let the next ones be opened meanwhile.
-            if self.sending.is_empty() {
+            if self.tasks.sending.is_empty() {
                 self.begin_work();
-                self.settle();
+                self.handle_answers();
             }
             let holds_back = |key: &Key| {
-                self.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
+                self.tasks.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
             };
-            let Some(at) = self.sending.iter().position(|key| !holds_back(key)) else { return };
-            let key = self.sending[at];
+            let Some(at) = self.tasks.sending.iter().position(|key| !holds_back(key)) else { return };
+            let key = self.tasks.sending[at];
             self.pass_hole(key);
-            let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
+            let Some(file) = self.tasks.files.get_mut(key) else { return self.tasks.drop_sending(at) };
             let Some((offset, left)) = file.next_write(chunk) else {
                 file.all_requested = true;
-                self.drop_sending(at);
+                self.tasks.drop_sending(at);
                 self.move_on(key);
                 continue;
             };
@@ -153,7 +137,7 @@ impl Engine {
                 return;
             }
             let want = left.min(chunk);
-            let Some(remote) = &mut self.target else { return };
+            let Some(remote) = &mut self.ends.target else { return };
             let sent = if want <= SMALL_WRITE {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                     return;
@@ -176,7 +160,7 @@ impl Engine {
     pub(super) fn sent_file_data(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) {
         match sent {
             Ok(0) => {
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 file.all_requested = true;
                 if !file.to_eof {
                     let fault = shrank(offset, file.size);
@@ -184,7 +168,7 @@ impl Engine {
                 }
             }
             Ok(n) => {
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 file.writes += 1;
                 if file.sent_again(offset, n as u32) {
                     self.flow.request(n as u64);
@@ -197,7 +181,9 @@ impl Engine {
     }
 
     pub(super) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
-        let (Some(file), Some(remote)) = (self.files.get(key), &mut self.target) else { return Ok(0) };
+        let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
+            return Ok(0);
+        };
         let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
@@ -208,7 +194,7 @@ impl Engine {
             let step = FileStep::Write { offset, len: n as u32 };
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
-        if let Some(file) = self.files.get_mut(key).filter(|_| n > 0) {
+        if let Some(file) = self.tasks.files.get_mut(key).filter(|_| n > 0) {
             file.content.add(offset, &[&buffer[..n]], n);
             if let Some(sum) = &mut file.sum {
                 sum.add(offset, &buffer[..n]);
@@ -222,27 +208,27 @@ impl Engine {
         let chunk = self.request_bytes(Side::Source);
         let mut at = 0;
         loop {
-            self.settle();
-            if at >= self.sending.len() {
-                let before = self.sending.len();
+            self.handle_answers();
+            if at >= self.tasks.sending.len() {
+                let before = self.tasks.sending.len();
                 self.begin_work();
-                self.settle();
-                if self.sending.len() <= before {
+                self.handle_answers();
+                if self.tasks.sending.len() <= before {
                     return;
                 }
             }
-            let Some(&key) = self.sending.get(at) else { return };
+            let Some(&key) = self.tasks.sending.get(at) else { return };
             self.pass_hole(key);
-            let Some(file) = self.files.get_mut(key) else { return };
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.failed || (file.again.is_empty() && (file.all_requested || file.exhausted())) {
                 file.all_requested = true;
                 file.in_sending = false;
-                self.sending.remove(at);
+                self.tasks.sending.remove(at);
                 self.look_at_source_early(key);
                 self.move_on(key);
                 continue;
             }
-            // How long such a file is nobody knows: few READs at first, more as they come back full.
+            // The length of such a file is unknown: few READs at first, more as they come back full.
             if file.to_eof && file.reads > file.full_reads {
                 at += 1;
                 continue;
@@ -255,7 +241,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
-            let Some(remote) = &mut self.source else { return };
+            let Some(remote) = &mut self.ends.source else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
@@ -265,7 +251,7 @@ impl Engine {
 
     /// The next READ of a file that has something left to be asked for, on channel `lane`.
     pub(super) fn request_next(&mut self, key: Key, lane: usize, chunk: u64) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (offset, len, new) = match file.again.pop() {
             Some((offset, len)) => (offset, len, 0),
             None => {
@@ -280,7 +266,7 @@ impl Engine {
             }
         };
         file.reads += 1;
-        let remote = self.lanes.remote(&mut self.source, lane);
+        let remote = self.channels.remote(&mut self.ends.source, lane);
         if let (Some(handle), Some(remote)) = (file.handle_on(Side::Source, lane), remote) {
             let step = FileStep::Read { offset, len };
             remote.read(handle, offset, len, Token::File(key, step));
@@ -292,18 +278,8 @@ impl Engine {
         }
     }
 
-    /// Notes bytes that were asked for and have not come.
-    pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        file.again.push((offset, len));
-        file.source_after.read_more();
-        if !std::mem::replace(&mut file.in_sending, true) {
-            self.sending.push_front(key);
-        }
-    }
-
     pub(super) fn read_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed {
             return;
         }
@@ -315,11 +291,11 @@ impl Engine {
             Ok(Done::Data(data)) if !data.is_empty() => {
                 let got = data.len() as u32;
                 if got < len {
-                    self.ask_again(key, offset + u64::from(got), len - got);
+                    self.tasks.ask_again(key, offset + u64::from(got), len - got);
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }
-                self.flow.came(u64::from(got), self.now);
+                self.flow.came(u64::from(got), self.progress.now);
                 self.take_data(key, offset, data);
             }
             Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => {
@@ -337,13 +313,13 @@ impl Engine {
     }
 
     fn take_data(&mut self, key: Key, offset: u64, data: lh_sftp::Data) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let len = data.len() as u64;
         if self.plan.direction == Direction::Relay {
             self.flow.hold(len);
             file.held.insert(offset, data.into_chunks());
             if !std::mem::replace(&mut file.in_writing, true) {
-                self.writing.push_back(key);
+                self.tasks.writing.push_back(key);
             }
             return;
         }
@@ -356,7 +332,7 @@ impl Engine {
         } else {
             local::write_all_at(target, offset, data.chunks())
         };
-        self.waits.disk += begun.elapsed();
+        self.progress.waits.disk += begun.elapsed();
         match written {
             Ok(()) => {
                 file.content.add(offset, data.chunks(), data.len());
@@ -368,7 +344,7 @@ impl Engine {
                     file.sum = None;
                 }
                 file.confirm(offset, len);
-                self.summary.bytes += len;
+                self.report.summary.bytes += len;
                 self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
@@ -382,11 +358,11 @@ impl Engine {
         if !self.finish_write(0, out) {
             return;
         }
-        while let Some(&key) = self.writing.get(at) {
-            let Some(file) = self.files.get_mut(key) else { return };
+        while let Some(&key) = self.tasks.writing.get(at) {
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             if file.failed || file.held.is_empty() {
                 file.in_writing = false;
-                self.writing.remove(at);
+                self.tasks.writing.remove(at);
                 self.move_on(key);
                 continue;
             }
@@ -403,13 +379,13 @@ impl Engine {
             let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
             if let Err(unsent) = self.write_from_memory(key, next, first, out) {
                 // Put back what there was no room for.
-                if let Some(file) = self.files.get_mut(key) {
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.held.insert(next, unsent.into_iter().chain(pieces).collect());
                 }
                 return;
             }
             self.flow.let_go(want as u64);
-            let Some(file) = self.files.get_mut(key) else { return };
+            let Some(file) = self.tasks.files.get_mut(key) else { return };
             file.content.add(next, &summed, want);
             file.write_at += want as u64;
             file.write_behind_holes();

@@ -7,44 +7,17 @@
 use lh_sftp::extension;
 use lh_sftp::glob::{has_magic, unescape};
 
-use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::end::{FaultKind, Op, Outcome};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::names::{RemotePath, base_name, join, remote_path};
+use crate::plan::{Beforehand, List};
 use crate::table::Key;
+use crate::token::{DirStep, PrepareStep, Side, Token};
 use crate::{Direction, Plan};
-
-use super::dirs::{DirStep, Item};
-use super::prepare::{PrepareStep, path_of};
-use super::{Engine, Side, Token};
 
 /// Sources that are looked up beforehand below a target that may be a directory.
 const MOST_LOOKED_UP: usize = 16;
-
-/// What has been found out beforehand.
-#[derive(Debug, Default)]
-pub(super) struct Early {
-    /// Paths of the target at which there is nothing.
-    absent: Vec<Vec<u8>>,
-    /// By number of the source.
-    sources: Vec<Option<Beforehand>>,
-}
-
-/// Of a source that may be a directory.
-#[derive(Debug)]
-struct Beforehand {
-    path: Vec<u8>,
-    real: Option<Vec<u8>>,
-    list: List,
-}
-
-#[derive(Debug)]
-enum List {
-    /// Asked for, unless it has been used.
-    Not,
-    Asked,
-    /// That directory waits for it.
-    Awaited(Key),
-    Came(Outcome),
-}
 
 impl Engine {
     /// The paths of the command line can be asked about before the server's version is known.
@@ -60,9 +33,9 @@ impl Engine {
 
     /// Before anything else is asked: what is told of files is to be told in full.
     pub(super) fn ask_for_full_attrs_early(&mut self) {
-        if self.source.as_ref().is_some_and(|source| !source.ready()) {
+        if self.ends.source.as_ref().is_some_and(|source| !source.ready()) {
             let wanted = self.options.attrs_wanted();
-            self.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
+            self.ends.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
         }
     }
 
@@ -71,42 +44,32 @@ impl Engine {
         if !self.options.recursive || self.options.dry_run {
             return;
         }
-        let Some(source) = self.source.as_ref() else { return };
+        let Some(source) = self.ends.source.as_ref() else { return };
         let early = !source.ready();
         let path = unescape(self.prepare.source_path(at));
-        self.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
+        self.ends.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
         if early {
             let list = Op::List { path: &path, pattern: b"" };
-            self.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
+            self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
         }
         let list = if early { List::Asked } else { List::Not };
-        let sources = &mut self.early.sources;
+        let sources = &mut self.prepare.early.sources;
         sources.resize_with(sources.len().max(at + 1), || None);
         sources[at] = Some(Beforehand { path, real: None, list });
     }
 
-    pub(super) fn source_real(&mut self, at: usize, outcome: Outcome) {
-        if let Some(Some(source)) = self.early.sources.get_mut(at) {
-            source.real = path_of(outcome).ok();
-        }
-    }
-
     pub(super) fn source_list(&mut self, at: usize, outcome: Outcome) {
-        let Some(Some(source)) = self.early.sources.get_mut(at) else { return };
+        let Some(Some(source)) = self.prepare.early.sources.get_mut(at) else { return };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Awaited(key) => self.list_came(key, outcome),
             _ => source.list = List::Came(outcome),
         }
     }
 
-    /// The path without symlinks of something the command line names, if it is known.
-    pub(super) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
-    }
-
     /// Takes the listing of `path` for the directory `key`, if it has been asked for.
     pub(super) fn take_list(&mut self, key: Key, path: &[u8]) -> bool {
-        let Some(source) = self.early.sources.iter_mut().flatten().find(|source| source.path == path) else {
+        let Some(source) = self.prepare.early.sources.iter_mut().flatten().find(|source| source.path == path)
+        else {
             return false;
         };
         match std::mem::replace(&mut source.list, List::Not) {
@@ -125,12 +88,12 @@ impl Engine {
         match outcome {
             // It was asked for as only some servers understand.
             Err(fault) if fault.kind != FaultKind::Lost => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.source.clone();
-                    self.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
+                    self.ends.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
                 }
             }
-            outcome => self.done.push_back((token, outcome)),
+            outcome => self.ends.answer((token, outcome)),
         }
     }
 
@@ -147,21 +110,14 @@ impl Engine {
                 continue;
             }
             let path = join(&self.plan.target, name);
-            self.start(Side::Target, Op::Lstat(&path), Token::Prepare(PrepareStep::BelowTarget(at)));
+            self.ends.start(Side::Target, Op::Lstat(&path), Token::Prepare(PrepareStep::BelowTarget(at)));
         }
     }
 
     pub(super) fn below_target(&mut self, at: usize, outcome: &Outcome) {
         if let Some(source) = self.plan.sources.get(at) {
             let path = join(&self.plan.target, base_name(source));
-            self.note_absent(path, outcome);
-        }
-    }
-
-    /// Remembers that there is nothing, if that is so.
-    pub(super) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
-        if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
-            self.early.absent.push(path);
+            self.prepare.note_absent(path, outcome);
         }
     }
 
@@ -171,16 +127,11 @@ impl Engine {
         let ordered = |target: &crate::remote::Remote| target.session().supports(extension::PUT_FILES);
         self.plan.direction == Direction::Upload
             && !self.options.dry_run
-            && !self.follows_no_links(item)
-            && self.target.as_ref().is_some_and(ordered)
+            && !self.options.follows_no_links(item)
+            && self.ends.target.as_ref().is_some_and(ordered)
             && match item.parent {
-                None => self.early.absent.contains(&item.target),
-                Some(key) => self.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
+                None => self.prepare.early.absent.contains(&item.target),
+                Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
             }
-    }
-
-    /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
-    pub(super) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
-        parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }
 }

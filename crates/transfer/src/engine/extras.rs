@@ -3,87 +3,33 @@
 //! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after that. What an end
 //! cannot keep is no failure of the copy: it is told once.
 
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome};
-use crate::local;
-use crate::table::Key;
-
-use super::dirs::Item;
-use super::{Engine, Side, Token};
-
-/// How far it has come.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extras {
-    #[default]
-    Todo,
-    Asked,
-    /// `owned`: the copy belongs to whom the source does.
-    Done {
-        owned: bool,
-    },
-}
-
-impl Extras {
-    /// The bits of the mode that may be set: those that lend rights only on a file that has kept its owner.
-    pub(super) const fn mode_mask(self, plain: u32) -> u32 {
-        if matches!(self, Self::Done { owned: true }) { 0o7777 } else { plain }
-    }
-}
-
-/// Whose they are.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Whose {
-    File(Key),
-    Dir(Key),
-}
-
-/// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ExtraStep {
-    Owner,
-    /// The group alone, after the owner was refused.
-    Group,
-    Xattrs {
-        owned: bool,
-    },
-    SetXattrs {
-        owned: bool,
-    },
-}
-
-/// What an end was found not to keep; each is told once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
-    Owner,
-    Xattrs,
-    HardLinks,
-    ManyNames,
-    Told,
-}
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::Item;
+use crate::target_facts::Lack;
+use crate::task::extras::Extras;
+use crate::token::{ExtraStep, Side, Token, Whose};
+use crate::tree::Dir;
+use crate::{Event, local};
 
 impl Engine {
     /// Tells once what cannot be kept.
     pub(super) fn lacks(&mut self, what: Lack, text: &str) {
-        if !self.lacks.contains(&what) {
-            self.lacks.push(what);
-            self.events.push_back(Event::Skipped { text: format!("warning: {text}") });
+        if !self.ends.facts.lacks.contains(&what) {
+            self.ends.facts.lacks.push(what);
+            self.report.event(Event::Skipped { text: format!("warning: {text}") });
         }
-    }
-
-    /// That has been told.
-    pub(super) fn has_lack(&self, what: Lack) -> bool {
-        self.lacks.contains(&what)
     }
 
     /// Asks remote ends to tell more than version 3 has.
     pub(super) fn ask_for_full_attrs(&mut self) {
         let wanted = self.options.attrs_wanted();
         for side in [Side::Source, Side::Target] {
-            if self.remote(side).is_some_and(|remote| remote.full()) {
-                self.start(side, Op::FullAttrs { wanted }, Token::Nothing);
+            if self.ends.remote(side).is_some_and(|remote| remote.full()) {
+                self.ends.start(side, Op::FullAttrs { wanted }, Token::Nothing);
             }
         }
-        let silent = self.source.as_ref().is_some_and(|source| !source.full());
+        let silent = self.ends.source.as_ref().is_some_and(|source| !source.full());
         if self.options.keep.hard_links && silent {
             let text =
                 "the server does not say which files are the same: hard links become files of their own";
@@ -93,15 +39,15 @@ impl Engine {
 
     fn extras_of(&mut self, whose: Whose) -> Option<&mut Extras> {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).map(|file| &mut file.extras),
-            Whose::Dir(key) => self.dirs.get_mut(key).map(|dir| &mut dir.extras),
+            Whose::File(key) => self.tasks.files.get_mut(key).map(|file| &mut file.extras),
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).map(|dir| &mut dir.extras),
         }
     }
 
     fn item_of(&self, whose: Whose) -> Option<&Item> {
         match whose {
-            Whose::File(key) => self.files.get(key).map(|file| &file.item),
-            Whose::Dir(key) => self.dirs.get(key).map(|dir| &dir.item),
+            Whose::File(key) => self.tasks.files.get(key).map(|file| &file.item),
+            Whose::Dir(key) => self.tree.dirs.get(key).map(|dir| &dir.item),
         }
     }
 
@@ -112,11 +58,11 @@ impl Engine {
     fn paths_of(&self, whose: Whose) -> Option<(Vec<u8>, Vec<u8>)> {
         match whose {
             Whose::File(key) => {
-                let file = self.files.get(key)?;
+                let file = self.tasks.files.get(key)?;
                 Some((file.item.source.clone(), file.written_path().to_vec()))
             }
             Whose::Dir(key) => {
-                let dir = self.dirs.get(key)?;
+                let dir = self.tree.dirs.get(key)?;
                 Some((dir.item.source.clone(), dir.item.target.clone()))
             }
         }
@@ -147,10 +93,12 @@ impl Engine {
 
     fn ask_extra(&mut self, side: Side, op: Op<'_>, whose: Whose, step: ExtraStep) {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::asked),
+            Whose::File(key) => {
+                self.tasks.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1)
+            }
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).into_iter().for_each(Dir::asked),
         }
-        self.start(side, op, Token::Extra(whose, step));
+        self.ends.start(side, op, Token::Extra(whose, step));
     }
 
     fn keep_xattrs(&mut self, whose: Whose, owned: bool) {
@@ -163,7 +111,7 @@ impl Engine {
             remote.session().supports(lh_sftp::extension::GET_XATTRS)
                 && remote.session().supports(lh_sftp::extension::SET_XATTRS)
         };
-        if ![&self.source, &self.target].into_iter().flatten().all(able) {
+        if !self.ends.remotes().all(able) {
             let text = "the server has no extended attributes and no access control lists for us: they are not copied";
             self.lacks(Lack::Xattrs, text);
             return self.extras_kept(whose, owned);
@@ -178,8 +126,10 @@ impl Engine {
 
     pub(super) fn extra_answer(&mut self, whose: Whose, step: ExtraStep, outcome: Outcome) {
         match whose {
-            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1),
-            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::answered),
+            Whose::File(key) => {
+                self.tasks.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1)
+            }
+            Whose::Dir(key) => self.tree.dirs.get_mut(key).into_iter().for_each(Dir::answered),
         }
         let lost = matches!(&outcome, Err(Fault { kind: FaultKind::Lost, .. }));
         match (step, outcome) {
@@ -207,7 +157,7 @@ impl Engine {
             }
             (ExtraStep::SetXattrs { owned }, Ok(_)) => self.extras_kept(whose, owned),
             (ExtraStep::Xattrs { owned } | ExtraStep::SetXattrs { owned }, outcome) => {
-                let fault = super::prepare::fault_of(outcome);
+                let fault = fault_of(outcome);
                 self.lack_of(Lack::Xattrs, whose, &fault);
                 self.extras_kept(whose, owned);
             }

@@ -3,110 +3,49 @@
 //! A further name waits until the first one has its copy. It is made under our own name and moved over what is there, where there
 //! is something.
 
-use std::collections::HashMap;
-
-use crate::end::{Change, Done, Kind, Op, Outcome};
+use crate::end::{Change, Done, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
 use crate::event::CopiedKind;
+use crate::item::{Item, There};
+use crate::links::{FirstCopy, MOST_SHARED, Name, Shared, What};
+use crate::sync::backup::Replaced;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-use crate::{Direction, Event};
-
-use super::dirs::Item;
-use super::extras::Lack;
-use super::item::There;
-use super::place::part_name;
-use super::prepare::{fault_of, path_of};
-use super::sync::Replaced;
-use super::{Engine, Side, Token};
-
-/// Which question an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum NameStep {
-    /// What is it like? Listings of this host do not say.
-    Look,
-    /// Where does the link lead?
-    Read,
-    Make,
-    /// The same under our own name: there is something under the final one.
-    MakeBeside,
-    Replace,
-    /// Moving away what is there.
-    BackUp,
-    /// Its times and its owner.
-    Finish,
-}
-
-/// A name being made.
-#[derive(Debug)]
-pub(super) struct Name {
-    id: u64,
-    item: Item,
-    what: What,
-}
-
-#[derive(Debug)]
-enum What {
-    /// A symbolic link that leads there.
-    Symlink(Vec<u8>),
-    /// Another name of this copy, and the sum of its content, where that is known.
-    Hard(Vec<u8>, Option<Vec<u8>>),
-}
-
-/// Files with several names that are remembered until the last of them is met. Beyond that the names of further ones
-/// become files of their own.
-const MOST_SHARED: usize = 256 * 1024;
-
-/// A file that has several names.
-#[derive(Debug)]
-pub(super) struct Shared {
-    copy: Copied,
-    /// Names that have not been met.
-    left: u64,
-    /// Nothing was copied: the target had this file under the first name, with this identity where it is known.
-    unchanged: Option<Option<(u64, u64)>>,
-}
-
-#[derive(Debug)]
-enum Copied {
-    /// Its first name is being copied; others wait.
-    Waiting(Vec<(u64, Item)>),
-    /// Its copy is there; the sum of its content, where that is known.
-    There(Vec<u8>, Option<Vec<u8>>),
-}
-
-/// By device and inode of the source.
-pub(super) type SharedFiles = HashMap<(u64, u64), Shared>;
+use crate::target_facts::Lack;
+use crate::task::place::part_name;
+use crate::token::{NameStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 impl Engine {
     /// A symbolic link in a tree that is to be one in the copy.
     pub(super) fn begin_link(&mut self, item: Item) {
         let source = item.source.clone();
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         if self.options.dry_run {
             let (source, target) = (item.source, item.target);
-            self.events.push_back(Event::Planned { source, target, size: None });
-            self.summary.files += 1;
+            self.report.event(Event::Planned { source, target, size: None });
+            self.report.summary.files += 1;
             return self.child_finished(item.parent);
         }
         let known = item.info.mode.is_some();
-        let key = self.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
+        let key = self.links.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
         if known {
-            self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+            self.ends.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
         } else {
-            self.start(Side::Source, Op::Lstat(&source), Token::Name(key, NameStep::Look));
+            self.ends.start(Side::Source, Op::Lstat(&source), Token::Name(key, NameStep::Look));
         }
     }
 
     /// The file is known to have several names. True when this one is not to be copied, but made another name of the copy.
     pub(super) fn joins_another(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let info = &file.item.info;
         let several = self.options.keep.hard_links
             && info.kind == Kind::File
             && info.links.is_some_and(|links| links > 1)
             && !file.item.again;
         let Some(identity) = info.identity.filter(|_| several && !file.leads) else { return false };
-        if let Some(target) = &self.target
+        if let Some(target) = &self.ends.target
             && !target.session().supports(lh_sftp::extension::HARDLINK)
         {
             let text = "the server makes no hard links: each name becomes a file of its own";
@@ -114,31 +53,31 @@ impl Engine {
             return false;
         }
         let others = info.links.unwrap_or(1).saturating_sub(1);
-        if !self.shared.contains_key(&identity) {
-            if self.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+        if !self.links.shared.contains_key(&identity) {
+            if self.links.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
                 self.lacks(Lack::ManyNames, text);
                 return false;
             }
             file.leads = true;
-            let copy = Copied::Waiting(Vec::new());
-            self.shared.insert(identity, Shared { copy, left: others, unchanged: None });
+            let copy = FirstCopy::Waiting(Vec::new());
+            self.links.shared.insert(identity, Shared { copy, left: others, unchanged: None });
             return false;
         }
-        let Some(mut file) = self.files.remove(key) else { return false };
+        let Some(mut file) = self.tasks.files.remove(key) else { return false };
         self.flow.expect(&mut file.ahead, 0);
         if let Some(handle) = file.source {
-            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
-        let Some(shared) = self.shared.get_mut(&identity) else { return false };
+        let Some(shared) = self.links.shared.get_mut(&identity) else { return false };
         shared.left = shared.left.saturating_sub(1);
         let met = shared.left == 0;
         match &mut shared.copy {
-            Copied::Waiting(waiting) => waiting.push((file.id, file.item)),
-            Copied::There(old, sum) => {
+            FirstCopy::Waiting(waiting) => waiting.push((file.id, file.item)),
+            FirstCopy::There(old, sum) => {
                 let (old, sum) = (old.clone(), sum.clone());
                 if met {
-                    self.shared.remove(&identity);
+                    self.links.shared.remove(&identity);
                 }
                 self.make_hard(file.id, file.item, old, sum);
             }
@@ -155,14 +94,14 @@ impl Engine {
         there: Option<(u64, u64)>,
     ) -> bool {
         let able = |target: &crate::remote::Remote| target.session().supports(lh_sftp::extension::HARDLINK);
-        if !self.target.as_ref().is_none_or(able) {
+        if !self.ends.target.as_ref().is_none_or(able) {
             return false;
         }
         let others = item.info.links.unwrap_or(1).saturating_sub(1);
-        let Some(shared) = self.shared.get_mut(&identity) else {
-            if self.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
-                let copy = Copied::There(item.target.clone(), None);
-                self.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
+        let Some(shared) = self.links.shared.get_mut(&identity) else {
+            if self.links.shared.len() < self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+                let copy = FirstCopy::There(item.target.clone(), None);
+                self.links.shared.insert(identity, Shared { copy, left: others, unchanged: Some(there) });
             }
             return false;
         };
@@ -171,19 +110,18 @@ impl Engine {
         // What is not known to be another file is taken for the same one.
         let same = shared.unchanged.is_some_and(|first| first.is_none() || there.is_none() || first == there);
         let (old, sum) = match &mut shared.copy {
-            Copied::Waiting(waiting) => {
-                let id = self.next_file_id;
-                self.next_file_id += 1;
+            FirstCopy::Waiting(waiting) => {
+                let id = self.progress.new_file_id();
                 waiting.push((id, item.clone()));
                 return true;
             }
-            Copied::There(old, sum) => (old.clone(), sum.clone()),
+            FirstCopy::There(old, sum) => (old.clone(), sum.clone()),
         };
         if met {
-            self.shared.remove(&identity);
+            self.links.shared.remove(&identity);
         }
         if !same {
-            let id = self.new_file_id();
+            let id = self.progress.new_file_id();
             self.make_hard(id, item.clone(), old, sum);
         }
         !same
@@ -192,18 +130,20 @@ impl Engine {
     /// The first name of a file with several has come to its end: the others follow.
     pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
         let Some(identity) = item.info.identity else { return };
-        let Some(Shared { copy: Copied::Waiting(waiting), left, .. }) = self.shared.remove(&identity) else {
+        let Some(Shared { copy: FirstCopy::Waiting(waiting), left, .. }) =
+            self.links.shared.remove(&identity)
+        else {
             return;
         };
         if !failed {
             if left > 0 {
-                let copy = Copied::There(item.target.clone(), sum.clone());
-                self.shared.insert(identity, Shared { copy, left, unchanged: None });
+                let copy = FirstCopy::There(item.target.clone(), sum.clone());
+                self.links.shared.insert(identity, Shared { copy, left, unchanged: None });
             }
             for (id, waiting) in waiting {
                 self.make_hard(id, waiting, item.target.clone(), sum.clone());
             }
-        } else if self.cancelled || self.summary.lost {
+        } else if self.report.is_over() {
             for (_, waiting) in waiting {
                 self.child_finished(waiting.parent);
             }
@@ -217,7 +157,7 @@ impl Engine {
 
     fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>, sum: Option<Vec<u8>>) {
         let replaced = (item.backed_up == Some(false)).then(|| item.target.clone());
-        let key = self.names.insert(Name { id, item, what: What::Hard(old, sum) });
+        let key = self.links.names.insert(Name { id, item, what: What::Hard(old, sum) });
         match replaced {
             Some(target) => self.back_up(target, Replaced::ByName(key)),
             None => self.make_name(key, NameStep::Make),
@@ -225,7 +165,7 @@ impl Engine {
     }
 
     fn make_name(&mut self, key: Key, step: NameStep) {
-        let Some(name) = self.names.get(key) else { return };
+        let Some(name) = self.links.names.get(key) else { return };
         let beside = part_name(&name.item.target, &[0; 16]);
         let at = if matches!(step, NameStep::Make) { name.item.target.clone() } else { beside };
         let (symlink, to) = match &name.what {
@@ -233,17 +173,17 @@ impl Engine {
             What::Hard(old, _) => (false, old.clone()),
         };
         let op = if symlink { Op::Symlink { to: &to, link: &at } } else { Op::Link { old: &to, new: &at } };
-        self.start(Side::Target, op, Token::Name(key, step));
+        self.ends.start(Side::Target, op, Token::Name(key, step));
     }
 
     pub(super) fn name_answer(&mut self, key: Key, step: NameStep, outcome: Outcome) {
-        let Some(name) = self.names.get_mut(key) else { return };
+        let Some(name) = self.links.names.get_mut(key) else { return };
         let beside = part_name(&name.item.target, &[0; 16]);
         match (step, outcome) {
             (NameStep::Look, Ok(Done::Info(info))) => {
                 name.item.info = info;
                 let source = name.item.source.clone();
-                self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+                self.ends.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
             }
             (NameStep::Look, outcome) => self.name_failed(key, Deed::StatSource, outcome),
             (NameStep::Read, outcome) => match path_of(outcome) {
@@ -251,7 +191,7 @@ impl Engine {
                     name.what = What::Symlink(to);
                     if matches!(name.item.there, There::Found(_)) {
                         // A server that does not know the order of the two strings could guess that the other one is the link.
-                        self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                        self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                         self.make_name(key, NameStep::MakeBeside);
                     } else {
                         self.make_name(key, NameStep::Make);
@@ -267,20 +207,20 @@ impl Engine {
             }
             (NameStep::Make, Err(_)) => {
                 // What an earlier attempt has left would be in the way.
-                self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                 self.make_name(key, NameStep::MakeBeside);
             }
             (NameStep::MakeBeside, Ok(_)) => {
                 let target = name.item.target.clone();
                 let op = Op::Rename { old: &beside, new: &target };
-                self.start(Side::Target, op, Token::Name(key, NameStep::Replace));
+                self.ends.start(Side::Target, op, Token::Name(key, NameStep::Replace));
             }
             (NameStep::MakeBeside, outcome) => self.name_failed(key, Deed::OpenTarget, outcome),
             (NameStep::Replace, outcome) => {
                 let hard = matches!(name.what, What::Hard(..));
                 if hard || outcome.is_err() {
                     // Renaming a name of a file over another name of it does nothing.
-                    self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                    self.ends.start(Side::Target, Op::Remove(&beside), Token::Nothing);
                 }
                 match outcome {
                     Ok(_) => self.finish_name(key),
@@ -293,7 +233,7 @@ impl Engine {
     }
 
     fn finish_name(&mut self, key: Key) {
-        let Some(name) = self.names.get(key) else { return };
+        let Some(name) = self.links.names.get(key) else { return };
         let (info, keep) = (&name.item.info, self.options.keep);
         let mut change = Change::default();
         if matches!(name.what, What::Symlink(_)) {
@@ -304,15 +244,19 @@ impl Engine {
             return self.name_done(key);
         }
         let target = name.item.target.clone();
-        self.start(Side::Target, Op::SetLink { path: &target, change }, Token::Name(key, NameStep::Finish));
+        self.ends.start(
+            Side::Target,
+            Op::SetLink { path: &target, change },
+            Token::Name(key, NameStep::Finish),
+        );
     }
 
     fn name_done(&mut self, key: Key) {
-        let Some(name) = self.names.remove(key) else { return };
-        self.summary.files += 1;
+        let Some(name) = self.links.names.remove(key) else { return };
+        self.report.summary.files += 1;
         let file = crate::base_name(&name.item.source).to_vec();
-        let (id, started) = (name.id, self.now);
-        self.events.push_back(Event::FileDone { id, name: file, size: 0, kept: 0, started });
+        let (id, started) = (name.id, self.progress.now);
+        self.report.event(Event::FileDone { id, name: file, size: 0, kept: 0, started });
         let (size, kind) = match name.what {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(_, sum) => (name.item.info.size.unwrap_or(0), CopiedKind::File(sum)),
@@ -322,27 +266,21 @@ impl Engine {
     }
 
     fn name_failed(&mut self, key: Key, deed: Deed, outcome: Outcome) {
-        let Some(name) = self.names.remove(key) else { return };
+        let Some(name) = self.links.names.remove(key) else { return };
         let fault = fault_of(outcome);
         if fault.kind != crate::end::FaultKind::Lost {
             let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
             let path = if of_source { &name.item.source } else { &name.item.target };
-            self.fail(wording::failed(self.plan.direction, deed, path, &fault));
+            self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
             self.tell_missed(&name.item);
         }
         self.child_finished(name.item.parent);
     }
 
-    /// Where links are made, or only differences are copied, none is written through below the top: a tree from an untrusted source must not lead out of
-    /// the target.
-    pub(super) const fn follows_no_links(&self, item: &Item) -> bool {
-        self.options.tree_sync.is_some() || (self.options.keep.links && item.parent.is_some())
-    }
-
     /// Before a file of this host is opened under its final name.
     pub(super) fn remove_link(&self, item: &Item) {
         if self.plan.direction == Direction::Download
-            && self.follows_no_links(item)
+            && self.options.follows_no_links(item)
             && let Ok(Done::Info(found)) = crate::local::perform(Op::Lstat(&item.target))
             && found.kind == Kind::Symlink
         {

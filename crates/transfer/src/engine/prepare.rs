@@ -4,123 +4,21 @@ mod patterns;
 
 use lh_sftp::glob::{has_magic, unescape};
 
-use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
+use crate::plan::{SourceState, Target};
 use crate::remote::Remote;
-use crate::table::{Key, Table};
-use crate::wording::{self, Deed};
-use crate::{Direction, Plan, SHARDS_NEED_THE_TARGET};
-
-use super::dirs::Item;
-use super::{Engine, Side, Token};
-use patterns::GlobTask;
-
-/// Which question of the preparation an answer belongs to. Numbers are those of sources.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PrepareStep {
-    TargetPath,
-    TargetStat,
-    TargetMkdir,
-    SourcePath(usize),
-    /// Of a path without magic.
-    SourceStat(usize),
-    /// Of the path as it was typed, backslashes and all.
-    SourceStatTyped(usize),
-    /// Its path without symlinks, and what is in it if it is a directory.
-    SourceReal(usize),
-    SourceList(usize),
-    /// Whether there is something below the target that a source would replace.
-    BelowTarget(usize),
-    GlobOpen(Key),
-    /// Of the listing that was begun so often before.
-    GlobList(Key, u8),
-    GlobStat(Key),
-}
-
-/// How far the preparation has come.
-#[derive(Debug)]
-pub(super) struct Prepare {
-    begun: bool,
-    /// The target could not be made, and was looked at once more.
-    looked_again: bool,
-    target: Target,
-    sources: Vec<Source>,
-    /// Sources before this one have been handed on.
-    next: usize,
-    globs: Table<GlobTask>,
-}
-
-#[derive(Debug)]
-enum Target {
-    Waiting,
-    Known {
-        path: Vec<u8>,
-        exists: bool,
-        dir: bool,
-    },
-    /// No source can be copied.
-    Failed,
-}
-
-#[derive(Debug)]
-struct Source {
-    /// As typed, `~` resolved.
-    path: Vec<u8>,
-    state: SourceState,
-    /// Pattern, split at slashes.
-    parts: Vec<Vec<u8>>,
-    /// Questions of the pattern without an answer.
-    open_tasks: usize,
-}
-
-#[derive(Debug)]
-enum SourceState {
-    Waiting(Vec<(Vec<u8>, Info)>),
-    Found(Vec<(Vec<u8>, Info)>),
-    Failed,
-}
-
-impl Prepare {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let source = |path: &Vec<u8>| Source {
-            path: path.clone(),
-            state: SourceState::Waiting(Vec::new()),
-            parts: Vec::new(),
-            open_tasks: 0,
-        };
-        Self {
-            begun: false,
-            looked_again: false,
-            target: Target::Waiting,
-            sources: plan.sources.iter().map(source).collect(),
-            next: 0,
-            globs: Table::new(),
-        }
-    }
-
-    /// Everything that will be copied has been handed on.
-    pub(super) fn finished(&self) -> bool {
-        self.next >= self.sources.len()
-    }
-
-    /// The path of a source, `~` resolved.
-    pub(super) fn source_path(&self, at: usize) -> &[u8] {
-        self.sources.get(at).map_or(b"", |source| &source.path)
-    }
-
-    /// Gives up; returns how many sources had not been handed on.
-    pub(super) fn abandon(&mut self) -> usize {
-        let left = self.sources.len().saturating_sub(self.next);
-        self.next = self.sources.len();
-        left
-    }
-}
+use crate::token::{PrepareStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, SHARDS_NEED_THE_TARGET, wording};
 
 impl Engine {
     /// Called whenever something may have become possible.
     pub(super) fn prepare_more(&mut self) {
         if !self.prepare.begun {
-            let ends = [&self.source, &self.target];
+            let ends = [&self.ends.source, &self.ends.target];
             let early = self.can_ask_early();
             let can_ask = |remote: &Remote| remote.ready() || remote.lost() || (early && remote.early());
             if !ends.into_iter().flatten().all(can_ask) {
@@ -144,14 +42,14 @@ impl Engine {
         match remote_path(&path) {
             RemotePath::Plain(path) => self.stat_target(path),
             RemotePath::Expand(path) => {
-                self.start(Side::Target, Op::ExpandPath(&path), Token::Prepare(PrepareStep::TargetPath));
+                self.ends.start(Side::Target, Op::ExpandPath(&path), Token::Prepare(PrepareStep::TargetPath));
             }
         }
     }
 
     fn stat_target(&mut self, path: Vec<u8>) {
         self.plan.target = path.clone();
-        self.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
+        self.ends.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
         self.look_below_target();
     }
 
@@ -163,13 +61,13 @@ impl Engine {
         self.prepare.target = Target::Waiting;
         let path = self.plan.target.clone();
         let op = Op::Mkdir { path: &path, mode: 0o777 };
-        self.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
+        self.ends.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
     }
 
     fn prepare_source(&mut self, at: usize) {
         let path = self.prepare.sources[at].path.clone();
         if self.plan.direction == Direction::Upload {
-            // The local shell has expanded whatever there was to expand.
+            // The local shell has expanded the patterns already.
             self.prepare.sources[at].state = SourceState::Found(vec![(path, Info::UNKNOWN)]);
             return;
         }
@@ -177,7 +75,7 @@ impl Engine {
             RemotePath::Plain(path) => self.find_source(at, path),
             RemotePath::Expand(path) => {
                 let token = Token::Prepare(PrepareStep::SourcePath(at));
-                self.start(Side::Source, Op::ExpandPath(&path), token);
+                self.ends.start(Side::Source, Op::ExpandPath(&path), token);
             }
         }
     }
@@ -195,7 +93,7 @@ impl Engine {
             self.match_part(at, start, 0);
         } else {
             let token = Token::Prepare(PrepareStep::SourceStat(at));
-            self.start(Side::Source, Op::Stat(&unescape(&path)), token);
+            self.ends.start(Side::Source, Op::Stat(&unescape(&path)), token);
             self.look_into_source(at);
         }
     }
@@ -251,7 +149,7 @@ impl Engine {
                 }
                 outcome => self.source_failed(at, fault_of(outcome)),
             },
-            PrepareStep::SourceReal(at) => self.source_real(at, outcome),
+            PrepareStep::SourceReal(at) => self.prepare.source_real(at, outcome),
             PrepareStep::SourceList(at) => self.source_list(at, outcome),
             PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
             PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
@@ -259,7 +157,7 @@ impl Engine {
             PrepareStep::GlobStat(key) => {
                 if let Some(task) = self.prepare.globs.remove(key) {
                     if let Ok(Done::Info(info)) = outcome {
-                        self.glob_found(task.source, task.path, info);
+                        self.prepare.glob_found(task.source, task.path, info);
                     }
                     self.glob_task_done(task.source);
                 }
@@ -282,9 +180,9 @@ impl Engine {
             // What cannot be seen may still be written to: the OPEN will tell.
             Err(_) => (false, false),
         };
-        self.note_absent(self.plan.target.clone(), &outcome);
+        self.prepare.note_absent(self.plan.target.clone(), &outcome);
         // What an attempt that was cut off has made does not change what the command means.
-        let (exists, dir) = match &mut self.journal {
+        let (exists, dir) = match &mut self.leftovers.journal {
             // A directory to put things into means the same before and after.
             _ if self.plan.target_must_be_dir => (exists, dir),
             Some(journal) if journal.was_new(&self.plan.target) => (false, false),
@@ -317,16 +215,16 @@ impl Engine {
     }
 
     fn target_failed(&mut self, text: &str) {
-        self.fail(text.to_owned());
-        self.tell_missed_path(Some(Vec::new()));
+        self.report.fail(text.to_owned());
+        self.report.missed(Some(Vec::new()));
         self.prepare.target = Target::Failed;
     }
 
     fn source_failed(&mut self, at: usize, fault: Fault) {
         if fault.kind != FaultKind::Lost {
             let path = display_name(&self.prepare.sources[at].path);
-            self.fail(format!("{path}: {}", fault.text));
-            self.tell_missed_path(None);
+            self.report.fail(format!("{path}: {}", fault.text));
+            self.report.missed(None);
         }
         self.prepare.sources[at].state = SourceState::Failed;
     }
@@ -336,7 +234,7 @@ impl Engine {
         let path = self.prepare.sources[at].path.clone();
         if has_magic(&path) || path.contains(&b'\\') {
             let token = Token::Prepare(PrepareStep::SourceStatTyped(at));
-            self.start(Side::Source, Op::Stat(&path), token);
+            self.ends.start(Side::Source, Op::Stat(&path), token);
         } else {
             self.source_failed(at, fault);
         }
@@ -361,11 +259,11 @@ impl Engine {
                 SourceState::Found(found) if found.len() > 1 && !dir => {
                     if exists {
                         source.state = SourceState::Failed;
-                        self.fail(format!(
+                        self.report.fail(format!(
                             "Multiple files match pattern, but destination \"{}\" is not a directory",
                             display_name(&path)
                         ));
-                        self.tell_missed_path(Some(Vec::new()));
+                        self.report.missed(Some(Vec::new()));
                     } else {
                         self.make_target();
                     }
@@ -384,7 +282,7 @@ impl Engine {
                 let contents = self.options.tree_sync.is_some() && names_contents(&typed, name);
                 let target = if dir && !contents { join(&path, name) } else { path.clone() };
                 self.note_top(&target);
-                self.top.push_back(Item::top(source, target, info));
+                self.tree.top.push_back(Item::top(source, target, info));
             }
         }
     }
@@ -394,22 +292,4 @@ impl Engine {
 /// it has no name of its own.
 fn names_contents(typed: &[u8], name: &[u8]) -> bool {
     typed.ends_with(b"/") || matches!(name, b"." | b"/")
-}
-
-/// The path of a one-name reply.
-pub(super) fn path_of(outcome: Outcome) -> Result<Vec<u8>, Fault> {
-    match outcome {
-        Ok(Done::Listed(Some(mut names))) if names.len() == 1 => {
-            Ok(names.pop().map(|entry| entry.name.into_vec()).unwrap_or_default())
-        }
-        outcome => Err(fault_of(outcome)),
-    }
-}
-
-/// The reason of a failure; an answer of the wrong type is one too.
-pub(super) fn fault_of(outcome: Outcome) -> Fault {
-    match outcome {
-        Err(fault) => fault,
-        Ok(_) => Fault::other("Bad message"),
-    }
 }

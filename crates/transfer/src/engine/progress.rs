@@ -2,18 +2,20 @@
 
 use std::time::Instant;
 
+use crate::end::{Info, Kind};
+use crate::engine::Engine;
 use crate::event::{Copied, CopiedKind};
-use crate::{Direction, Event, Totals, Waits, base_name, join};
-
-use super::Engine;
-use super::dirs::{Dir, Item};
-use super::file::File;
-use crate::end::Kind;
+use crate::item::Item;
+use crate::names::{base_name, join};
+use crate::progress::{Current, Wait};
+use crate::task::File;
+use crate::tree::Dir;
+use crate::{Direction, Event, Totals, Waits};
 
 impl Engine {
     /// The file whose data move: its id, name, confirmed bytes and size.
     pub fn current(&self) -> Option<Current<'_>> {
-        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
+        let file = self.tasks.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
         Some(Current {
             id: file.id,
             name: crate::base_name(&file.item.source),
@@ -26,21 +28,27 @@ impl Engine {
     /// How far the whole copy has come.
     pub fn totals(&self) -> Totals {
         let waiting: usize =
-            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
-        let open: u64 =
-            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
-        let kept = self.summary.kept + open;
-        let top = self.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
+            self.tree.walk.iter().filter_map(|&key| self.tree.dirs.get(key)).map(Dir::waiting_files).sum();
+        let open: u64 = self
+            .tasks
+            .files
+            .keys()
+            .into_iter()
+            .filter_map(|key| self.tasks.files.get(key))
+            .map(|file| file.kept)
+            .sum();
+        let kept = self.report.summary.kept + open;
+        let top = self.tree.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
         let all_found = self.prepare.finished()
-            && self.top.is_empty()
-            && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted);
+            && self.tree.top.is_empty()
+            && self.tree.walk.iter().filter_map(|&key| self.tree.dirs.get(key)).all(Dir::exhausted);
         Totals {
-            files: self.summary.files,
-            files_found: self.next_file_id.saturating_sub(self.not_files) + (waiting + top) as u64,
-            bytes: self.summary.bytes + kept,
-            bytes_found: self.bytes_found,
+            files: self.report.summary.files,
+            files_found: self.progress.files_found() + (waiting + top) as u64,
+            bytes: self.report.summary.bytes + kept,
+            bytes_found: self.progress.bytes_found,
             kept,
-            in_flight: self.files.len(),
+            in_flight: self.tasks.files.len(),
             all_found,
             all_opened: all_found && waiting == 0,
         }
@@ -48,30 +56,21 @@ impl Engine {
 
     /// What the copy has been waiting for, so far.
     pub const fn waits(&self) -> Waits {
-        self.waits
-    }
-
-    pub(super) fn end_wait(&mut self, now: Instant) {
-        if let Some((wait, since)) = self.waiting_since.take() {
-            let passed = now.saturating_duration_since(since);
-            match wait {
-                Wait::Window => self.waits.window += passed,
-                Wait::Answers => self.waits.answers += passed,
-            }
-        }
+        self.progress.waits
     }
 
     /// Nothing more can be done now: why?
     pub(super) fn begin_wait(&mut self, no_room: bool, now: Instant) {
         let upload = self.plan.direction == Direction::Upload;
-        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
+        let wait = if upload && no_room && (self.tasks.unfinished.is_some() || !self.tasks.sending.is_empty())
+        {
             Wait::Window
         } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
             Wait::Answers
         } else {
             return;
         };
-        self.waiting_since = Some((wait, now));
+        self.progress.begin_wait(wait, now);
     }
 }
 
@@ -100,52 +99,42 @@ impl Engine {
 
     /// Tells of a file, or a link, that is in its place.
     pub(super) fn tell_copied(&mut self, item: &Item, size: u64, kind: CopiedKind) {
+        let info = Info { size: Some(size), ..item.info };
+        self.push_copied(item.source.clone(), item.target.clone(), &info, kind);
+    }
+
+    /// Tells of a file, or a link, that was in its place before, and is not copied.
+    pub(super) fn tell_unchanged(
+        &mut self,
+        source: Vec<u8>,
+        target: Vec<u8>,
+        info: &Info,
+        link: Option<Vec<u8>>,
+    ) {
+        if !self.options.dry_run {
+            let kind = link.map_or(CopiedKind::File(None), CopiedKind::Link);
+            self.push_copied(source, target, info, kind);
+        }
+    }
+
+    fn push_copied(&mut self, source: Vec<u8>, target: Vec<u8>, info: &Info, kind: CopiedKind) {
         if self.options.sums.is_none() {
             return;
         }
-        self.events.push_back(Event::Copied(Box::new(Copied {
-            path: self.path_below_target(&item.target),
-            source: item.source.clone(),
-            target: item.target.clone(),
-            size,
-            modified: item.info.times.map(|times| times.modification),
+        self.report.event(Event::Copied(Box::new(Copied {
+            path: self.path_below_target(&target),
+            source,
+            target,
+            size: info.size.unwrap_or(0),
+            modified: info.times.map(|times| times.modification),
             kind,
         })));
     }
 
     /// Tells which part of which tree was not copied.
     pub(super) fn tell_missed(&mut self, item: &Item) {
-        let path = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| dir.relative());
+        let path = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| dir.relative());
         let path = path.map(|above| join(above, base_name(&item.source)));
-        self.tell_missed_path(path);
+        self.report.missed(path);
     }
-
-    /// As [`tell_missed`](Self::tell_missed), by its path from the top of the tree; `None` for what the command line names.
-    pub(super) fn tell_missed_path(&mut self, path: Option<Vec<u8>>) {
-        if self.options.tell_missed && !self.cancelled && !self.summary.lost {
-            self.events.push_back(Event::Missed { path });
-        }
-    }
-}
-
-/// What a copy waits for when it can do nothing.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Wait {
-    Window,
-    Answers,
-}
-
-/// See [`Engine::current`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Current<'a> {
-    /// Tells files apart.
-    pub id: u64,
-    /// The last component of the source's name.
-    pub name: &'a [u8],
-    /// Bytes confirmed by the target, and those that were there before.
-    pub done: u64,
-    /// Bytes to be copied; grows when the source turns out longer.
-    pub size: u64,
-    /// Bytes that were there before, of a copy that is resumed.
-    pub kept: u64,
 }

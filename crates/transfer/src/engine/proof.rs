@@ -5,81 +5,59 @@
 //! was written under, and once more in samples when it has its final name.
 
 use crate::Direction;
-use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
 use crate::options::Verify;
 use crate::table::Key;
+use crate::task::proof::ProofStage;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
-
-use super::file::FileStep;
-use super::prepare::fault_of;
-use super::{Engine, Side, Token};
-
-/// Which of the two comparisons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// All of it, under the name that it was written under.
-    Written,
-    /// Samples, under its final name.
-    Named,
-}
-
-/// How far a file has come with it.
-#[derive(Debug, Default)]
-pub(super) struct Proof {
-    /// What is being compared.
-    stage: Option<Stage>,
-    /// Ends that are not open yet.
-    opening: u8,
-    written: bool,
-    named: bool,
-    /// The target is no plain file: a device does not give back what it was given.
-    pub(super) special: bool,
-}
 
 impl Engine {
     /// A server other than ours could have put it elsewhere.
     pub(super) fn proves_names(&self) -> bool {
-        self.options.verify == Verify::Always && self.target.as_ref().is_some_and(|target| !target.is_ours())
+        self.options.verify == Verify::Always
+            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.
-    pub(super) fn prove(&mut self, key: Key, stage: Stage) -> bool {
-        let (digests, names) = (self.can_digest(), self.proves_names());
+    pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
+        let (digests, names) = (self.ends.can_digest(), self.proves_names());
         let always = self.options.verify == Verify::Always;
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept())
         {
             return false;
         }
         let growing = file.place.growing().is_some();
         let wanted = match stage {
-            Stage::Written => {
+            ProofStage::Written => {
                 let by_digests = file.sum_lost && digests && growing;
                 !file.proof.written && !file.place.compared && file.sum.is_none() && (always || by_digests)
             }
-            Stage::Named => names && !file.proof.named && !growing && file.place.is_placed(),
+            ProofStage::Named => names && !file.proof.named && !growing && file.place.is_placed(),
         };
         if !wanted {
             return false;
         }
         match stage {
-            Stage::Written => file.proof.written = true,
-            Stage::Named => file.proof.named = true,
+            ProofStage::Written => file.proof.written = true,
+            ProofStage::Named => file.proof.named = true,
         }
         file.proof.stage = Some(stage);
         file.proof.opening = 2;
         file.outstanding += 2;
         let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
         }
         true
     }
 
     /// One end is open, or not.
     pub(super) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
-        let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let digests = self.ends.can_digest();
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handle: Handle = match outcome {
             Ok(Done::Opened(handle, info)) => {
                 let special = info.is_some_and(|info| !matches!(info.kind, Kind::File | Kind::Unknown));
@@ -108,17 +86,17 @@ impl Engine {
             Direction::Download => file.prefix,
             Direction::Relay => file.write_at,
         };
-        let whole = file.proof.stage == Some(Stage::Written);
+        let whole = file.proof.stage == Some(ProofStage::Written);
         let by_digests = whole && file.sum_lost && digests;
         self.compare(key, end, whole, by_digests);
     }
 
     fn close_proof(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handles = [(Side::Source, file.source.take()), (Side::Target, file.target.take())];
         for (side, handle) in handles {
             if let Some(handle) = handle {
-                self.start(side, Op::Close(handle), Token::Nothing);
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
             }
         }
     }
@@ -127,8 +105,8 @@ impl Engine {
     pub(super) fn proved(&mut self, key: Key, right: bool) {
         self.close_proof(key);
         let names = self.proves_names();
-        let Some(file) = self.files.get_mut(key) else { return };
-        let last = file.proof.stage == Some(Stage::Named) || !names || file.place.growing().is_none();
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let last = file.proof.stage == Some(ProofStage::Named) || !names || file.place.growing().is_none();
         file.place.compared = right && (file.place.compared || last);
         if !right {
             self.found_wrong(key);
@@ -139,7 +117,7 @@ impl Engine {
     /// After the last byte: the server has this much, or says so, where something was there before. A server may have left a longer
     /// tail though it was told to cut it.
     pub(super) fn size_after(&mut self, key: Key, tried: bool, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             // What was written and closed is not there.
@@ -159,9 +137,9 @@ impl Engine {
                 let path = file.written_path().to_vec();
                 let change = crate::end::Change { size: Some(wanted), ..Default::default() };
                 let cut = Token::File(key, FileStep::Cut);
-                self.start(Side::Target, Op::SetPath { path: &path, change }, cut);
+                self.ends.start(Side::Target, Op::SetPath { path: &path, change }, cut);
                 let token = Token::File(key, FileStep::SizeAfter { tried: true });
-                self.start(Side::Target, Op::Stat(&path), token);
+                self.ends.start(Side::Target, Op::Stat(&path), token);
             }
             Some(size) if size > wanted && !file.item.emptied => {
                 // What is known to be too long is worth nothing under any name.

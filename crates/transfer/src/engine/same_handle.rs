@@ -4,57 +4,41 @@
 //! thrown away and copied again from the start, and the server has one file or directory open at a time from then on.
 
 use crate::Event;
-use crate::display_name;
 use crate::end::{Fault, Op};
+use crate::engine::Engine;
 use crate::handles::Holder;
+use crate::names::display_name;
 use crate::remote::Came;
 use crate::table::Key;
-
-use super::dirs::DirStep;
-use super::file::FileStep;
-use super::place::PlaceStep;
-use super::prepare::PrepareStep;
-use super::{Engine, Side, Token};
+use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
 
 /// How often a file is copied again for that. Once is enough unless channels are opened meanwhile.
 const MOST_REDONE: u8 = 5;
 
 const WHY: &str = "the server gave one handle to two open files";
 
-impl Token {
-    /// True when both are about one file or directory.
-    pub(crate) fn same_owner(&self, other: &Self) -> bool {
-        match (*self, *other) {
-            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {
-                one == other
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Engine {
     /// Acts on what came from the server of `side`.
     pub(super) fn take(&mut self, side: Side, came: Came) {
         match came {
-            Came::Answer(token, outcome) => self.done.push_back((token, outcome)),
+            Came::Answer(token, outcome) => self.ends.answer((token, outcome)),
             Came::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
         }
-        self.settle();
+        self.handle_answers();
     }
 
     /// A handle was given for `opened` that `holders` have.
     fn same_handle(&mut self, side: Side, opened: Token, holders: &[Holder]) {
-        let in_order = self.remote(side).is_none_or(|remote| remote.in_order());
-        if let Some(remote) = self.remote(side) {
+        let in_order = self.ends.remote(side).is_none_or(|remote| remote.in_order());
+        if let Some(remote) = self.ends.remote(side) {
             remote.open_one_at_a_time();
         }
-        if side == self.striped_side() {
-            self.lanes.open_one_at_a_time();
+        if side == self.plan.striped_side() {
+            self.channels.open_one_at_a_time();
         }
-        if !std::mem::replace(&mut self.told_same_handle, true) {
+        if !std::mem::replace(&mut self.ends.facts.told_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
         for holder in holders {
             match holder.token {
@@ -62,9 +46,9 @@ impl Engine {
                 Token::File(..) if holder.gone && in_order => {}
                 Token::File(..) if holder.gone => {
                     let path = display_name(&holder.path);
-                    self.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
+                    self.report.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
                     // Which part of the tree it was is not known any more.
-                    self.tell_missed_path(Some(Vec::new()));
+                    self.report.missed(Some(Vec::new()));
                 }
                 Token::File(key, _) => {
                     self.undo_file(key);
@@ -85,7 +69,7 @@ impl Engine {
     fn open_again(&mut self, side: Side, opened: Token) {
         match opened {
             Token::File(key, step) => {
-                if let Some(file) = self.files.get_mut(key) {
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.outstanding -= 1;
                     // Made by now, and perhaps written to.
                     file.place.there |= matches!(step, FileStep::Place(PlaceStep::Open));
@@ -94,25 +78,25 @@ impl Engine {
                 self.move_on(key);
             }
             Token::Dir(key, DirStep::List) => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.source.clone();
-                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Dir(key, DirStep::TargetList) => {
-                if let Some(dir) = self.dirs.get(key) {
+                if let Some(dir) = self.tree.dirs.get(key) {
                     let path = dir.item.target.clone();
-                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                    self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
             Token::Prepare(PrepareStep::GlobOpen(key)) => self.glob_open(key),
-            other => self.done.push_back((other, Err(Fault::other(WHY)))),
+            other => self.ends.answer((other, Err(Fault::other(WHY)))),
         }
     }
 
     /// What has been copied of a file is not to be relied on.
     fn undo_file(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.tainted = true;
         if file.failed {
             return;

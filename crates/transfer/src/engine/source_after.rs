@@ -5,56 +5,27 @@
 
 use crate::changed::{Changed, Precision};
 use crate::end::{Done, Op, Outcome};
+use crate::engine::Engine;
+use crate::engine::files::CLOSE_BEHIND;
 use crate::options::Verify;
 use crate::table::Key;
-use crate::wording;
-use crate::{Direction, Event, local};
-
-use super::file::{File, FileStep, Phase};
-use super::files::CLOSE_BEHIND;
-use super::{Engine, Side, Token};
-
-/// What is known of the source of one file after it was read.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceAfter {
-    #[default]
-    Unasked,
-    /// `early`: something was read after that.
-    Asked {
-        early: bool,
-    },
-    Known(Option<Changed>),
-}
-
-impl SourceAfter {
-    /// More is read after all.
-    pub(super) const fn read_more(&mut self) {
-        *self = match self {
-            Self::Asked { .. } => Self::Asked { early: true },
-            Self::Unasked | Self::Known(_) => Self::Unasked,
-        };
-    }
-
-    pub(super) const fn changed(self) -> Option<Changed> {
-        match self {
-            Self::Known(changed) => changed,
-            Self::Unasked | Self::Asked { .. } => None,
-        }
-    }
-}
+use crate::task::source_after::SourceAfter;
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token};
+use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.
     pub(super) fn look_at_source_early(&mut self, key: Key) {
         let small = |file: &File| file.size <= CLOSE_BEHIND && file.stripes.is_empty() && !file.to_eof;
-        if self.source.is_some() && self.files.get(key).is_some_and(small) {
+        if self.ends.source.is_some() && self.tasks.files.get(key).is_some_and(small) {
             self.look_at_source(key);
         }
     }
 
     /// All of the source has been asked for, or read. True while its end has not said how it is now.
     pub(super) fn look_at_source(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         match file.source_after {
             SourceAfter::Known(_) => return false,
             SourceAfter::Asked { .. } => return true,
@@ -63,21 +34,21 @@ impl Engine {
         let wanted = !file.failed && file.phase == Phase::Copying && file.target.is_some();
         let Some(handle) = file.source.clone().filter(|_| wanted) else { return false };
         let op = Op::Fstat(&handle);
-        if self.source.is_none() {
+        if self.ends.source.is_none() {
             self.source_looked_at(key, &local::perform(op));
             return false;
         }
         file.source_after = SourceAfter::Asked { early: false };
         file.outstanding += 1;
-        self.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
+        self.ends.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
         true
     }
 
     pub(super) fn source_looked_at(&mut self, key: Key, outcome: &Outcome) {
-        let ours = self.source.as_ref().is_none_or(|source| source.is_ours());
+        let ours = self.ends.source.as_ref().is_none_or(|source| source.is_ours());
         let precision = if ours { Precision::Exact } else { Precision::Later };
         let direction = self.plan.direction;
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.source_after == (SourceAfter::Asked { early: true }) {
             file.source_after = SourceAfter::Unasked;
             return;
@@ -100,8 +71,8 @@ impl Engine {
     pub(super) fn tell_changed(&mut self, source: &[u8], changed: Changed) {
         let text = wording::source_changed(source, changed);
         if self.options.verify == Verify::Always {
-            return self.fail(text);
+            return self.report.fail(text);
         }
-        self.events.push_back(Event::Changed { source: source.to_vec(), text });
+        self.report.event(Event::Changed { source: source.to_vec(), text });
     }
 }

@@ -6,12 +6,11 @@
 use std::time::Instant;
 
 use crate::end::{Fault, Op};
+use crate::engine::Engine;
 use crate::flow::Next;
+use crate::task::Phase;
+use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
-
-use super::check::CheckStep;
-use super::file::{FileStep, Phase};
-use super::{Engine, Side, Token};
 
 /// How often parts of one file are asked for again.
 const MOST_TRIES: u8 = 4;
@@ -29,7 +28,7 @@ impl Engine {
                 Next::Probe => {
                     let token = Token::Probe(side, lane);
                     let outcome = remote.perform(Op::RealPath(b"."), token);
-                    self.done.extend(outcome.map(|outcome| (token, outcome)));
+                    self.ends.answer_if_known(token, outcome);
                 }
             }
         }
@@ -38,15 +37,15 @@ impl Engine {
 
     /// Both ends, by channel.
     fn channels_of_both(&self) -> Vec<(Side, usize)> {
-        let first = [(Side::Source, self.source.is_some()), (Side::Target, self.target.is_some())];
+        let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
         let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
-        let more = (1..=self.lanes.count()).map(|lane| (self.striped_side(), lane));
+        let more = (1..=self.channels.count()).map(|lane| (self.plan.striped_side(), lane));
         first.chain(more).collect()
     }
 
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
     pub(super) fn probe_answered(&mut self, side: Side, lane: usize) {
-        let now = self.now;
+        let now = self.progress.now;
         let Some(remote) = self.remote_of(side, lane).filter(|remote| !remote.lost()) else { return };
         let dropped = remote.give_up_older(now);
         if dropped.is_empty() {
@@ -55,11 +54,11 @@ impl Engine {
         let seconds = self.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
         let most = self.flow.dropped();
-        self.events.push_back(Event::Told { text: format!("{text}: going on with {most} at a time") });
+        self.report.event(Event::Told { text: format!("{text}: going on with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
                 let fault = Fault::other(format!("the server did not answer in {seconds} s"));
-                self.done.push_back((token, Err(fault)));
+                self.ends.answer((token, Err(fault)));
             }
         }
     }
@@ -68,7 +67,7 @@ impl Engine {
     fn asked_again(&mut self, token: Token) -> bool {
         let direction = self.plan.direction;
         let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return false };
         let can = match step {
             FileStep::Read { .. } => true,
             // What goes from one remote end to the other is not kept. Small files are closed behind their WRITEs.

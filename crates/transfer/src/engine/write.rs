@@ -12,52 +12,26 @@ use lh_sftp::PieceSum;
 use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::server::Output;
 
+use crate::channels::unfinished::{Rest, Unfinished};
 use crate::end::Fault;
+use crate::engine::Engine;
 use crate::local;
 use crate::table::Key;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::{Deed, shrank};
 
-use super::data::SMALL_WRITE;
-use super::file::FileStep;
-use super::{Engine, Side, Token};
+/// WRITEs up to this size are put together in one packet with the requests around them.
+pub(super) const SMALL_WRITE: u64 = 16 * 1024;
 
 /// With less room than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
-/// A WRITE of which not everything is sent.
-#[derive(Debug)]
-pub(super) struct Unfinished {
-    key: Key,
-    /// What is left of the header.
-    head: Vec<u8>,
-    /// Where in the file the next byte goes.
-    offset: u64,
-    left: usize,
-    rest: Rest,
-    /// Over what has been sent of it.
-    sum: Option<PieceSum>,
-}
-
-/// Where the rest of a WRITE comes from.
-#[derive(Debug)]
-enum Rest {
-    File,
-    Memory(Vec<Bytes>),
-    /// There is nothing left that is worth sending.
-    Zeros,
-}
-
-impl Unfinished {
-    /// Its file.
-    pub(super) const fn key(&self) -> Key {
-        self.key
-    }
-}
-
 impl Engine {
     /// Goes on with a WRITE that was begun. False while it is not complete.
     pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> bool {
-        while let Some(mut write) = self.lanes.unfinished(&mut self.unfinished, lane).and_then(Option::take) {
+        while let Some(mut write) =
+            self.channels.unfinished(&mut self.tasks.unfinished, lane).and_then(Option::take)
+        {
             let budget = out.budget();
             let moved = budget > 0 && self.continue_write(&mut write, budget, out);
             if !write.head.is_empty() || write.left > 0 {
@@ -83,14 +57,14 @@ impl Engine {
         }
         let want = write.left.min(budget);
         if matches!(write.rest, Rest::File)
-            && let Some(file) = self.files.get_mut(write.key)
+            && let Some(file) = self.tasks.files.get_mut(write.key)
             && file.failed
         {
             // Another part has failed: what this one still promises is worth nothing.
             file.real_end = file.real_end.min(write.offset);
             write.rest = Rest::Zeros;
         }
-        let file = self.files.get(write.key);
+        let file = self.tasks.files.get(write.key);
         let source = file.and_then(|file| Some((file.source.as_ref()?, &file.content)));
         let mut read = None;
         let sent = match (&mut write.rest, source) {
@@ -121,7 +95,7 @@ impl Engine {
         };
         let fault = match read {
             Some(Ok(0)) => {
-                let size = self.files.get(write.key).map_or(0, |file| file.size);
+                let size = self.tasks.files.get(write.key).map_or(0, |file| file.size);
                 Some(shrank(write.offset, size))
             }
             Some(Err(fault)) => Some(fault),
@@ -129,7 +103,7 @@ impl Engine {
         };
         if let Some(fault) = fault {
             write.rest = Rest::Zeros;
-            if let Some(file) = self.files.get_mut(write.key) {
+            if let Some(file) = self.tasks.files.get_mut(write.key) {
                 file.real_end = file.real_end.min(write.offset);
             }
             self.file_failed(write.key, Deed::ReadSource, &fault);
@@ -151,7 +125,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Option<Result<usize, Fault>> {
         let room = out.budget();
-        let file = self.files.get(key)?;
+        let file = self.tasks.files.get(key)?;
         if room == 0 {
             return None;
         }
@@ -159,7 +133,7 @@ impl Engine {
             // How much there is shows only when it is read.
             return Some(self.queue_small_write(key, offset, SMALL_WRITE));
         }
-        let remote = self.lanes.remote(&mut self.target, lane)?;
+        let remote = self.channels.remote(&mut self.ends.target, lane)?;
         let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
         let content = &file.content;
         let promised = !file.to_eof;
@@ -170,7 +144,7 @@ impl Engine {
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
         let sum = &mut write.sum;
         let mut len = want;
-        let disk = &mut self.waits.disk;
+        let disk = &mut self.progress.waits.disk;
         if room < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
         } else {
@@ -203,7 +177,7 @@ impl Engine {
                     },
                 )
             });
-            // When nobody read there was no room after all.
+            // When nothing was read there was no room after all.
             match read? {
                 Ok(0) => return Some(Ok(0)),
                 Ok(_) => {}
@@ -227,7 +201,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<(), Vec<Bytes>> {
         let len: usize = pieces.iter().map(Bytes::len).sum();
-        let (Some(remote), Some(file)) = (&mut self.target, self.files.get(key)) else { return Err(pieces) };
+        let (Some(remote), Some(file)) = (&mut self.ends.target, self.tasks.files.get(key)) else {
+            return Err(pieces);
+        };
         let Some(target) = &file.target else { return Err(pieces) };
         if !remote.flush(out) || out.budget() == 0 {
             return Err(pieces);
@@ -273,23 +249,23 @@ impl Engine {
     /// All of a WRITE has been read from the source.
     fn sum_piece(&mut self, key: Key, piece: Option<PieceSum>) {
         if let Some(piece) = piece
-            && let Some(sum) = self.files.get_mut(key).and_then(|file| file.sum.as_mut())
+            && let Some(sum) = self.tasks.files.get_mut(key).and_then(|file| file.sum.as_mut())
         {
             sum.finish_piece(piece);
         }
     }
 
     fn put_back(&mut self, lane: usize, write: Unfinished) {
-        if let Some(unfinished) = self.lanes.unfinished(&mut self.unfinished, lane) {
+        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, lane) {
             *unfinished = Some(write);
         }
     }
 
     fn set_mid_write(&mut self, lane: usize, key: Key, on: bool) {
-        if let Some(remote) = self.lanes.remote(&mut self.target, lane) {
+        if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
             remote.set_mid_message(on);
         }
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             file.mid_write = if on { file.mid_write + 1 } else { file.mid_write.saturating_sub(1) };
         }
     }

@@ -16,6 +16,7 @@
 //! | `command DIRECTORY PROGRAM ARGUMENT...` | where and how the copy was started, all escaped |
 //! | `new TARGET` | what the command line names as target did not exist: it is to become the copy, not to get it |
 //! | `part TARGET NAME` | the target grows under this name; both escaped |
+//! | `open TARGET` | an unfinished file beside the target is about to be opened |
 //! | `upto BYTES NAME` | all bytes before this one have been taken by the end that has the file |
 //! | `sum TAG ALGORITHM SUM` | the sum of the content of the file of this tag, before its `done` |
 //! | `done TAG` | the file of this tag is in its place |
@@ -41,17 +42,14 @@ use crate::content::SumAlgorithm;
 
 pub use place::{directory, file_for};
 pub use saved::{Saved, SavedPart, list, read, remove};
+pub(crate) use text::{Tag, hex, unhex};
 use text::{escaped, unescaped};
-pub(crate) use text::{hex, unhex};
 
 /// The first line.
 const HEADER: &str = "longhaul-journal 1";
 
-/// Journals that nobody has touched for so long are forgotten: what they tell of may mean nothing any more.
+/// Journals that were not written for this long are ignored: the files that they name may be others by now.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Names a source in a state: any other file, and the same file changed, has another one.
-pub(crate) type Tag = [u8; 16];
 
 /// The tag of `source` with this size and time of modification, as the origin of `target`.
 pub(crate) fn tag(source: &[u8], target: &[u8], size: u64, modified: (i64, u32)) -> Tag {
@@ -96,6 +94,8 @@ pub(crate) struct Journal {
     command: Vec<Vec<u8>>,
     sums: HashMap<Tag, Vec<u8>>,
     new: HashSet<Vec<u8>>,
+    /// Targets beside which earlier attempts may have left an unfinished file.
+    left: HashSet<Vec<u8>>,
     /// Journals of other shards of the same copy: read, and removed with this one.
     others: Vec<PathBuf>,
 }
@@ -149,6 +149,7 @@ impl Journal {
             command: Vec::new(),
             sums: HashMap::new(),
             new: HashSet::new(),
+            left: HashSet::new(),
             others,
         }
     }
@@ -191,9 +192,11 @@ impl Journal {
                 }
                 (b"part", Some(target), Some(name)) => {
                     if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
+                        self.left.insert(target.clone());
                         self.parts.insert(name, Part { target, upto: 0 });
                     }
                 }
+                (b"open", Some(target), None) => self.left.extend(unescaped(target)),
                 (b"upto", Some(bytes), Some(name)) => {
                     let bytes = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
                     if let (Some(bytes), Some(name)) = (bytes, unescaped(name))
@@ -204,8 +207,8 @@ impl Journal {
                 }
                 (b"new", Some(target), None) => self.new.extend(unescaped(target)),
                 (b"gone", Some(name), None) => {
-                    if let Some(name) = unescaped(name) {
-                        self.parts.remove(&name);
+                    if let Some(part) = unescaped(name).and_then(|name| self.parts.remove(&name)) {
+                        self.left.remove(&part.target);
                     }
                 }
                 // A later version's.
@@ -260,6 +263,16 @@ impl Journal {
     pub(crate) fn outdated(&self, target: &[u8], name: &[u8]) -> Vec<Vec<u8>> {
         let others = self.parts.iter().filter(|(other, part)| part.target == target && *other != name);
         others.map(|(other, _)| other.clone()).collect()
+    }
+
+    /// An unfinished file beside `target` is about to be opened: until [`Journal::begin`] it may be there or not.
+    pub(crate) fn note_opening(&mut self, target: &[u8]) {
+        let _ = writeln!(self.pending, "open {}", escaped(target));
+    }
+
+    /// True when an earlier attempt may have left an unfinished file beside `target`.
+    pub(crate) fn may_have_left(&self, target: &[u8]) -> bool {
+        self.left.contains(target)
     }
 
     /// The target grows under `name` from now on.

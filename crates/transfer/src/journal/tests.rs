@@ -146,3 +146,22 @@ fn a_command_too_long_for_a_line_is_left_out() {
     let saved = super::read(&path).expect("it");
     assert_eq!((saved.command.len(), saved.parts.len()), (0, 1));
 }
+
+#[test]
+fn targets_with_unfinished_files_are_known_later() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = here(&dir);
+    let mut journal = Journal::open(&path, true, None).expect("a journal");
+    for target in [&b"asked"[..], b"begun", b"placed"] {
+        journal.note_opening(target);
+    }
+    journal.begin(b"begun", b".begun.1");
+    journal.begin(b"placed", b".placed.1");
+    journal.finish(&tag(b"a", b"placed", 7, (1, 2)), b".placed.1");
+    journal.flush();
+    assert!(!journal.may_have_left(b"asked"), "this attempt's own files are open");
+    drop(journal);
+    let journal = Journal::open(&path, true, None).expect("it again");
+    assert!(journal.may_have_left(b"asked") && journal.may_have_left(b"begun"));
+    assert!(!journal.may_have_left(b"placed") && !journal.may_have_left(b"other"));
+}

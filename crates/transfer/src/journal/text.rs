@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Tag;
+/// Names a source in a state: any other file, and the same file changed, has another one.
+pub(crate) type Tag = [u8; 16];
 
 /// A name without spaces, line ends and control characters: those become `%` and two digits, as does `%`.
 pub(super) fn escaped(name: &[u8]) -> String {

@@ -1,84 +1,75 @@
 //! What is in a directory: listed a part at a time, sorted into files and directories.
 
-use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
 use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::{DirStep, ENTRIES_HELD};
+use crate::token::{DirStep, Side, Token};
+use crate::tree::walk::ENTRIES_HELD;
+use crate::wording;
+use crate::wording::Deed;
 
 impl Engine {
     /// The directory's handle is another file's, too: what it lists from now on may be another directory's.
     pub(in crate::engine) fn list_again(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(handle) = dir.handle.take() else { return };
         let path = dir.item.source.clone();
         let listed = dir.listed;
         dir.lists_in_flight = 0;
         dir.seen.begin_again();
-        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
-            return self.dir_closed(key);
+            return self.tree.dir_closed(key);
         }
-        if let Some(dir) = self.dirs.get_mut(key) {
+        if let Some(dir) = self.tree.dirs.get_mut(key) {
             dir.asked();
         }
-        self.waiting.lists += 1;
+        self.tree.waiting.lists += 1;
         let list = Op::List { path: &path, pattern: b"" };
-        self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+        self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
     }
 
     pub(super) fn list_begun(&mut self, key: Key, outcome: Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         match outcome {
             Ok(Done::Opened(handle, _)) => dir.handle = Some(handle),
             Ok(Done::Listing(handle, entries)) => {
                 dir.listed = handle.is_none();
                 dir.handle = handle;
                 if dir.listed {
-                    self.dir_closed(key);
+                    self.tree.dir_closed(key);
                 }
                 self.absorb(key, entries);
             }
             outcome => {
-                self.dir_closed(key);
+                self.tree.dir_closed(key);
                 self.list_failed(key, fault_of(outcome));
             }
         }
         self.list_more(key);
     }
 
-    /// It is open no more, or never was.
-    pub(super) fn dir_closed(&mut self, key: Key) {
-        if let Some(dir) = self.dirs.get_mut(key)
-            && std::mem::take(&mut dir.open)
-        {
-            self.waiting.open_dirs -= 1;
-        }
-    }
-
     pub(super) fn list_failed(&mut self, key: Key, fault: Fault) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let first = !dir.listed;
         dir.listed = true;
         let source = dir.item.source.clone();
         if first && fault.kind != FaultKind::Lost {
             let relative = dir.relative.clone();
-            self.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
-            self.tell_missed_path(Some(relative));
+            self.report.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
+            self.report.missed(Some(relative));
         }
     }
 
     pub(super) fn absorb(&mut self, key: Key, mut entries: Vec<Entry>) {
         let may_fold = self.may_fold_names();
-        let of_others = self.source.as_ref().is_some_and(|source| !source.is_ours());
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let of_others = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         if dir.failed {
             return;
         }
-        if let (None, Some(handle), Some(_)) = (&self.source, &dir.handle, &dir.comparing) {
+        if let (None, Some(handle), Some(_)) = (&self.ends.source, &dir.handle, &dir.comparing) {
             crate::local::look_at(handle, &mut entries);
         }
         let chosen = self.options.select != crate::Selection::default();
@@ -96,14 +87,14 @@ impl Engine {
             } else {
                 let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
                 if chosen {
-                    self.expected.remove(&path);
+                    self.tree.expected.remove(&path);
                 }
                 if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
                     continue;
                 }
                 if let Some(comparing) = &mut dir.comparing {
                     comparing.source.push(entry);
-                    self.waiting.comparing += 1;
+                    self.tree.waiting.comparing += 1;
                     continue;
                 }
                 if may_fold && !dir.twins.is_single(&entry.name) {
@@ -121,44 +112,45 @@ impl Engine {
             }
         }
         let (files, subdirs) = (dir.files.len() - files, dir.subdirs.len() - subdirs);
-        self.waiting.files += files;
-        self.waiting.subdirs += subdirs;
+        self.tree.waiting.files += files;
+        self.tree.waiting.subdirs += subdirs;
         let path = display_name(&dir.item.source);
         for name in suspects {
             let name = display_name(&name);
-            self.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
-            self.tell_missed_path(None);
+            self.report.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
+            self.report.missed(None);
         }
         for special in specials {
-            self.skip(wording::skipped(self.plan.direction, &special));
+            self.report.skip(wording::skipped(self.plan.direction, &special));
         }
     }
 
     /// Keeps the listing of a directory going, or ends it.
     pub(in crate::engine) fn list_more(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(handle) = dir.handle.clone() else { return };
         if dir.listed {
             dir.seen.forget();
             if dir.lists_in_flight == 0 {
                 dir.handle = None;
-                self.dir_closed(key);
-                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+                self.tree.dir_closed(key);
+                self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             return;
         }
         // Where one is open at a time, what waits is opened when this one is closed.
-        let alone = self.source.as_ref().is_some_and(|source| source.one_at_a_time());
-        let few = alone || dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
-        // A local answer comes at once: one is as good as many.
-        let allowed = if self.source.is_some() { dir.lists_allowed } else { 1 };
+        let alone = self.ends.source.as_ref().is_some_and(|source| source.one_at_a_time());
+        let few =
+            alone || dir.waiting() == 0 || self.tree.waiting.files + self.tree.waiting.subdirs < ENTRIES_HELD;
+        // A local answer comes at once: more requests gain nothing.
+        let allowed = if self.ends.source.is_some() { dir.lists_allowed } else { 1 };
         let round = dir.seen.round();
         let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
         dir.lists_in_flight += more;
-        self.waiting.lists += more;
+        self.tree.waiting.lists += more;
         dir.outstanding += more;
         for _ in 0..more {
-            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore(round)));
+            self.ends.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore(round)));
         }
     }
 }

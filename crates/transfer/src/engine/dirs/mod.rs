@@ -4,408 +4,110 @@ mod listing;
 mod target;
 mod twins;
 
-use target::{Comparing, TargetList};
-use twins::Twins;
-
-use std::collections::{HashMap, VecDeque};
-
-use crate::Direction;
-use crate::end::{Change, Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::{display_name, join};
-use crate::seen::Seen;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::extras::Extras;
-pub(crate) use super::item::Item;
-use super::item::There;
-use super::prepare::fault_of;
-use super::sync::same_time;
-use super::{Engine, Side, Token};
-
-/// Directories being made and listed at a time.
-const STARTING_DIRS: usize = 128;
-
-/// Listed but not started files from which on no further directory is begun.
-const FILES_WAITING: usize = 512;
-
-/// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
-const ENTRIES_HELD: usize = 8 * 1024;
-
-/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server tells of 100
-/// entries in each answer.
-pub const MAX_LISTS: u32 = 64;
-
-/// Which question about a directory an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum DirStep {
-    Mkdir,
-    /// Making it failed: is there one already?
-    Check,
-    List,
-    /// Of the listing that was begun so often before.
-    ListMore(u8),
-    Finish,
-    /// Is there something under a name that differs from another one by case only?
-    Twin,
-    /// The listing of the target, and its parts; begun so often before.
-    TargetList,
-    TargetMore(u8),
-}
-
-/// A directory being copied.
-#[derive(Debug)]
-pub(super) struct Dir {
-    pub(super) item: Item,
-    /// What is to be kept besides mode and times.
-    pub(super) extras: Extras,
-    /// Files may be made in the target.
-    ready: bool,
-    created: bool,
-    /// Making or listing it failed; what is below is not copied.
-    failed: bool,
-    /// Nothing was there before: it is worked in before it is known to be made.
-    presumed: bool,
-    /// It was, and could not be made: what has failed in it so far, to be told if it is there after all.
-    doubts: Option<Vec<String>>,
-    /// Why it could not be made, while it is being looked at what is there.
-    mkdir_fault: Option<Fault>,
-    /// Told.
-    mkdir_failed: bool,
-    /// Counted in `Engine::starting_dirs`.
-    starting: bool,
-    handle: Option<Handle>,
-    /// Counted in `Waiting::open_dirs`.
-    open: bool,
-    listed: bool,
-    lists_in_flight: u32,
-    lists_allowed: u32,
-    /// What was listed of another make of server, until all is.
-    seen: Seen,
-    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
-    twins: Twins,
-    /// Answers awaited, listing included.
-    outstanding: u32,
-    files: VecDeque<Entry>,
-    subdirs: VecDeque<Entry>,
-    /// Files and directories below that are started and not finished.
-    children: usize,
-    finishing: bool,
-    /// The source without symlinks, where it is known: to notice a link that leads back.
-    real: Option<Vec<u8>>,
-    /// Its path from the top of the tree.
-    relative: Vec<u8>,
-    /// Entries of both ends that wait to be compared, until both are listed.
-    comparing: Option<Box<Comparing>>,
-    target_list: TargetList,
-    /// What the target has under names that wait to be started, and what is known of those that are not here.
-    there: HashMap<Box<[u8]>, Info>,
-    there_else: There,
-    /// Something in the target was made or removed.
-    touched: bool,
-}
-
-impl Dir {
-    /// Entries not started.
-    pub(super) fn waiting(&self) -> usize {
-        self.files.len() + self.subdirs.len()
-    }
-
-    /// Files that are not started.
-    pub(super) fn waiting_files(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Everything in it has been listed and started.
-    pub(super) fn exhausted(&self) -> bool {
-        // The end of a listing may come before what was listed.
-        self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
-    }
-
-    /// Only items that were put off are left to be done in it.
-    pub(super) fn only_waits(&self) -> bool {
-        self.outstanding == 0
-            && self.listed
-            && self.waiting() == 0
-            && self.comparing.is_none()
-            && !self.finishing
-    }
-
-    /// Drops what has not been started. See [`Engine::abandon_dir`].
-    fn abandon(&mut self) {
-        self.failed = true;
-        self.listed = true;
-        self.files.clear();
-        self.subdirs.clear();
-        self.twins = Twins::default();
-        self.comparing = None;
-    }
-
-    /// It is as good as made.
-    pub(super) const fn presumed(&self) -> bool {
-        self.presumed && !self.failed && self.doubts.is_none()
-    }
-
-    /// Something in it has failed. True where it is the directory that tells why, or may be.
-    pub(super) fn doubt(&mut self, text: &str) -> bool {
-        match &mut self.doubts {
-            Some(doubts) => doubts.push(text.to_owned()),
-            None => return self.presumed && self.failed && self.mkdir_failed,
-        }
-        true
-    }
-
-    /// Its path from the top of the tree.
-    pub(super) fn relative(&self) -> &[u8] {
-        &self.relative
-    }
-
-    /// It did not exist before: nothing can be in it but what this copy puts there.
-    pub(super) const fn created(&self) -> bool {
-        self.created
-    }
-
-    /// One more below is to be waited for.
-    pub(super) const fn count_in(&mut self) {
-        self.children += 1;
-    }
-
-    /// One more answer is awaited; one has come.
-    pub(super) const fn asked(&mut self) {
-        self.outstanding += 1;
-    }
-
-    pub(super) const fn answered(&mut self) {
-        self.outstanding -= 1;
-    }
-
-    /// The target had the directory, and nothing in it or of it is changed.
-    fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
-        let There::Found(there) = self.item.there else { return false };
-        let same_mode =
-            change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
-        let same_times = match (change.times, there.times) {
-            (Some(ours), Some(theirs)) => same_time(ours, theirs, full),
-            (ours, _) => ours.is_none(),
-        };
-        !self.touched && same_mode && same_times
-    }
-
-    fn temporary_mode(&self) -> u32 {
-        self.item.info.mode.map_or(0o777, |mode| mode & 0o1777 | 0o300)
-    }
-}
-
-/// Entries of all directories that are listed and not started, and the directories that are open.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    files: usize,
-    subdirs: usize,
-    open_dirs: usize,
-    /// Parts of listings that are awaited.
-    lists: u32,
-    /// Entries of directories that are being compared, and directories of the target that are open.
-    comparing: usize,
-    open_targets: usize,
-    /// Directories that are worked in and not known to be made.
-    pub(super) presumed: usize,
-}
+use crate::token::{DirStep, Side, Token, Whose};
+use crate::tree::walk::TreeLimits;
+use crate::tree::{Dir, MAX_LISTS};
+use crate::wording::Deed;
+use crate::{Direction, wording};
 
 impl Engine {
     /// Starts items and directories as long as there is room for more.
     pub(super) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
-            let room = self.files.len() < most && self.flow.may_open();
+            let room = self.tasks.files.len() < most && self.flow.may_open();
             if !room || !self.batch_room() {
                 break;
             }
-            if let Some(item) = self.next_subdir().or_else(|| self.next_file()) {
+            if let Some(item) = self.next_item() {
                 self.begin_item(item);
             } else {
                 break;
             }
-            self.settle();
+            self.handle_answers();
         }
-        // Nobody knows when there will be more for it.
+        // When there will be more for it is not known.
         self.send_batch();
     }
 
-    fn next_subdir(&mut self) -> Option<Item> {
-        if self.starting_dirs >= STARTING_DIRS {
-            return None;
+    /// The next item to be started: directories first, as long as few are open and little waits.
+    fn next_item(&mut self) -> Option<Item> {
+        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
+        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
+        if let Some(from) = from {
+            self.list_more(from);
         }
-        if self.waiting.subdirs == 0 || self.waiting.files > FILES_WAITING {
-            return None;
-        }
-        // With nothing on its way, those that are open wait for us: to go on is the only way to close them.
-        if self.waiting.open_dirs >= self.max_open_dirs() && self.waiting.lists > 0 {
-            return None;
-        }
-        if self.waiting.open_targets >= self.max_open_targets() || self.waiting.comparing > ENTRIES_HELD {
-            return None;
-        }
-        let item = self.next_of(|dir| &mut dir.subdirs)?;
-        self.waiting.subdirs -= 1;
         Some(item)
-    }
-
-    fn next_file(&mut self) -> Option<Item> {
-        if std::mem::take(&mut self.walk_changed) {
-            let dirs = &self.dirs;
-            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
-        }
-        if self.waiting.files > 0
-            && let Some(item) = self.next_of(|dir| &mut dir.files)
-        {
-            self.waiting.files -= 1;
-            return Some(item);
-        }
-        self.top.pop_front()
-    }
-
-    /// What waits in one of a directory's two lists, of the directory that was reached last.
-    fn next_of(&mut self, list: impl Fn(&mut Dir) -> &mut VecDeque<Entry>) -> Option<Item> {
-        for &key in self.walk.iter().rev() {
-            let dir = self.dirs.get_mut(key)?;
-            if dir.ready
-                && let Some(entry) = list(dir).pop_front()
-            {
-                self.walk_changed |= dir.waiting() == 0;
-                self.list_more(key);
-                return Some(self.child(key, entry));
-            }
-        }
-        None
-    }
-
-    fn child(&mut self, key: Key, entry: Entry) -> Item {
-        let mut item = Item {
-            parent: Some(key),
-            linked: entry.info.kind != Kind::Dir,
-            ..Item::top(Vec::new(), Vec::new(), entry.info)
-        };
-        if let Some(dir) = self.dirs.get_mut(key) {
-            dir.children += 1;
-            let found = dir.there.remove(&entry.name);
-            item.there = found.map_or(dir.there_else, There::Found);
-            item.source = join(&dir.item.source, &entry.name);
-            item.target = join(&dir.item.target, &entry.name);
-        }
-        item
     }
 
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {
-            let parent = self.dirs.get(item.parent?)?;
+            let parent = self.tree.dirs.get(item.parent?)?;
             Some(join(parent.real.as_ref()?, crate::base_name(&item.source)))
         });
-        if self.leads_back(&item, real.as_deref()) {
-            self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
+        if self.tree.leads_back(&item, real.as_deref()) {
+            self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
             self.tell_missed(&item);
             return self.child_finished(item.parent);
         }
-        let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
+        let above = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| &dir.relative);
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let presumed = self.presumes(&item);
         let stays = is_directory(item.there);
-        let dir = Dir {
-            item,
-            extras: Extras::default(),
-            ready: presumed || stays,
-            created: false,
-            failed: false,
-            presumed,
-            doubts: None,
-            mkdir_failed: false,
-            mkdir_fault: None,
-            starting: true,
-            handle: None,
-            open: true,
-            listed: false,
-            lists_in_flight: 0,
-            lists_allowed: 2,
-            seen: Seen::default(),
-            twins: Twins::default(),
-            outstanding: 2,
-            files: VecDeque::new(),
-            subdirs: VecDeque::new(),
-            children: 0,
-            finishing: false,
-            real,
-            relative,
-            comparing: self.options.tree_sync.as_ref().map(|_| Box::default()),
-            target_list: TargetList::default(),
-            there: HashMap::new(),
-            there_else: There::Unknown,
-            touched: false,
-        };
+        let compares = self.options.tree_sync.is_some();
+        let mut dir = Dir::new(item, relative, compares);
+        (dir.ready, dir.presumed, dir.real) = (presumed || stays, presumed, real);
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
-        let key = self.dirs.insert(dir);
-        self.starting_dirs += 1;
-        self.waiting.open_dirs += 1;
-        self.waiting.lists += 1;
-        self.waiting.presumed += usize::from(presumed);
-        self.walk.push(key);
+        let key = self.tree.dirs.insert(dir);
+        self.tree.starting_dirs += 1;
+        self.tree.waiting.open_dirs += 1;
+        self.tree.waiting.lists += 1;
+        self.tree.waiting.presumed += usize::from(presumed);
+        self.tree.walk.push(key);
         if self.options.announce {
-            let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
+            let shown = self.tree.dirs.get(key).and_then(|dir| dir.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());
-            self.events.push_back(crate::Event::Entered { source });
+            self.report.event(crate::Event::Entered { source });
         }
         if stays {
-            if let Some(dir) = self.dirs.get_mut(key) {
+            if let Some(dir) = self.tree.dirs.get_mut(key) {
                 dir.answered();
             }
             self.list_target(key);
         } else if self.options.dry_run {
-            self.done.push_back((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
+            self.ends.answer((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
         } else {
-            self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+            self.ends.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
         if !self.take_list(key, &source) {
             let list = Op::List { path: &source, pattern: b"" };
-            self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+            self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
         }
-    }
-
-    /// True when the directory contains, or is, one that it is being copied as part of.
-    fn leads_back(&self, item: &Item, real: Option<&[u8]>) -> bool {
-        let mut above = item.parent;
-        while let Some(dir) = above.and_then(|key| self.dirs.get(key)) {
-            let same_inode = item.info.identity.is_some() && item.info.identity == dir.item.info.identity;
-            let contains = match (real, &dir.real) {
-                (Some(real), Some(above)) if item.linked => {
-                    let inside = above.strip_prefix(real);
-                    inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || real == b"/")
-                }
-                _ => false,
-            };
-            if same_inode || contains {
-                return true;
-            }
-            above = dir.item.parent;
-        }
-        false
     }
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
-        self.walk_changed = true;
-        let inside = self.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        self.tree.walk_changed = true;
+        let inside = self.tree.dirs.get(key).is_some_and(|dir| self.options.follows_no_links(&dir.item));
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
         if matches!(step, DirStep::Mkdir) && dir.presumed {
-            self.waiting.presumed -= 1;
+            self.tree.waiting.presumed -= 1;
         }
         match step {
             DirStep::Mkdir => match outcome {
                 Ok(_) => {
                     dir.created = true;
                     dir.ready = true;
-                    self.target_is_new(key);
+                    self.tree.target_is_new(key);
                 }
-                Err(fault) if fault.kind == FaultKind::Lost => drop(self.abandon_dir(key)),
+                Err(fault) if fault.kind == FaultKind::Lost => drop(self.tree.abandon_dir(key)),
                 Err(fault) => {
                     if dir.presumed {
                         dir.ready = false;
@@ -416,23 +118,23 @@ impl Engine {
                     let target = dir.item.target.clone();
                     let known = self.plan.direction == Direction::Download && fault.text != "File exists";
                     if known {
-                        self.done.push_back((Token::Dir(key, DirStep::Check), Err(fault)));
+                        self.ends.answer((Token::Dir(key, DirStep::Check), Err(fault)));
                     } else {
                         dir.mkdir_fault = Some(fault);
                         let op = if inside { Op::Lstat(&target) } else { Op::Stat(&target) };
-                        self.start(Side::Target, op, Token::Dir(key, DirStep::Check));
+                        self.ends.start(Side::Target, op, Token::Dir(key, DirStep::Check));
                     }
                 }
             },
             DirStep::Check => self.checked(key, outcome),
             DirStep::List => {
-                self.waiting.lists -= 1;
+                self.tree.waiting.lists -= 1;
                 self.list_begun(key, outcome);
             }
-            DirStep::ListMore(round) if round != dir.seen.round() => self.waiting.lists -= 1,
+            DirStep::ListMore(round) if round != dir.seen.round() => self.tree.waiting.lists -= 1,
             DirStep::ListMore(_) => {
                 dir.lists_in_flight -= 1;
-                self.waiting.lists -= 1;
+                self.tree.waiting.lists -= 1;
                 dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);
                 match outcome {
                     // No entries and no EOF would go on for ever.
@@ -452,8 +154,8 @@ impl Engine {
                 {
                     let target = dir.item.target.clone();
                     let relative = dir.relative.clone();
-                    self.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
-                    self.tell_missed_path(Some(relative));
+                    self.report.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
+                    self.report.missed(Some(relative));
                 }
                 return self.dir_finished(key);
             }
@@ -464,7 +166,7 @@ impl Engine {
 
     /// Making the directory failed; `outcome` says what is there instead.
     fn checked(&mut self, key: Key, outcome: Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let making = dir.mkdir_fault.take();
         let doubts = dir.doubts.take().unwrap_or_default();
         let fault = match outcome {
@@ -474,8 +176,8 @@ impl Engine {
                     dir.item.there = There::Found(info);
                     self.list_target(key);
                 }
-                // Somebody else has made it.
-                return doubts.into_iter().for_each(|text| self.fail(text));
+                // Another process has made it.
+                return doubts.into_iter().for_each(|text| self.report.fail(text));
             }
             Ok(_) => None,
             Err(fault) => Some(making.unwrap_or(fault)),
@@ -483,37 +185,26 @@ impl Engine {
         dir.mkdir_failed = true;
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
         let relative = dir.relative.clone();
-        self.abandon_dir(key);
+        self.tree.abandon_dir(key);
         self.list_more(key);
         let text = match fault {
             None => format!("\"{}\" exists but is not a directory", display_name(&target)),
             Some(fault) if fault.kind == FaultKind::Lost => return,
             Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
         };
-        if !self.told_by_dir(parent, &text) {
-            self.fail(text);
+        if !self.tree.told_by_dir(parent, &text) {
+            self.report.fail(text);
         }
-        self.tell_missed_path(Some(relative));
-    }
-
-    /// Drops what has not been started of a directory; returns how many entries that were.
-    pub(super) fn abandon_dir(&mut self, key: Key) -> usize {
-        let Some(dir) = self.dirs.get_mut(key) else { return 0 };
-        let dropped = dir.waiting();
-        self.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
-        self.waiting.files -= dir.files.len();
-        self.waiting.subdirs -= dir.subdirs.len();
-        dir.abandon();
-        dropped
+        self.report.missed(Some(relative));
     }
 
     /// Sets the directory's own mode and times when nothing below is left to do.
     pub(super) fn finish_dir_if_done(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let begun = dir.listed || dir.waiting() > 0;
         if dir.starting && begun && (dir.ready || dir.failed) {
             dir.starting = false;
-            self.starting_dirs -= 1;
+            self.tree.starting_dirs -= 1;
         }
         let waits = dir.waiting() > 0 || dir.comparing.is_some() || !dir.listed;
         let busy = dir.outstanding > 0 || dir.children > 0 || waits;
@@ -524,11 +215,11 @@ impl Engine {
         if ready && self.look_at_twin(key) {
             return;
         }
-        if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
+        if ready && !self.options.dry_run && self.keep_extras(Whose::Dir(key)) {
             return;
         }
-        let full = self.times_are_full();
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let full = self.ends.times_are_full();
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
         if dir.ready && self.options.preserve {
@@ -546,30 +237,27 @@ impl Engine {
         }
         dir.outstanding += 1;
         let target = dir.item.target.clone();
-        self.start(Side::Target, Op::SetPath { path: &target, change }, Token::Dir(key, DirStep::Finish));
+        self.ends.start(
+            Side::Target,
+            Op::SetPath { path: &target, change },
+            Token::Dir(key, DirStep::Finish),
+        );
     }
 
     fn dir_finished(&mut self, key: Key) {
-        self.dir_closed(key);
-        let Some(dir) = self.dirs.remove(key) else { return };
-        self.walk.retain(|&other| other != key);
+        self.tree.dir_closed(key);
+        let Some(dir) = self.tree.dirs.remove(key) else { return };
+        self.tree.walk.retain(|&other| other != key);
         if !dir.failed {
-            self.summary.directories += 1;
+            self.report.summary.directories += 1;
         }
         self.child_finished(dir.item.parent);
-    }
-
-    /// Something is made or removed in the directory `parent`.
-    pub(super) fn touch_dir(&mut self, parent: Option<Key>) {
-        if let Some(dir) = parent.and_then(|key| self.dirs.get_mut(key)) {
-            dir.touched = true;
-        }
     }
 
     /// Something in the directory `parent` is done.
     pub(super) fn child_finished(&mut self, parent: Option<Key>) {
         if let Some(key) = parent
-            && let Some(dir) = self.dirs.get_mut(key)
+            && let Some(dir) = self.tree.dirs.get_mut(key)
         {
             dir.children -= 1;
             self.finish_dir_if_done(key);

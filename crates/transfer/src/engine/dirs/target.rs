@@ -2,89 +2,48 @@
 
 use std::collections::HashSet;
 
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::There;
 use crate::names::{display_name, is_safe_name, join};
+use crate::sync::Extraneous;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::item::There;
-use super::super::prepare::fault_of;
-use super::super::sync::Extraneous;
-use super::super::{Engine, Side, Token};
-use super::{DirStep, MAX_LISTS};
-
-/// Entries of both ends.
-#[derive(Debug, Default)]
-pub(super) struct Comparing {
-    pub(super) source: Vec<Entry>,
-    target: Vec<Entry>,
-}
-
-impl Comparing {
-    pub(super) fn len(&self) -> usize {
-        self.source.len() + self.target.len()
-    }
-}
-
-/// How far the target's listing is.
-#[derive(Debug, Default)]
-pub(super) struct TargetList {
-    state: ListState,
-    handle: Option<Handle>,
-    in_flight: u32,
-    allowed: u32,
-    /// How often it was begun again.
-    round: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum ListState {
-    #[default]
-    NotBegun,
-    Open,
-    /// Everything is known.
-    Whole,
-    /// It cannot be listed: each name has to be looked at.
-    Failed,
-}
+use crate::token::{DirStep, Side, Token};
+use crate::tree::MAX_LISTS;
+use crate::tree::target::{Comparing, ListState, TargetList};
+use crate::wording;
+use crate::wording::Deed;
 
 impl Engine {
-    /// The directory is new: there is nothing in it.
-    pub(super) fn target_is_new(&mut self, key: Key) {
-        if let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) {
-            dir.target_list.state = ListState::Whole;
-        }
-    }
-
     /// Begins to list the directory that the target has.
     pub(super) fn list_target(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) else { return };
         dir.target_list.state = ListState::Open;
         dir.asked();
-        self.waiting.open_targets += 1;
+        self.tree.waiting.open_targets += 1;
         let path = dir.item.target.clone();
         let list = Op::List { path: &path, pattern: b"" };
-        self.start(Side::Target, list, Token::Dir(key, DirStep::TargetList));
+        self.ends.start(Side::Target, list, Token::Dir(key, DirStep::TargetList));
     }
 
     /// The handle is another file's, too: what it has listed may be another directory's.
     pub(in crate::engine) fn list_target_again(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(handle) = dir.target_list.handle.take() else { return };
-        self.start(Side::Target, Op::Close(handle), Token::Nothing);
-        self.waiting.open_targets -= 1;
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+        self.tree.waiting.open_targets -= 1;
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let round = dir.target_list.round.wrapping_add(1);
         dir.target_list = TargetList { round, ..TargetList::default() };
         if let Some(comparing) = &mut dir.comparing {
-            self.waiting.comparing -= comparing.target.len();
+            self.tree.waiting.comparing -= comparing.target.len();
             comparing.target.clear();
             self.list_target(key);
         }
     }
 
     pub(super) fn target_list_begun(&mut self, key: Key, outcome: Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let list = &mut dir.target_list;
         list.allowed = 2;
         match outcome {
@@ -92,7 +51,7 @@ impl Engine {
             Ok(Done::Listing(handle, entries)) => {
                 if handle.is_none() {
                     list.state = ListState::Whole;
-                    self.waiting.open_targets -= 1;
+                    self.tree.waiting.open_targets -= 1;
                 } else {
                     list.handle = handle;
                 }
@@ -100,7 +59,7 @@ impl Engine {
             }
             outcome => {
                 list.state = ListState::Failed;
-                self.waiting.open_targets -= 1;
+                self.tree.waiting.open_targets -= 1;
                 self.target_not_listed(key, &fault_of(outcome));
             }
         }
@@ -108,7 +67,7 @@ impl Engine {
     }
 
     pub(super) fn target_listed(&mut self, key: Key, round: u8, outcome: Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let list = &mut dir.target_list;
         if round != list.round {
             return;
@@ -136,52 +95,54 @@ impl Engine {
 
     /// Each name of the source can be looked at; what else is there is not known, and that matters where it is to be deleted.
     fn target_not_listed(&mut self, key: Key, fault: &Fault) {
-        if let Some(dir) = self.dirs.get(key).filter(|_| self.deletes() && fault.kind != FaultKind::Lost) {
+        if let Some(dir) =
+            self.tree.dirs.get(key).filter(|_| self.options.deletes() && fault.kind != FaultKind::Lost)
+        {
             let text = wording::failed(self.plan.direction, Deed::ListTarget, &dir.item.target, fault);
-            self.fail(text);
+            self.report.fail(text);
         }
     }
 
     fn absorb_target(&mut self, key: Key, mut entries: Vec<Entry>) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(comparing) = &mut dir.comparing else { return };
-        if let (None, Some(handle)) = (&self.target, &dir.target_list.handle) {
+        if let (None, Some(handle)) = (&self.ends.target, &dir.target_list.handle) {
             crate::local::look_at(handle, &mut entries);
         }
         // A name that leads elsewhere is no name of an entry.
         entries.retain(|entry| is_safe_name(&entry.name));
-        self.waiting.comparing += entries.len();
+        self.tree.waiting.comparing += entries.len();
         comparing.target.append(&mut entries);
     }
 
     fn list_more_of_target(&mut self, key: Key) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let list = &mut dir.target_list;
         let Some(handle) = list.handle.clone() else { return };
         if list.state != ListState::Open || dir.comparing.is_none() {
             if list.in_flight == 0 {
                 list.handle = None;
-                self.start(Side::Target, Op::Close(handle), Token::Nothing);
-                self.waiting.open_targets -= 1;
+                self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
+                self.tree.waiting.open_targets -= 1;
             }
             return;
         }
-        // A local answer comes at once: one is as good as many.
-        let allowed = if self.target.is_some() { list.allowed } else { 1 };
+        // A local answer comes at once: more requests gain nothing.
+        let allowed = if self.ends.target.is_some() { list.allowed } else { 1 };
         let (more, round) = (allowed.saturating_sub(list.in_flight), list.round);
         list.in_flight += more;
         for _ in 0..more {
-            if let Some(dir) = self.dirs.get_mut(key) {
+            if let Some(dir) = self.tree.dirs.get_mut(key) {
                 dir.asked();
             }
-            self.start(Side::Target, Op::ListMore(&handle), Token::Dir(key, DirStep::TargetMore(round)));
+            self.ends.start(Side::Target, Op::ListMore(&handle), Token::Dir(key, DirStep::TargetMore(round)));
         }
     }
 
     /// Both ends have listed the directory: what differs waits to be copied, in the order of names.
     pub(super) fn compare_if_listed(&mut self, key: Key) {
         let may_fold = self.may_fold_names();
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let list = &dir.target_list;
         let whole = dir.listed && dir.lists_in_flight == 0;
         let known = matches!(list.state, ListState::Whole | ListState::Failed) && list.in_flight == 0;
@@ -190,7 +151,7 @@ impl Engine {
         }
         let seen = list.state == ListState::Whole;
         let Some(comparing) = dir.comparing.take() else { return };
-        self.waiting.comparing -= comparing.len();
+        self.tree.waiting.comparing -= comparing.len();
         dir.there_else = if seen { There::Nothing } else { There::Unknown };
         let Comparing { mut source, mut target } = *comparing;
         source.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -204,16 +165,16 @@ impl Engine {
             let there = target.next_if(|there| there.name == entry.name).map(|there| there.info);
             self.compare_entry(key, entry, there, may_fold);
         }
-        self.walk_changed = true;
+        self.tree.walk_changed = true;
     }
 
     /// What the target has and the source has not is remembered, where it is to be deleted: not what the copy leaves out on
     /// purpose, and no unfinished file of a copy.
     fn note_extraneous(&mut self, key: Key, source: &[Entry], target: &[Entry]) {
-        if !self.deletes() {
+        if !self.options.deletes() {
             return;
         }
-        let Some(dir) = self.dirs.get(key) else { return };
+        let Some(dir) = self.tree.dirs.get(key) else { return };
         let (directory, relative) = (dir.item.target.clone(), dir.relative.clone());
         let times = dir.item.info.times.filter(|_| self.options.preserve);
         let missing = |entry: &&Entry| source.binary_search_by(|one| one.name.cmp(&entry.name)).is_err();
@@ -226,7 +187,7 @@ impl Engine {
             let twins = entries.extract_if(.., |entry| names.contains(&folded(&entry.name)));
             for twin in twins.collect::<Vec<_>>() {
                 let path = display_name(&join(&directory, &twin.name));
-                self.skip(format!(
+                self.report.skip(format!(
                     "\"{path}\" is not deleted: the source has a name that differs by case only"
                 ));
             }
@@ -239,17 +200,22 @@ impl Engine {
     fn compare_entry(&mut self, key: Key, entry: Entry, there: Option<Info>, may_fold: bool) {
         let plainly = there.is_some_and(|there| self.is_plainly_unchanged(&entry.info, &there));
         let leaves_links = !self.options.follow_links && !self.options.keep.links;
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         if entry.info.kind == Kind::Special || (entry.info.kind == Kind::Symlink && leaves_links) {
             let path = join(&dir.item.source, &entry.name);
-            return self.skip(wording::skipped(self.plan.direction, &path));
+            return self.report.skip(wording::skipped(self.plan.direction, &path));
         }
         // Two names that the target has both are two names to it.
         if may_fold && !dir.twins.is_single(&entry.name) && there.is_none() {
             return dir.twins.wait(entry);
         }
         if plainly {
-            self.summary.unchanged += 1;
+            self.report.summary.unchanged += 1;
+            if self.options.sums.is_some() {
+                let (source, target) =
+                    (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));
+                self.tell_unchanged(source, target, &entry.info, None);
+            }
             return;
         }
         if let Some(there) = there.filter(|there| there.kind != Kind::Unknown) {
@@ -260,10 +226,10 @@ impl Engine {
         }
         if entry.info.kind == Kind::Dir {
             dir.subdirs.push_back(entry);
-            self.waiting.subdirs += 1;
+            self.tree.waiting.subdirs += 1;
         } else {
             dir.files.push_back(entry);
-            self.waiting.files += 1;
+            self.tree.waiting.files += 1;
         }
     }
 }

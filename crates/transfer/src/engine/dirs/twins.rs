@@ -3,59 +3,32 @@
 //! Of two such names the second one waits until everything else in its directory is in its place. If there is something under it then,
 //! though the directory is new, the server takes it for the other one: it is not copied over that, and told.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher as _, RandomState};
-
-use crate::end::{Entry, FaultKind, Kind, Op, Outcome};
+use crate::end::{FaultKind, Kind, Op, Outcome};
+use crate::engine::Engine;
+use crate::item::There;
 use crate::names::{display_name, join};
 use crate::table::Key;
-
-use super::super::item::There;
-use super::super::{Engine, Side, Token};
-use super::DirStep;
-
-/// See the module documentation.
-#[derive(Debug, Default)]
-pub(super) struct Twins {
-    /// Hashes of all names, in small letters.
-    folded: HashSet<u64>,
-    hasher: RandomState,
-    waiting: VecDeque<Entry>,
-    /// It is being looked at.
-    asked: Option<Entry>,
-}
-
-impl Twins {
-    /// Notes a name; false where another one differs from it by case only.
-    pub(super) fn is_single(&mut self, name: &[u8]) -> bool {
-        let folded = String::from_utf8_lossy(name).to_lowercase();
-        self.folded.insert(self.hasher.hash_one(folded))
-    }
-
-    pub(super) fn wait(&mut self, entry: Entry) {
-        self.waiting.push_back(entry);
-    }
-}
+use crate::token::{DirStep, Side, Token};
 
 impl Engine {
     /// The target's server may take names for one that differ by case. (A server of ours is asked for files in other ways.)
     pub(super) fn may_fold_names(&self) -> bool {
-        !self.options.dry_run && self.target.as_ref().is_some_and(|target| !target.is_ours())
+        !self.options.dry_run && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
     /// Everything else in the directory is done: what about the next of these? False when there is none.
     pub(super) fn look_at_twin(&mut self, key: Key) -> bool {
-        let Some(dir) = self.dirs.get_mut(key) else { return false };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return false };
         let Some(entry) = dir.twins.waiting.pop_front() else { return false };
         let path = join(&dir.item.target, &entry.name);
         dir.twins.asked = Some(entry);
         dir.asked();
-        self.start(Side::Target, Op::Lstat(&path), Token::Dir(key, DirStep::Twin));
+        self.ends.start(Side::Target, Op::Lstat(&path), Token::Dir(key, DirStep::Twin));
         true
     }
 
     pub(super) fn twin_answer(&mut self, key: Key, outcome: &Outcome) {
-        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let Some(entry) = dir.twins.asked.take().filter(|_| !dir.failed) else { return };
         if matches!(outcome, Err(fault) if fault.kind == FaultKind::Lost) {
             return;
@@ -66,18 +39,18 @@ impl Engine {
             let path = display_name(&join(&dir.item.target, &entry.name));
             let text = "the server takes its name for that of another file, which differs by case only";
             let relative = join(&dir.relative, &entry.name);
-            self.fail(format!("\"{path}\" is not copied: {text}"));
-            return self.tell_missed_path(Some(relative));
+            self.report.fail(format!("\"{path}\" is not copied: {text}"));
+            return self.report.missed(Some(relative));
         }
         let (list, waiting) = match entry.info.kind {
-            Kind::Dir => (&mut dir.subdirs, &mut self.waiting.subdirs),
-            _ => (&mut dir.files, &mut self.waiting.files),
+            Kind::Dir => (&mut dir.subdirs, &mut self.tree.waiting.subdirs),
+            _ => (&mut dir.files, &mut self.tree.waiting.files),
         };
         list.push_back(entry);
         *waiting += 1;
-        if !self.walk.contains(&key) {
-            self.walk.push(key);
+        if !self.tree.walk.contains(&key) {
+            self.tree.walk.push(key);
         }
-        self.walk_changed = true;
+        self.tree.walk_changed = true;
     }
 }

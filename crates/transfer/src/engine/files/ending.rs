@@ -1,36 +1,26 @@
 //! How a file ends: attributes, CLOSE, and what is told of it.
 
-use crate::Direction;
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::engine::Engine;
 use crate::event::CopiedKind;
-use crate::remote::Remote;
+use crate::options::Verify;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-use crate::{Event, Verify};
-
-use super::super::extras::Whose;
-use super::super::file::{File, FileStep, Phase};
-use super::super::{Engine, Side, Token};
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token, Whose};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 impl Engine {
-    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
-    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
-    /// take one request after the other.
-    pub(super) fn waits_for_writes(&self) -> bool {
-        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
-        self.target.as_ref().is_some_and(|remote| !told(remote))
-    }
-
     /// Sets what is to be set on the target and closes both ends.
     pub(in crate::engine) fn close_file(&mut self, key: Key) {
         let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
-        if self.files.get(key).is_some_and(good)
+        if self.tasks.files.get(key).is_some_and(good)
             && (self.look_at_source(key) || self.keep_extras(Whose::File(key)))
         {
             return;
         }
         self.end_sum(key);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
         self.flow.expect(&mut file.ahead, 0);
@@ -64,7 +54,7 @@ impl Engine {
             change = Change::default();
         }
         if failed {
-            // Whatever the cut says: this end of the file has been dealt with on its handle.
+            // The cut on the handle is the repair, also when its answer is a failure.
             file.repaired = true;
         } else if self.options.preserve {
             change.mode = file.item.info.mode.map(|mode| mode & file.extras.mode_mask(0o777));
@@ -74,36 +64,37 @@ impl Engine {
         }
         file.change = change;
         let existed = file.place.growing().is_none() || file.place.goes_on();
-        let size_told = self.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
+        let size_told =
+            self.ends.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
         let sync = close && !failed && self.options.sync;
         file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
         if let Some(handle) = source
-            && self.source.is_some()
+            && self.ends.source.is_some()
         {
-            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
         if let Some(handle) = target {
             if set {
                 let op = Op::SetHandle { handle: &handle, change };
-                self.start(Side::Target, op, Token::File(key, FileStep::Attributes));
+                self.ends.start(Side::Target, op, Token::File(key, FileStep::Attributes));
             }
             if sync {
-                self.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
+                self.ends.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
             }
             if close {
-                self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
+                self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
-            if size_told && let Some(file) = self.files.get_mut(key) {
+            if size_told && let Some(file) = self.tasks.files.get_mut(key) {
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
                 let token = Token::File(key, FileStep::SizeAfter { tried: false });
-                self.start(Side::Target, Op::Stat(&path), token);
+                self.ends.start(Side::Target, Op::Stat(&path), token);
             }
         }
         if !set && !close {
-            if self.files.get(key).is_some_and(|file| file.tainted) {
+            if self.tasks.files.get(key).is_some_and(|file| file.tainted) {
                 // What was made for it is cleared up first.
                 return self.move_on(key);
             }
@@ -115,7 +106,7 @@ impl Engine {
         if self.try_again(key) {
             return;
         }
-        let Some(file) = self.files.get(key) else { return };
+        let Some(file) = self.tasks.files.get(key) else { return };
         let flaw = file.flaw.clone().filter(|_| !file.failed);
         let changed = file.source_after.changed().filter(|_| !file.failed);
         let source = file.item.source.clone();
@@ -123,10 +114,10 @@ impl Engine {
         let (item, (size, sum)) = (file.item.clone(), file.copied.clone());
         let (leads, failed) = (file.leads, file.failed);
         if !failed {
-            self.summary.verified += u64::from(file.place.compared && changed.is_none());
-            self.summary.files += 1;
-            self.summary.kept += file.kept;
-            self.events.push_back(Event::FileDone {
+            self.report.summary.verified += u64::from(file.place.compared && changed.is_none());
+            self.report.summary.files += 1;
+            self.report.summary.kept += file.kept;
+            self.report.event(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),
                 size: file.kept + file.confirmed,
@@ -140,7 +131,7 @@ impl Engine {
             }
         }
         if let Some(flaw) = flaw {
-            self.fail(flaw);
+            self.report.fail(flaw);
         }
         if let Some(changed) = changed {
             self.tell_changed(&source, changed);
@@ -152,18 +143,12 @@ impl Engine {
     }
 
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(mut file) = self.files.remove(key) {
+        if let Some(mut file) = self.tasks.remove(key) {
             self.flow.expect(&mut file.ahead, 0);
             for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
                 if let Some(handle) = handle {
-                    self.start(side, Op::Close(handle), Token::Nothing);
+                    self.ends.start(side, Op::Close(handle), Token::Nothing);
                 }
-            }
-            if file.in_sending {
-                self.sending.retain(|&other| other != key);
-            }
-            if file.in_writing {
-                self.writing.retain(|&other| other != key);
             }
             self.child_finished(file.item.parent);
         }
@@ -181,12 +166,12 @@ impl Engine {
 
     /// Ends a file with a message. Only the first of a file's failures is told.
     pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
-        let Some(file) = self.files.get(key) else { return };
+        let Some(file) = self.tasks.files.get(key) else { return };
         let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
         let path = if of_source { &file.item.source } else { &file.item.target };
         let text = wording::failed(self.plan.direction, deed, path, fault);
         if fault.kind == FaultKind::Lost && file.phase == Phase::Opening {
-            if let Some(file) = self.files.get_mut(key) {
+            if let Some(file) = self.tasks.files.get_mut(key) {
                 file.failed = true;
             }
             return;
@@ -195,12 +180,12 @@ impl Engine {
     }
 
     pub(in crate::engine) fn file_failed_with(&mut self, key: Key, text: String) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();
             let item = file.item.clone();
-            if !self.told_by_dir(item.parent, &text) {
-                self.fail(text);
+            if !self.tree.told_by_dir(item.parent, &text) {
+                self.report.fail(text);
             }
             self.tell_missed(&item);
         }
@@ -208,7 +193,7 @@ impl Engine {
 
     /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
     pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
             return self.file_failed(key, Deed::FinishTarget, &fault);
         }
@@ -217,18 +202,18 @@ impl Engine {
         file.outstanding += 1;
         let target = file.written_path().to_vec();
         let token = Token::File(key, FileStep::AttributesByPath);
-        self.start(Side::Target, Op::SetPath { path: &target, change }, token);
+        self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
     }
 
     pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         match outcome {
             Ok(_) => file.refused = None,
             Err(fault) if fault.kind == FaultKind::Lost => self.file_failed(key, Deed::FinishTarget, fault),
             Err(_) => {
                 file.outstanding += 1;
                 let target = file.written_path().to_vec();
-                self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+                self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
             }
         }
     }
@@ -236,7 +221,7 @@ impl Engine {
     /// Nothing can be set: what has its size as it is, or has none (a device, a pipe), gets its name all the same. What was to
     /// be kept and is not, is told then.
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some((fault, change)) = file.refused.take() else { return };
         let (special, right) = match outcome {
             Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == change.size),
@@ -247,14 +232,6 @@ impl Engine {
         } else if self.options.preserve && !special {
             let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
             file.flaw = Some(text);
-        }
-    }
-
-    /// Closes both ends of a file that is not copied after all, without a change to the target.
-    pub(super) fn leave_target_alone(&mut self, key: Key) {
-        if let Some(file) = self.files.get_mut(key) {
-            // Whose length is not known is not cut.
-            file.old_size = None;
         }
     }
 }

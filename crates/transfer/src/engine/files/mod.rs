@@ -2,18 +2,17 @@
 
 mod ending;
 
-use crate::Direction;
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::channels::LEAST_LEFT;
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::Item;
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::dirs::Item;
-use super::file::{File, FileStep, Phase};
-use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
-use super::prepare::{fault_of, path_of};
-use super::proof::Stage;
-use super::{Engine, Side, Token};
+use crate::task::proof::ProofStage;
+use crate::task::stripes::SPAN;
+use crate::task::{File, Phase};
+use crate::token::{FileStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
@@ -28,7 +27,7 @@ impl Engine {
         self.copy_item(item);
     }
 
-    /// Copies it, whatever the target has.
+    /// Copies it without comparing it with what the target has.
     pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {
             // What the command line names gets its path looked up first, see `behind_link`.
@@ -38,14 +37,9 @@ impl Engine {
         }
     }
 
-    pub(super) const fn new_file_id(&mut self) -> u64 {
-        self.next_file_id += 1;
-        self.next_file_id - 1
-    }
-
     fn begin_file(&mut self, item: Item) {
         if let Some(item) = self.get_in_batch(item) {
-            let id = self.new_file_id();
+            let id = self.progress.new_file_id();
             self.begin_ordinary_file(id, item);
         }
     }
@@ -55,28 +49,28 @@ impl Engine {
         // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
         if self.options.dry_run && info.kind == Kind::File && info.size.is_some() {
             let (source, target, size) = (item.source, item.target, info.size);
-            self.events.push_back(Event::Planned { source, target, size });
-            self.summary.files += 1;
+            self.report.event(Event::Planned { source, target, size });
+            self.report.summary.files += 1;
             return self.child_finished(item.parent);
         }
         let source = item.source.clone();
-        let mut file = File::new(id, item, self.now);
+        let mut file = File::new(id, item, self.progress.now);
         file.outstanding = 1;
-        let key = self.files.insert(file);
+        let key = self.tasks.files.insert(file);
         match info.kind {
             Kind::File if !self.options.dry_run => {
                 self.expect_size(key, info.size.unwrap_or(0));
-                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
             Kind::Dir | Kind::Special if info.mode.is_some() => {
-                self.done.push_back((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
+                self.ends.answer((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
             }
-            _ => self.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
+            _ => self.ends.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
         }
     }
 
     pub(super) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         match step {
             FileStep::Read { offset, len } => {
                 file.reads -= 1;
@@ -98,7 +92,7 @@ impl Engine {
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
-                    FileStep::IsPlain => self.plain_answer(key, outcome),
+                    FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
                     FileStep::OpenStripe { lane } => self.stripe_opened(key, lane, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
@@ -137,7 +131,7 @@ impl Engine {
     }
 
     fn stat_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
@@ -149,7 +143,7 @@ impl Engine {
                 let in_tree = file.item.parent.is_some() && info.kind == Kind::Special;
                 let source = file.item.source.clone();
                 if in_tree {
-                    self.skip(wording::skipped(self.plan.direction, &source));
+                    self.report.skip(wording::skipped(self.plan.direction, &source));
                     self.forget_file(key);
                 } else {
                     let text = wording::not_regular(self.plan.direction, &source);
@@ -158,15 +152,15 @@ impl Engine {
             }
             Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
                 let (source, target) = (file.item.source.clone(), file.item.target.clone());
-                self.events.push_back(Event::Planned { source, target, size: info.size });
-                self.summary.files += 1;
+                self.report.event(Event::Planned { source, target, size: info.size });
+                self.report.summary.files += 1;
                 self.forget_file(key);
             }
             Kind::File | Kind::Symlink | Kind::Unknown => {
                 file.outstanding += 1;
                 let source = file.item.source.clone();
                 self.expect_size(key, info.size.unwrap_or(0));
-                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
             }
         }
     }
@@ -174,38 +168,38 @@ impl Engine {
     /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
     /// real path must do; one round trip per link and per source.
     fn behind_link(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.plan.direction == Direction::Upload || !file.item.linked {
             return self.become_dir(key, None);
         }
         let source = file.item.source.clone();
-        if let Some(real) = self.known_real(&source) {
+        if let Some(real) = self.prepare.known_real(&source) {
             return self.become_dir(key, Some(real));
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.outstanding += 1;
-        self.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
+        self.ends.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
     }
 
     fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
-        if let Some(file) = self.files.remove(key) {
-            if self.source.as_ref().or(self.target.as_ref()).is_some_and(|remote| remote.lost()) {
+        if let Some(file) = self.tasks.files.remove(key) {
+            if self.ends.source.as_ref().or(self.ends.target.as_ref()).is_some_and(|remote| remote.lost()) {
                 return self.child_finished(file.item.parent);
             }
-            self.not_files += 1;
+            self.progress.not_files += 1;
             self.begin_dir(file.item, real);
         }
     }
 
     pub(super) fn expect_size(&mut self, key: Key, size: u64) {
-        if let Some(file) = self.files.get_mut(key) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
             self.flow.expect(&mut file.ahead, size);
             file.size = size;
         }
     }
 
     fn source_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
             outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
@@ -217,22 +211,22 @@ impl Engine {
             return;
         }
         self.note_round_trip(Side::Source, asked);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if matches!(info.kind, Kind::Dir | Kind::Special) {
             let text = wording::not_regular(self.plan.direction, &file.item.source);
             return self.file_failed_with(key, text);
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
-        self.bytes_found += info.size.unwrap_or(0);
+        self.progress.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
         if self.joins_another(key) || self.put_in_batch(key) {
             return;
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
             file.outstanding += 1;
             let target = file.item.target.clone();
-            return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
+            return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
         self.find_place(key);
     }
@@ -249,7 +243,7 @@ impl Engine {
             Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
-        if self.files.get(key).is_some_and(|file| !file.failed) {
+        if self.tasks.files.get(key).is_some_and(|file| !file.failed) {
             self.open_target(key);
         }
     }
@@ -257,14 +251,14 @@ impl Engine {
     /// Begins behind the `there` bytes of the copy; false when there is nothing to do, or no way to do it.
     fn resume_behind(&mut self, key: Key, there: u64) -> bool {
         let direction = self.plan.direction;
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if there == 0 {
             return true;
         }
         match there.cmp(&file.size) {
             std::cmp::Ordering::Less => {
                 // It may have come over several channels, and then only so much is sure to be right.
-                let unsure = file.size >= LEAST_STRIPED;
+                let unsure = file.size >= LEAST_LEFT;
                 file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }
@@ -279,7 +273,7 @@ impl Engine {
                     self.file_failed_with(key, text);
                 } else {
                     file.failed = true;
-                    self.skip(text);
+                    self.report.skip(text);
                 }
             }
         }
@@ -287,7 +281,7 @@ impl Engine {
     }
 
     pub(super) fn open_target(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.item.backed_up == Some(false) {
             let fault = Fault::other(
                 "what is there cannot be replaced by renaming, so that there would be no backup",
@@ -299,22 +293,22 @@ impl Engine {
         self.remove_link(&item);
         let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
-        let op = match (self.target.is_some(), write_only) {
+        let op = match (self.ends.target.is_some(), write_only) {
             (true, true) => Op::OpenWriteOnly { path: &target, mode },
             (true, false) if item.emptied => Op::OpenEmptied { path: &target, mode },
             _ => Op::OpenWrite { path: &target, mode },
         };
-        self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
     }
 
     fn target_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
                 let fault = fault_of(outcome);
                 let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                if self.target.is_some() && !final_ && !file.failed && !file.write_only {
+                if self.ends.target.is_some() && !final_ && !file.failed && !file.write_only {
                     // What may be written may not be allowed to be read.
                     file.write_only = true;
                     return self.open_target(key);
@@ -332,10 +326,10 @@ impl Engine {
         if let Some(there) = there
             && !self.resume_behind(key, there)
         {
-            return self.leave_target_alone(key);
+            return self.tasks.leave_target_alone(key);
         }
         self.note_round_trip(Side::Target, asked);
-        let kept = self.files.get(key).map_or(0, |file| file.kept);
+        let kept = self.tasks.files.get(key).map_or(0, |file| file.kept);
         if kept > 0 && self.plan.direction == Direction::Upload {
             // It may have been cut when it was opened, or be something else.
             return self.begin_check(key, kept, kept, false);
@@ -349,23 +343,23 @@ impl Engine {
             return;
         }
         self.begin_sum(key);
-        if let Some(file) = self.files.get(key) {
+        if let Some(file) = self.tasks.files.get(key) {
             self.begin_content(file);
         }
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
-        file.place.settled = true;
-        file.started = self.now;
+        file.place.examined = true;
+        file.started = self.progress.now;
         file.in_sending = true;
-        self.sending.push_back(key);
+        self.tasks.sending.push_back(key);
     }
 
     fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
         match outcome {
             Ok(_) => {
                 self.flow.grow(len.into());
-                self.summary.bytes += u64::from(len);
-                if let Some(file) = self.files.get_mut(key) {
+                self.report.summary.bytes += u64::from(len);
+                if let Some(file) = self.tasks.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));
                 }
                 self.note_progress(key);
@@ -376,8 +370,8 @@ impl Engine {
 
     /// Goes on to the next phase when nothing of this one is left.
     pub(super) fn move_on(&mut self, key: Key) {
-        let behind = if self.waits_for_writes() { 0 } else { CLOSE_BEHIND };
-        let Some(file) = self.files.get_mut(key) else { return };
+        let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {
             Phase::Opening | Phase::Copying if file.failed => {
@@ -400,11 +394,13 @@ impl Engine {
                 }
             }
             Phase::Closing if quiet => {
-                if self.prove(key, Stage::Written) || self.settle_place(key) || self.prove(key, Stage::Named)
+                if self.prove(key, ProofStage::Written)
+                    || self.settle_place(key)
+                    || self.prove(key, ProofStage::Named)
                 {
                     return;
                 }
-                let Some(file) = self.files.get_mut(key) else { return };
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
                 let cut_later = self.plan.direction != Direction::Download
                     && file.failed
                     && !file.repaired
@@ -415,7 +411,7 @@ impl Engine {
                     let change = Change { size: Some(file.good_end()), ..Change::default() };
                     let target = file.written_path().to_vec();
                     let token = Token::File(key, FileStep::Repair);
-                    self.start(Side::Target, Op::SetPath { path: &target, change }, token);
+                    self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
                 } else {
                     self.file_done(key);
                 }

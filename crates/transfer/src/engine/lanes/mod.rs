@@ -4,7 +4,7 @@
 //! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
 //! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
 //! there is room. Whatever the number of channels, offsets are given out in order. A file that is written under its final name
-//! has what is under way within [`SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
+//! has what is under way within [`crate::task::stripes::SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
 //! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
@@ -18,21 +18,15 @@ use bytes::Bytes;
 use lh_sftp::extension;
 use lh_sftp::server::Output;
 
-use crate::end::{Handle, Op};
+use crate::channels::LEAST_LEFT;
+use crate::channels::{Lane, Turn};
+use crate::end::Op;
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::flow::MAX_REQUESTS;
 use crate::remote::Remote;
-use crate::table::Key;
+use crate::task::{File, Phase};
+use crate::token::{Side, Token};
 use crate::{Direction, Event};
-
-use super::file::{File, Phase};
-use super::write::Unfinished;
-use super::{Engine, QUEUE_LIMIT, Side, Token};
-
-/// Less than this is not worth opening a file several times.
-pub(super) const LEAST_LEFT: u64 = 8 << 20;
-
-/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several channels.
-pub(super) const SPAN: u64 = 32 << 20;
 
 /// On a shorter path a closed window means that the server is busy, and several would make it busier.
 const LEAST_RTT: Duration = Duration::from_millis(2);
@@ -40,191 +34,58 @@ const LEAST_RTT: Duration = Duration::from_millis(2);
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
 
-/// See [`Engine::turn`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
-    front: Option<Key>,
-    files: usize,
-    room: bool,
-    held_back: bool,
-    again: bool,
-}
-
-/// An additional channel to the remote end, and what is half sent on it.
-#[derive(Debug)]
-pub(super) struct Lane {
-    remote: Remote,
-    unfinished: Option<Unfinished>,
-}
-
-/// The additional channels.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    all: Vec<Lane>,
-    /// Asked for and not yet heard of.
-    asked: usize,
-    /// Channels there may be, further ones only.
-    most: Option<usize>,
-    /// Channels whose window was found shut since there are so many, by number.
-    shut: u64,
-    /// The shortest round trip.
-    rtt: Option<Duration>,
-}
-
-/// What is known of a file on one of the additional channels.
-#[derive(Debug, Default)]
-pub(super) enum Stripe {
-    #[default]
-    Unknown,
-    /// Being opened, not to be had, or closed.
-    Without,
-    Open(Handle),
-}
-
-/// Whether a file may go over several channels.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plain {
-    #[default]
-    Unknown,
-    /// Not, or not known yet.
-    No,
-    Yes,
-}
-
-impl Lanes {
-    /// On each of them.
-    pub(super) fn open_one_at_a_time(&mut self) {
-        self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
-    }
-
-    /// How many there are, those that are gone included.
-    pub(super) const fn count(&self) -> usize {
-        self.all.len()
-    }
-
-    pub(super) fn clear_unfinished(&mut self) {
-        for lane in &mut self.all {
-            lane.unfinished = None;
-        }
-    }
-
-    /// The remote end of channel `lane`; 0 is the first one.
-    pub(super) fn remote<'a>(
-        &'a mut self,
-        first: &'a mut Option<Remote>,
-        lane: usize,
-    ) -> Option<&'a mut Remote> {
-        match lane.checked_sub(1) {
-            None => first.as_mut(),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.remote),
-        }
-    }
-
-    /// The place for what is half sent on channel `lane`.
-    pub(super) fn unfinished<'a>(
-        &'a mut self,
-        first: &'a mut Option<Unfinished>,
-        lane: usize,
-    ) -> Option<&'a mut Option<Unfinished>> {
-        match lane.checked_sub(1) {
-            None => Some(first),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.unfinished),
-        }
-    }
-}
-
-impl File {
-    /// The handle on channel `lane`, of the end that has several.
-    pub(super) fn handle_on(&self, side: Side, lane: usize) -> Option<&Handle> {
-        match lane.checked_sub(1) {
-            None if side == Side::Source => self.source.as_ref(),
-            None => self.target.as_ref(),
-            Some(at) => match self.stripes.get(at)? {
-                Stripe::Open(handle) => Some(handle),
-                Stripe::Unknown | Stripe::Without => None,
-            },
-        }
-    }
-
-    /// Where requests have to stop for now.
-    pub(super) fn request_end(&self, chunk: u64) -> u64 {
-        if self.stripes.is_empty() || self.to_eof || self.place.growing().is_some() {
-            return self.size;
-        }
-        let last = self.size.saturating_sub(chunk);
-        let end = if self.prefix < last { last } else { self.size };
-        end.min(self.prefix.saturating_add(SPAN)).max(self.requested)
-    }
-
-    /// Bytes that the next request may be about: up to where requests have to stop, or the data end.
-    pub(super) fn requestable(&self, chunk: u64) -> u64 {
-        self.request_end(chunk).min(self.data_end()).saturating_sub(self.requested)
-    }
-
-    /// Waits for confirmations and not for room.
-    pub(super) fn holds_back(&self, chunk: u64) -> bool {
-        let end = self.request_end(chunk);
-        !self.failed && self.requested >= end && end < self.size
-    }
-}
-
 impl Engine {
-    /// The end that there may be several channels to.
-    pub(super) const fn striped_side(&self) -> Side {
-        match self.plan.direction {
-            Direction::Download => Side::Source,
-            Direction::Upload | Direction::Relay => Side::Target,
-        }
+    /// The user has not said how many channels there are to be.
+    pub(crate) const fn chooses_channels(&self) -> bool {
+        self.options.chooses_channels()
     }
 
     /// The remote end of channel `lane` of that end.
     pub(super) fn remote_on(&mut self, lane: usize) -> Option<&mut Remote> {
         match self.plan.direction {
-            Direction::Download => self.lanes.remote(&mut self.source, lane),
-            Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.target, lane),
+            Direction::Download => self.channels.remote(&mut self.ends.source, lane),
+            Direction::Upload | Direction::Relay => self.channels.remote(&mut self.ends.target, lane),
         }
     }
 
     /// The remote end of channel `lane` of the end `side`.
     pub(super) fn remote_of(&mut self, side: Side, lane: usize) -> Option<&mut Remote> {
-        if lane == 0 { self.remote(side) } else { self.lane(lane) }
+        if lane == 0 { self.ends.remote(side) } else { self.channels.lane(lane) }
     }
 
     /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
     /// [`Engine::lane_refused`].
     pub fn lanes_wanted(&mut self) -> usize {
-        let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
+        let big =
+            self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key)).is_some_and(Self::is_big);
         let many = self.options.channels.is_some() && self.batches_to_share();
-        let one_open = self.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
-        if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 || one_open {
+        let one_open =
+            self.ends.remote(self.plan.striped_side()).is_some_and(|remote| remote.one_at_a_time());
+        if self.plan.direction == Direction::Relay || !(big || many) || self.channels.asked > 0 || one_open {
             return 0;
         }
-        let have = self.lanes.all.len();
+        let have = self.channels.all.len();
         let goal = match self.options.channels {
             Some(channels) => channels.max(1) - 1,
             None => self.lanes_by_measure(have),
         };
-        let most = self.lanes.most.unwrap_or(usize::MAX);
+        let most = self.channels.most.unwrap_or(usize::MAX);
         let wanted = goal.min(most).saturating_sub(have);
         if wanted > 0 {
-            self.lanes.asked = wanted;
+            self.channels.asked = wanted;
             self.tell_lanes(have + wanted + 1);
         }
         wanted
     }
 
-    /// The user has not said how many channels there are to be.
-    pub(crate) const fn chooses_channels(&self) -> bool {
-        self.options.channels.is_none()
-    }
-
     /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
     /// one.
     fn lanes_by_measure(&self, have: usize) -> usize {
-        let first = if self.striped_side() == Side::Source { &self.source } else { &self.target };
+        let first =
+            if self.plan.striped_side() == Side::Source { &self.ends.source } else { &self.ends.target };
         let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
-        let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
-        let all_shut = self.lanes.shut.count_ones() as usize > have;
+        let long = self.channels.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
+        let all_shut = self.channels.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
             _ if grows || !long || !all_shut || self.flow.has_rate() => have,
             2 => 3,
@@ -237,14 +98,14 @@ impl Engine {
             Direction::Download => ("downloading", "one takes no more requests"),
             Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
         };
-        let text = match (self.options.channels, self.lanes.rtt) {
+        let text = match (self.options.channels, self.channels.rtt) {
             (None, Some(rtt)) => format!(
                 "{deed} over {channels} channels: {why}, at a round trip of {:.1} ms",
                 rtt.as_secs_f64() * 1e3
             ),
             _ => format!("{deed} over {channels} channels"),
         };
-        self.events.push_back(Event::Told { text });
+        self.report.event(Event::Told { text });
     }
 
     fn is_big(file: &File) -> bool {
@@ -259,13 +120,13 @@ impl Engine {
 
     /// What channels that have nothing to do may be waiting for to change.
     pub(crate) fn turn(&self) -> Turn {
-        let front = self.sending.front().copied();
-        let file = front.and_then(|key| self.files.get(key));
+        let front = self.tasks.sending.front().copied();
+        let file = front.and_then(|key| self.tasks.files.get(key));
         Turn {
             front,
-            files: self.files.len(),
+            files: self.tasks.files.len(),
             room: self.room_in_flight(),
-            held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.striped_side()))),
+            held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.plan.striped_side()))),
             again: file.is_some_and(|file| !file.again.is_empty()),
         }
     }
@@ -274,31 +135,31 @@ impl Engine {
     pub fn open_lane(&mut self) -> usize {
         let mut remote = Remote::new();
         remote.start(false);
-        self.lanes.asked = self.lanes.asked.saturating_sub(1);
-        self.lanes.shut = 0;
-        self.lanes.all.push(Lane { remote, unfinished: None });
-        self.lanes.all.len()
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        self.channels.shut = 0;
+        self.channels.all.push(Lane { remote, unfinished: None });
+        self.channels.all.len()
     }
 
     /// There is to be no additional channel.
     pub fn lane_refused(&mut self) {
-        self.lanes.asked = self.lanes.asked.saturating_sub(1);
-        if self.lanes.most.is_none() {
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        if self.channels.most.is_none() {
             let text = "the server allows no more channels".to_owned();
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
-        self.lanes.most = Some(self.lanes.all.len());
+        self.channels.most = Some(self.channels.all.len());
     }
 
     /// Bytes came on an additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
-        self.now = now;
-        let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+        self.progress.now = now;
+        let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
         remote.input(data, now);
         loop {
-            match self.lane(lane).map(Remote::poll) {
+            match self.channels.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
-                Some(Ok(Some(came))) => self.take(self.striped_side(), came),
+                Some(Ok(Some(came))) => self.take(self.plan.striped_side(), came),
                 Some(Err(reason)) => return self.lane_lost(lane, &reason, now),
             }
         }
@@ -306,16 +167,16 @@ impl Engine {
 
     /// As [`Engine::advance`], on an additional channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
-        self.now = now;
+        self.progress.now = now;
         loop {
-            self.settle();
+            self.handle_answers();
             self.stripe_front();
             match self.plan.direction {
                 Direction::Download => self.request_stripes(lane, out),
                 Direction::Upload | Direction::Relay => self.send_stripes(lane, out),
             }
-            self.settle();
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            self.handle_answers();
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
@@ -323,7 +184,7 @@ impl Engine {
         self.look_at_window(lane, out);
         let look_at = self.look_for_answers(now);
         self.flow.look_for_answers_at(look_at);
-        if let Some(remote) = self.lane(lane) {
+        if let Some(remote) = self.channels.lane(lane) {
             remote.flush(out);
         }
     }
@@ -335,7 +196,7 @@ impl Engine {
             Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),
         };
         if full && lane < 64 {
-            self.lanes.shut |= 1 << lane;
+            self.channels.shut |= 1 << lane;
         }
     }
 
@@ -346,12 +207,12 @@ impl Engine {
 
     /// The channel with the least on its way.
     pub(super) fn idlest_lane(&self) -> usize {
-        let first = match self.striped_side() {
-            Side::Source => &self.source,
-            Side::Target => &self.target,
+        let first = match self.plan.striped_side() {
+            Side::Source => &self.ends.source,
+            Side::Target => &self.ends.target,
         };
         let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
-        let additional = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
+        let additional = self.channels.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
         let all = first.iter().map(|remote| (0, remote)).chain(additional);
         let usable = all.filter(|(lane, remote)| *lane == 0 || (remote.ready() && !remote.lost()));
         usable.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(lane, _)| lane)
@@ -363,14 +224,9 @@ impl Engine {
         self.lane_queue(lane)
     }
 
-    /// The channels that are in use.
-    pub(super) fn channels_up(&self) -> usize {
-        1 + self.lanes.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
-    }
-
     /// What one of several channels may have on its way, so that all have something to do; any number where there is one.
     pub(super) fn lane_has_room(&mut self, lane: usize, chunk: u64) -> bool {
-        let channels = self.channels_up();
+        let channels = self.channels.channels_up();
         if channels < 2 {
             return true;
         }
@@ -380,23 +236,19 @@ impl Engine {
 
     /// What a question about a file has taken that was asked of the end `side` then.
     pub(super) fn note_round_trip(&mut self, side: Side, asked: Instant) {
-        if self.remote(side).is_none() {
+        if self.ends.remote(side).is_none() {
             // An end that is here says nothing about the path.
             return;
         }
-        let took = self.now.saturating_duration_since(asked);
+        let took = self.progress.now.saturating_duration_since(asked);
         self.flow.round_trip(took);
-        let shortest = self.lanes.rtt.get_or_insert(took);
+        let shortest = self.channels.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
-    }
-
-    fn lane(&mut self, lane: usize) -> Option<&mut Remote> {
-        self.lanes.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
     }
 
     /// Starts an operation on channel `lane`.
     pub(super) fn perform_on(&mut self, lane: usize, op: Op<'_>, token: Token) {
         let outcome = self.remote_on(lane).and_then(|remote| remote.perform(op, token));
-        self.done.extend(outcome.map(|outcome| (token, outcome)));
+        self.ends.answer_if_known(token, outcome);
     }
 }

@@ -2,23 +2,22 @@
 
 use lh_sftp::server::Output;
 
-use crate::end::{Done, Info, Kind, Op, Outcome};
+use crate::channels::Lane;
+use crate::end::{Done, Kind, Op, Outcome};
+use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::table::Key;
-
-use super::super::check::CheckStep;
-use super::super::file::FileStep;
-use super::super::{Engine, QUEUE_LIMIT, Side, Token};
-use super::{Lane, Plain, Stripe};
+use crate::task::stripes::{Plain, Stripe};
+use crate::token::{CheckStep, FileStep, Side, Token};
 
 impl Engine {
     /// Opens the file whose data go next on the additional channels.
     pub(super) fn stripe_front(&mut self) {
-        let Some(&key) = self.sending.front() else { return };
-        let side = self.striped_side();
-        if self.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
+        let Some(&key) = self.tasks.sending.front() else { return };
+        let side = self.plan.striped_side();
+        if self.ends.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
             return;
         }
-        let Some(file) = self.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
         if side == Side::Source && file.plain == Plain::Unknown {
             // What the server said when it was opened.
             file.plain = if file.item.info.kind == Kind::File { Plain::Yes } else { Plain::No };
@@ -27,16 +26,16 @@ impl Engine {
             Plain::Unknown => {
                 // On one of them: on the first channel the question would wait behind data.
                 let usable = |lane: &Lane| lane.remote.ready() && !lane.remote.lost();
-                let Some(at) = self.lanes.all.iter().position(usable) else { return };
+                let Some(at) = self.channels.all.iter().position(usable) else { return };
                 file.plain = Plain::No;
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
                 return self.perform_on(at + 1, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
             }
             Plain::No => return,
-            Plain::Yes => file.stripes.resize_with(self.lanes.all.len(), Stripe::default),
+            Plain::Yes => file.stripes.resize_with(self.channels.all.len(), Stripe::default),
         }
-        for (at, lane) in self.lanes.all.iter_mut().enumerate() {
+        for (at, lane) in self.channels.all.iter_mut().enumerate() {
             let usable = lane.remote.ready() && !lane.remote.lost();
             if usable && matches!(file.stripes[at], Stripe::Unknown) {
                 file.stripes[at] = Stripe::Without;
@@ -47,22 +46,14 @@ impl Engine {
                     Side::Target => Op::OpenExisting(file.written_path()),
                 };
                 let outcome = lane.remote.perform(op, token);
-                self.done.extend(outcome.map(|outcome| (token, outcome)));
+                self.ends.answer_if_known(token, outcome);
             }
-        }
-    }
-
-    pub(in crate::engine) fn plain_answer(&mut self, key: Key, outcome: Outcome) {
-        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
-            (self.files.get_mut(key), outcome)
-        {
-            file.plain = Plain::Yes;
         }
     }
 
     /// What cannot be opened there is not striped there.
     pub(in crate::engine) fn stripe_opened(&mut self, key: Key, lane: usize, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (Some(stripe), Ok(Done::Opened(handle, _))) = (file.stripes.get_mut(lane - 1), outcome) else {
             return;
         };
@@ -76,7 +67,7 @@ impl Engine {
 
     /// Closes what is open of a file on the additional channels; true while answers about them are awaited.
     pub(in crate::engine) fn close_stripes(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         if file.stripes.is_empty() {
             return false;
         }
@@ -93,7 +84,7 @@ impl Engine {
         }
         let waiting = file.outstanding > 0;
         // What a server could not write before shows here, as on the first channel.
-        let close = match self.striped_side() {
+        let close = match self.plan.striped_side() {
             Side::Source => FileStep::CloseStripe,
             Side::Target => FileStep::CloseTarget,
         };
@@ -111,10 +102,10 @@ impl Engine {
     pub(super) fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Source);
         loop {
-            self.settle();
-            let Some(&key) = self.sending.front() else { return };
+            self.handle_answers();
+            let Some(&key) = self.tasks.sending.front() else { return };
             self.pass_hole(key);
-            let Some(file) = self.files.get(key) else { return };
+            let Some(file) = self.tasks.files.get(key) else { return };
             let nothing_left = file.again.is_empty() && file.request_end(chunk) <= file.requested;
             if file.failed || nothing_left || file.handle_on(Side::Source, lane).is_none() {
                 return;
@@ -122,7 +113,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() || !self.lane_has_room(lane, chunk) {
                 return;
             }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
@@ -134,13 +125,13 @@ impl Engine {
     pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target);
         loop {
-            self.settle();
+            self.handle_answers();
             if !self.finish_write(lane, out) {
                 return;
             }
-            let Some(&key) = self.sending.front() else { return };
+            let Some(&key) = self.tasks.sending.front() else { return };
             self.pass_hole(key);
-            let Some(file) = self.files.get(key) else { return };
+            let Some(file) = self.tasks.files.get(key) else { return };
             let Some((offset, left)) = file.next_write(chunk) else { return };
             if file.handle_on(Side::Target, lane).is_none() {
                 return;
@@ -148,7 +139,7 @@ impl Engine {
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
             if !remote.flush(out) {
                 return;
             }

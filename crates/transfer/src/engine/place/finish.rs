@@ -4,41 +4,44 @@ use lh_sftp::extension;
 
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::engine::Engine;
+use crate::engine::place::{NOTE_BYTES, NOTE_PART};
 use crate::remote::Remote;
+use crate::sync::backup::Replaced;
 use crate::table::Key;
+use crate::task::File;
+use crate::task::place::part_name;
+use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
-use super::super::file::{File, FileStep};
-use super::super::sync::Replaced;
-use super::super::{Engine, Side, Token};
-use super::{NOTE_BYTES, NOTE_PART, PlaceStep, part_name};
-
 impl Engine {
-    /// Asks the target's server, before there is anything to lose by it, whether it lets anybody rename: by renaming what is not there.
+    /// Asks the target's server, before there is anything to lose by it, whether it permits renames: by renaming what is not there.
     pub(in crate::engine) fn ask_about_renames(&mut self) {
         // A server of ours offers what it lets one do, and no more.
         let offers = |remote: &Remote| {
             let offers = |name| remote.session().supports(name);
             offers(extension::PUT_FILES) && offers(extension::POSIX_RENAME)
         };
-        let in_doubt = self.target.as_ref().is_some_and(|remote| !offers(remote));
+        let in_doubt = self.ends.target.as_ref().is_some_and(|remote| !offers(remote));
         if self.options.atomic && !self.options.dry_run && in_doubt {
             let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
-            self.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
+            self.ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
         }
     }
 
     pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
         if matches!(outcome, Err(fault) if is_forbidden(fault)) {
-            self.renames_barred = true;
+            self.ends.facts.renames_barred = true;
             let text = "the server lets nobody rename: files are written in place".to_owned();
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
     }
 
     /// So much of a file has come: from time to time the journal hears of it.
     pub(in crate::engine) fn note_progress(&mut self, key: Key) {
-        let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key)) else { return };
+        let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key)) else {
+            return;
+        };
         let step = (file.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
         if file.place.there && file.good_end() >= file.place.noted + step {
             file.place.noted = file.good_end();
@@ -53,29 +56,29 @@ impl Engine {
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
     /// nothing (more) to do.
     pub(in crate::engine) fn settle_place(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
         let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
         let step = if !file.failed {
             PlaceStep::Rename
-        } else if !file.place.settled && !file.tainted {
+        } else if !file.place.examined && !file.tainted {
             // Nothing is known about what is there, which is no reason to throw it away.
             return false;
         } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
             // Nothing to go on with, and nothing left to be cut: the final name is that of what was there before.
             file.place.there = false;
             file.repaired = true;
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             PlaceStep::Discard
         } else {
             let good = file.good_end();
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.advance(&part, good);
             }
             return false;
         };
-        if self.target.as_ref().is_some_and(|remote| remote.lost()) {
+        if self.ends.target.as_ref().is_some_and(|remote| remote.lost()) {
             return false;
         }
         file.outstanding += 1;
@@ -88,20 +91,20 @@ impl Engine {
             PlaceStep::Rename => Op::Rename { old: &part, new: &target },
             _ => Op::Remove(&part),
         };
-        self.start(Side::Target, op, Token::File(key, FileStep::Place(step)));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(step)));
         true
     }
 
     pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        let simple = self.rename_is_simple();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let simple = self.ends.rename_is_simple();
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
         match (step, outcome) {
             (PlaceStep::RemoveOld, _) if !forbidden => {
                 file.outstanding += 1;
                 let (part, target) = (file.written_path().to_vec(), file.item.target.clone());
                 let token = Token::File(key, FileStep::Place(PlaceStep::RenameNew));
-                self.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
+                self.ends.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
             }
             (_, Ok(_)) => self.placed(key),
             (PlaceStep::Rename, Err(fault))
@@ -111,7 +114,7 @@ impl Engine {
                 file.outstanding += 1;
                 let target = file.item.target.clone();
                 let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
-                self.start(Side::Target, Op::Remove(&target), token);
+                self.ends.start(Side::Target, Op::Remove(&target), token);
             }
             (_, Err(fault)) if forbidden && file.item.backed_up.is_none() => self.take_back(key, &fault),
             (_, Err(fault)) => {
@@ -128,31 +131,26 @@ impl Engine {
     /// It may not be renamed there: out of the way with what has grown, and once more under the final name.
     fn take_back(&mut self, key: Key, why: &Fault) {
         self.tell_in_place(key, why);
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.failed = true;
         file.place.barred = true;
         file.place.there = false;
         // It will be another copy.
         file.place.compared = false;
         if let Some(part) = file.place.part.take() {
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             self.remove_part(part);
         }
     }
 
-    /// The server's only rename is the protocol's own, which must not replace anything.
-    fn rename_is_simple(&self) -> bool {
-        let posix = lh_sftp::extension::POSIX_RENAME;
-        self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
-    }
-
     fn placed(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.placed = true;
-        if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
+        if let (Some(journal), Some(tag), Some(part)) =
+            (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
         {
             if let Some(sum) = &file.copied.1 {
                 journal.note_sum(tag, sum);
@@ -169,10 +167,10 @@ impl Engine {
                 || file.undone
                 || (file.too_long && !file.item.emptied)
         };
-        if !self.files.get_mut(key).is_some_and(again) || self.cancelled || self.summary.lost {
+        if !self.tasks.files.get_mut(key).is_some_and(again) || self.report.is_over() {
             return false;
         }
-        let Some(file) = self.files.get(key) else { return false };
+        let Some(file) = self.tasks.files.get(key) else { return false };
         let mut item = file.item.clone();
         item.again |= file.place.corrupt;
         item.in_place |= file.place.barred;
@@ -180,7 +178,7 @@ impl Engine {
         item.emptied |= file.undone || file.too_long;
         item.redone += u8::from(file.undone);
         item.leads |= file.leads;
-        let parent = item.parent.and_then(|parent| self.dirs.get_mut(parent));
+        let parent = item.parent.and_then(|parent| self.tree.dirs.get_mut(parent));
         if let Some(parent) = parent {
             // The one that ends now is counted out.
             parent.count_in();
@@ -192,9 +190,9 @@ impl Engine {
 
     /// This process ends here: the journal learns how far each file has come.
     pub(crate) fn leave(&mut self) {
-        for key in self.files.keys() {
-            if let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key))
-                && let Some(part) = file.place.growing().filter(|_| file.place.settled)
+        for key in self.tasks.files.keys() {
+            if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
+                && let Some(part) = file.place.growing().filter(|_| file.place.examined)
             {
                 journal.advance(part, file.good_end());
             }
@@ -204,18 +202,18 @@ impl Engine {
 
     /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
     pub(in crate::engine) fn keep_journal(&mut self) {
-        if self.journal.is_none() {
+        if self.leftovers.journal.is_none() {
             return;
         }
-        let ended = self.is_finished() && !self.cancelled && !self.summary.lost;
-        if let Some(mut journal) = self.journal.take() {
-            if ended && self.summary.failures > 0 {
-                journal.keep_failed(self.summary.files + self.summary.directories > 0);
+        let ended = self.is_finished() && !self.report.is_over();
+        if let Some(mut journal) = self.leftovers.journal.take() {
+            if ended && self.report.summary.failures > 0 {
+                journal.keep_failed(self.report.summary.files + self.report.summary.directories > 0);
             } else if ended {
                 journal.remove();
             } else {
                 journal.flush();
-                self.journal = Some(journal);
+                self.leftovers.journal = Some(journal);
             }
         }
     }

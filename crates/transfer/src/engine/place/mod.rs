@@ -7,7 +7,7 @@
 //! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
 //! that cannot be kept, or stands in a directory that takes no new names, is written in place. The mode of a
 //! file that is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything
-//! where the server lets nobody rename, or make files under names of ours.
+//! where the server permits no rename, or make files under names of ours.
 //!
 //! | module | what |
 //! |---|---|
@@ -21,182 +21,26 @@ mod found;
 mod owner;
 mod small;
 
-pub(crate) use owner::OwnerStep;
-pub(super) use owner::Us;
-
-pub(super) use small::Habits;
-
-use std::time::Instant;
-
-use lh_crypto::{Random as _, SystemRandom};
-
-use crate::Event;
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
-use crate::journal::{self, Tag};
-use crate::local;
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
 use crate::names::display_name;
 use crate::table::Key;
+use crate::task::Phase;
+use crate::task::place::{part_name, random_tag, tag_of};
+use crate::token::{FileStep, PlaceStep, Side, Token};
+use crate::tree::Dir;
 use crate::wording::Deed;
-
-use super::dirs::{Dir, Item};
-use super::file::{FileStep, Phase};
-use super::prepare::{fault_of, path_of};
-use super::{Engine, Side, Token};
-
-/// The end of our names.
-const SUFFIX: &str = ".lhpart";
-
-/// The longest name that file systems take.
-const LONGEST_NAME: usize = 255;
+use crate::{Event, local};
 
 /// Progress is noted in the journal each time so large a part of the file has come, within bounds.
 const NOTE_PART: u64 = 128;
+
 const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
-
-/// Which question about the place of a file an answer belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PlaceStep {
-    /// What is under the final name?
-    Target,
-    /// Where does the link there lead?
-    Link,
-    /// What is under our name?
-    Part,
-    Open,
-    /// Opening what is under the final name, to compare it.
-    Adopt,
-    /// Whose is it?
-    Owner,
-    /// Giving it to the owner of what it replaces.
-    Give,
-    /// The rename; with what it replaces out of the way.
-    Rename,
-    RemoveOld,
-    RenameNew,
-    /// Moving away what it replaces.
-    Backup,
-    /// What has failed for good.
-    Discard,
-}
-
-/// See the module documentation.
-#[derive(Debug, Default)]
-pub(super) struct Place {
-    /// Our name, and whether it is there (it is gone once the file is in its place).
-    part: Option<Vec<u8>>,
-    pub(super) there: bool,
-    tag: Option<Tag>,
-    /// The plain file that is to be replaced.
-    old: Option<Info>,
-    /// Questions without answer before the place is known.
-    asked: u8,
-    /// What is under our name is asked only if need be: what is under the final one is likely to be right.
-    part_unasked: bool,
-    /// What is under our name: how long.
-    found: Option<u64>,
-    /// Whose it is, where the end says so.
-    found_ids: Option<(u32, u32)>,
-    /// There was something under our name.
-    left_over: bool,
-    /// It was to be removed.
-    in_the_way: bool,
-    /// Our name is one that nothing else can know.
-    random: bool,
-    /// What is under the final name is being compared, or gone on with: it may be our copy already.
-    adopted: bool,
-    /// It was not.
-    rejected: bool,
-    /// Only in place.
-    unfit: bool,
-    followed: bool,
-    /// Up to where the journal knows.
-    noted: u64,
-    /// When the first question was asked, until it is answered.
-    asked_at: Option<Instant>,
-    /// It was found right, and is counted as such.
-    pub(super) compared: bool,
-    /// It has been given its final name.
-    placed: bool,
-    /// It was in its place already.
-    kept: bool,
-    /// It cannot be given its final name.
-    barred: bool,
-    /// What was written is not what was sent.
-    pub(super) corrupt: bool,
-    /// What was there already has been compared, or there was nothing.
-    pub(super) settled: bool,
-}
-
-impl Place {
-    /// The name under which bytes are now, while that is not the final one.
-    pub(super) fn growing(&self) -> Option<&[u8]> {
-        self.part.as_deref().filter(|_| self.there)
-    }
-
-    /// It has been given its final name.
-    pub(super) const fn is_placed(&self) -> bool {
-        self.placed
-    }
-
-    /// An earlier attempt had put it in its place, and nothing was written.
-    pub(super) const fn is_kept(&self) -> bool {
-        self.kept
-    }
-
-    /// What is there grew in an earlier attempt.
-    pub(super) const fn goes_on(&self) -> bool {
-        self.found.is_some() || self.adopted
-    }
-
-    /// The mode that a replaced file had.
-    pub(super) fn mode_of_old(&self) -> Option<u32> {
-        self.growing().and(self.old.as_ref()).and_then(|old| old.mode)
-    }
-}
-
-/// The tag of a file's copy; none where there is no telling one state of the source from another.
-fn tag_of(item: &Item) -> Option<Tag> {
-    tag_with(item, item.info.size)
-}
-
-/// The same of one that turned out to be of this size.
-fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
-    let size = size.filter(|&size| size > 0)?;
-    Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
-}
-
-/// The name under which the copy with this tag grows: beside the target.
-pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
-    let (directory, name) = match target.iter().rposition(|&byte| byte == b'/') {
-        Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
-        None => (None, target),
-    };
-    let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
-    let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
-    [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
-}
-
-/// True for a name that [`part_name`] makes.
-pub(super) fn is_part_name(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes())) else {
-        return false;
-    };
-    let Some(dot) = rest.iter().rposition(|&byte| byte == b'.') else { return false };
-    let tag = rest.get(dot + 1..).unwrap_or_default();
-    tag.len() == 12 && tag.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// A tag that nothing else can know.
-pub(super) fn random_tag() -> Tag {
-    let mut tag = Tag::default();
-    SystemRandom.fill(&mut tag);
-    tag
-}
 
 impl Engine {
     /// The source is open: where does the copy go?
     pub(super) fn find_place(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         if !self.options.atomic || file.item.target.ends_with(b"/") {
             return self.open_target(key);
         }
@@ -210,15 +54,15 @@ impl Engine {
 
     /// The same where nothing is to be gone on with under the final name.
     pub(super) fn find_place_of_new(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        if !self.options.atomic || file.item.in_place || self.renames_barred {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
             return self.open_target(key);
         }
         let target = file.item.target.clone();
         let tag = tag_of(&file.item);
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
-        if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
+        if file.item.parent.and_then(|key| self.tree.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh);
         }
         self.look(key, &target);
@@ -226,11 +70,11 @@ impl Engine {
 
     /// Asks what is under the final name, and what under ours beside it.
     fn look(&mut self, key: Key, target: &[u8]) {
-        let likely = self.files.get(key).is_some_and(|file| self.may_be_done(&file.item));
-        let Some(file) = self.files.get_mut(key) else { return };
+        let likely = self.tasks.files.get(key).is_some_and(|file| self.leftovers.may_be_done(&file.item));
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.part_unasked = likely;
         file.place.asked = 0;
-        file.place.asked_at = Some(self.now);
+        file.place.asked_at = Some(self.progress.now);
         self.ask_place(key, target, PlaceStep::Target);
         if !likely {
             self.look_at_part(key);
@@ -238,7 +82,7 @@ impl Engine {
     }
 
     pub(super) fn look_at_part(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.part_unasked = false;
         if let Some(part) = file.place.part.clone() {
             self.ask_place(key, &part, PlaceStep::Part);
@@ -246,19 +90,20 @@ impl Engine {
     }
 
     fn ask_place(&mut self, key: Key, path: &[u8], step: PlaceStep) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.asked += 1;
         file.outstanding += 1;
-        self.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
+        self.ends.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
-        if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
+        if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(Side::Target, asked);
         }
         let breaks_links = self.options.tree_sync.is_some();
-        let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
-        let Some(file) = self.files.get_mut(key) else { return };
+        let over_links =
+            self.tasks.files.get(key).is_some_and(|file| self.options.follows_no_links(&file.item));
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && file.phase == Phase::Opening {
             return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome));
@@ -336,27 +181,34 @@ impl Engine {
 
     /// The target is a symbolic link: the file it leads to is what is replaced.
     fn follow_target(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.followed = true;
         // The answer about our name beside the link does not matter any more; it is still to come.
         file.place.asked = u8::MAX;
         file.outstanding += 1;
         let target = file.item.target.clone();
-        self.start(Side::Target, Op::RealPath(&target), Token::File(key, FileStep::Place(PlaceStep::Link)));
+        self.ends.start(
+            Side::Target,
+            Op::RealPath(&target),
+            Token::File(key, FileStep::Place(PlaceStep::Link)),
+        );
     }
 
     fn open_part(&mut self, key: Key, as_found: AsFound) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(part) = file.place.part.clone() else { return self.open_target(key) };
-        file.place.asked_at = Some(self.now);
+        if let (Some(journal), true) = (&mut self.leftovers.journal, file.place.tag.is_some()) {
+            journal.note_opening(&file.item.target);
+        }
+        file.place.asked_at = Some(self.progress.now);
         file.outstanding += 1;
         let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
         let op = Op::OpenPart { path: &part, mode, as_found };
-        self.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
+        self.ends.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
     }
 
     fn part_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -371,7 +223,7 @@ impl Engine {
                     // Not to be written to by us any more: out of the way.
                     file.place.found = None;
                     file.place.in_the_way = true;
-                    self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
                     return self.open_part(key, AsFound::Fresh);
                 }
                 if file.place.in_the_way && !std::mem::replace(&mut file.place.random, true) {
@@ -390,7 +242,7 @@ impl Engine {
         // A file that is new, or was cut to nothing, holds nothing.
         file.holes.blank_from = file.old_size.or(file.place.found).unwrap_or(0);
         if let (Some(journal), Some(part), true) =
-            (&mut self.journal, &file.place.part, file.place.tag.is_some())
+            (&mut self.leftovers.journal, &file.place.part, file.place.tag.is_some())
         {
             journal.begin(&file.item.target, part);
         }
@@ -400,13 +252,13 @@ impl Engine {
             (Some(_), None) => {
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::Place(PlaceStep::Owner));
-                self.start(Side::Target, Op::Fstat(&handle), token);
+                self.ends.start(Side::Target, Op::Fstat(&handle), token);
             }
         }
     }
 
     fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         let wanted = file.place.old.as_ref().and_then(|old| old.ids);
         if ids == wanted || file.failed {
             return self.look_at_found(key);
@@ -415,27 +267,27 @@ impl Engine {
         file.outstanding += 1;
         let change = Change { ids: wanted, ..Change::default() };
         let token = Token::File(key, FileStep::Place(PlaceStep::Give));
-        self.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
+        self.ends.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
     }
 
     fn tell_in_place(&mut self, key: Key, why: &Fault) {
-        if let Some(file) = self.files.get(key) {
+        if let Some(file) = self.tasks.files.get(key) {
             let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
-            self.events.push_back(Event::Told { text });
+            self.report.event(Event::Told { text });
         }
     }
 
     /// The owner cannot be kept: in place, then.
     fn give_up_part(&mut self, key: Key) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.tag = None;
         let (handle, part) = (file.target.take(), file.place.part.take());
         if let Some(handle) = handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(part) = part {
-            if let Some(journal) = &mut self.journal {
+            if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
             self.remove_part(part);
@@ -447,27 +299,4 @@ impl Engine {
 /// Trying elsewhere on the same disk would not help.
 fn is_full(fault: &Fault) -> bool {
     ["No space left on device", "Disk quota exceeded"].contains(&fault.text.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn our_names_stand_beside_the_target_and_fit() {
-        let tag = [0xab; 16];
-        assert_eq!(part_name(b"dir/file", &tag), b"dir/.file.abababababab.lhpart");
-        assert_eq!(part_name(b"/f", &tag), b"/.f.abababababab.lhpart");
-        let long = [b'x'; 255];
-        let name = part_name(&[b"d/", &long[..]].concat(), &tag);
-        assert_eq!(name.len(), 2 + 255);
-        assert!(name.ends_with(b".abababababab.lhpart"));
-        for name in [part_name(b"file", &tag), part_name(b"x.y", &tag), name[2..].to_vec()] {
-            assert!(is_part_name(&name));
-        }
-        for other in [&b".x.lhpart"[..], b"x.abababababab.lhpart", b".x.ABABABABABAB.lhpart", b".lhpart", b""]
-        {
-            assert!(!is_part_name(other));
-        }
-    }
 }

@@ -2,63 +2,29 @@
 
 use std::io::ErrorKind;
 
+use lh_sftp::Attrs;
 use lh_sftp::batch::PutStep;
 use lh_sftp::fs::FileSystem as _;
 use lh_sftp::whole::{Made, Whole};
-use lh_sftp::{Attrs, LocalFs};
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
+use crate::engine::Engine;
+use crate::engine::place::is_full;
+use crate::item::Item;
 use crate::local;
 use crate::options::Verify;
+use crate::target_facts::Lack;
+use crate::task::extras::Extras;
+use crate::task::place::{part_name, tag_of};
 use crate::wording::Deed;
 
-use super::super::Engine;
-use super::super::dirs::Item;
-use super::super::extras::{Extras, Lack};
-use super::{is_full, part_name, tag_of, tag_with};
-
-/// What has been learnt of the place where small files are written to.
-#[derive(Debug)]
-pub(in crate::engine) struct Habits {
-    /// Files cannot be without a name there.
-    named: bool,
-    /// The last file replaced another: so will the next, perhaps.
-    replacing: bool,
-    /// This host.
-    fs: LocalFs,
-}
-
-impl Default for Habits {
-    fn default() -> Self {
-        Self { named: false, replacing: false, fs: LocalFs::new("") }
-    }
-}
-
 impl Engine {
-    /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
-    pub(in crate::engine) fn may_be_done(&self, item: &Item) -> bool {
-        let journal = self.journal.as_ref().filter(|journal| journal.goes_on());
-        journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
-    }
-
-    /// A small file is in its place.
-    pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
-        if let Some(journal) = &mut self.journal
-            && let Some(tag) = tag_with(item, Some(size))
-        {
-            if let Some(sum) = sum {
-                journal.note_sum(&tag, sum);
-            }
-            journal.finish(&tag, b"");
-        }
-    }
-
     /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
     pub(in crate::engine) fn make_unnamed<'a>(
         &mut self,
         files: impl Iterator<Item = (&'a Item, &'a Got)>,
     ) -> Vec<Made> {
-        if !self.options.atomic || self.habits.named || self.habits.replacing {
+        if !self.options.atomic || self.ends.facts.habits.named || self.ends.facts.habits.replacing {
             return Vec::new();
         }
         let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
@@ -81,7 +47,7 @@ impl Engine {
             }
         };
         let files: Vec<_> = files.map(whole).collect();
-        self.habits.fs.make_whole(&files)
+        self.ends.facts.habits.fs.make_whole(&files)
     }
 
     /// What came of it; `None` where the file has to be written in another way.
@@ -93,11 +59,11 @@ impl Engine {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
-                self.habits.replacing = true;
+                self.ends.facts.habits.replacing = true;
                 return None;
             }
             Made::Unsupported => {
-                self.habits.named = true;
+                self.ends.facts.habits.named = true;
                 return None;
             }
             Made::Refused => return None,
@@ -116,7 +82,7 @@ impl Engine {
         }))
     }
 
-    /// Writes a whole file onto this host, where nobody sees it before it is complete. `None` where it has to be written in place.
+    /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has to be written in place.
     pub(in crate::engine) fn place_small(
         &mut self,
         item: &Item,
@@ -125,10 +91,10 @@ impl Engine {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.habits.replacing = false;
+                self.ends.facts.habits.replacing = false;
                 None
             }
-            Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,
+            Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.options.follows_no_links(item) => None,
             _ => return None,
         };
         let part = part_name(&item.target, &tag_of(item).unwrap_or_default());

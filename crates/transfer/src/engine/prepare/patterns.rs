@@ -2,30 +2,14 @@
 
 use lh_sftp::glob::{has_magic, matches, unescape};
 
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::end::{Done, Entry, Fault, FaultKind, Op, Outcome};
+use crate::engine::Engine;
 use crate::names::{is_safe_name, join};
+use crate::plan::{GlobTask, SourceState};
 use crate::seen::Seen;
 use crate::table::Key;
-
-use super::super::dirs::MAX_LISTS;
-use super::super::{Engine, Side, Token};
-use super::{PrepareStep, SourceState};
-
-/// One directory being matched against one part of a pattern, or one path being looked for.
-#[derive(Debug)]
-pub(super) struct GlobTask {
-    pub(super) source: usize,
-    pub(super) path: Vec<u8>,
-    part: usize,
-    handle: Option<Handle>,
-    lists_in_flight: u32,
-    lists_allowed: u32,
-    /// No more entries are to come.
-    listed: bool,
-    seen: Seen,
-    /// The server matches: what it tells of is few, and may be nothing for a while.
-    matched_there: bool,
-}
+use crate::token::{PrepareStep, Side, Token};
+use crate::tree::MAX_LISTS;
 
 impl Engine {
     /// Goes on with part `part` of the pattern of source `at`, below `path`.
@@ -50,7 +34,7 @@ impl Engine {
         };
         let key = self.prepare.globs.insert(task);
         if ended {
-            self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
+            self.ends.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
         } else {
             self.glob_open(key);
         }
@@ -62,7 +46,7 @@ impl Engine {
         let path = if task.path.is_empty() { b".".to_vec() } else { task.path.clone() };
         let pattern = self.prepare.sources[task.source].parts[task.part].clone();
         let list = Op::List { path: &path, pattern: &pattern };
-        self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
+        self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
     }
 
     /// Its handle is another file's, too: its listing is begun again.
@@ -72,7 +56,7 @@ impl Engine {
         task.lists_in_flight = 0;
         task.seen.begin_again();
         let listed = task.listed;
-        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
             self.glob_list_more(key);
         } else {
@@ -102,7 +86,7 @@ impl Engine {
         let (at, handle) = (task.source, task.handle.clone());
         if task.listed && task.lists_in_flight == 0 {
             if let Some(handle) = handle {
-                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+                self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             self.prepare.globs.remove(key);
             return self.glob_task_done(at);
@@ -113,7 +97,7 @@ impl Engine {
         let round = task.seen.round();
         for _ in 0..more {
             let token = Token::Prepare(PrepareStep::GlobList(key, round));
-            self.start(Side::Source, Op::ListMore(&handle), token);
+            self.ends.start(Side::Source, Op::ListMore(&handle), token);
         }
     }
 
@@ -147,16 +131,10 @@ impl Engine {
             }
             let found = join(&path, &entry.name);
             if last {
-                self.glob_found(at, found, entry.info);
+                self.prepare.glob_found(at, found, entry.info);
             } else {
                 self.match_part(at, found, part + 1);
             }
-        }
-    }
-
-    pub(super) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
-        if let SourceState::Waiting(found) = &mut self.prepare.sources[at].state {
-            found.push((path, info));
         }
     }
 

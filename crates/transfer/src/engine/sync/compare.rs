@@ -1,41 +1,28 @@
 //! Items that a listing does not decide: named on the command line, symbolic links, other kinds of things than the target has.
 
-use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::display_name;
+use crate::sync::Compare;
+use crate::sync::backup::Replaced;
+use crate::sync::same::{has_exact_time, is_newer, is_unchanged, same_time};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::extras::Lack;
-use super::super::item::{Item, There};
-use super::super::prepare::{fault_of, path_of};
-use super::super::{Engine, Side, Token};
-use super::{Compare, Replaced, SyncStep, has_exact_time, is_newer, is_unchanged, same_time};
+use crate::target_facts::Lack;
+use crate::token::{Side, SyncStep, Token};
+use crate::wording::Deed;
+use crate::{Event, wording};
 
 impl Engine {
-    /// True where both ends tell all of a time.
-    pub(in crate::engine) fn times_are_full(&self) -> bool {
-        [&self.source, &self.target].into_iter().flatten().all(|remote| remote.full())
-    }
-
     /// True for a file of which nothing needs to be asked, and nothing done.
     pub(in crate::engine) fn is_plainly_unchanged(&self, info: &Info, there: &Info) -> bool {
         let shared = self.options.keep.hard_links && info.links.is_some_and(|links| links > 1);
         info.kind == Kind::File
             && there.kind == Kind::File
             && !shared
-            && (!self.compares_contents() || info.size == Some(0))
-            && is_unchanged(info, there, self.times_are_full())
+            && (!self.options.compares_contents() || info.size == Some(0))
+            && is_unchanged(info, there, self.ends.times_are_full())
             && self.attributes_to_mend(info, there) == (None, Change::default())
-    }
-
-    /// Times say nothing: files of one size are read.
-    fn compares_contents(&self) -> bool {
-        self.options.tree_sync.as_ref().is_some_and(|options| options.checksum)
-    }
-
-    fn keeps_newer(&self) -> bool {
-        self.options.tree_sync.as_ref().is_some_and(|options| options.keep_newer)
     }
 
     /// Finds out what differs, then copies or leaves it.
@@ -68,7 +55,7 @@ impl Engine {
     fn ask_compare(&mut self, key: Key, side: Side, op: Op<'_>, step: SyncStep) {
         if let Some(compare) = self.sync.compares.get_mut(key) {
             compare.asked += 1;
-            self.start(side, op, Token::Sync(key, step));
+            self.ends.start(side, op, Token::Sync(key, step));
         }
     }
 
@@ -87,7 +74,7 @@ impl Engine {
                 compare.failed = true;
                 let fault = fault_of(outcome);
                 let text = wording::failed(direction, Deed::StatSource, &compare.item.source, &fault);
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Target, Ok(Done::Info(info))) => compare.item.there = There::Found(info),
             // What cannot be seen may still be written to: that will tell.
@@ -98,7 +85,7 @@ impl Engine {
             (SyncStep::Cleared, outcome) => {
                 compare.failed = true;
                 let text = not_cleared(&compare.item, &fault_of(outcome));
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Owner, Err(fault)) => {
                 let target = compare.item.target.clone();
@@ -106,7 +93,7 @@ impl Engine {
             }
             (SyncStep::Attributes, Err(fault)) => {
                 let text = wording::failed(direction, Deed::FinishTarget, &compare.item.target, &fault);
-                self.fail(text);
+                self.report.fail(text);
             }
             (SyncStep::Owner | SyncStep::Attributes, Ok(_)) => {}
         }
@@ -122,8 +109,8 @@ impl Engine {
 
     /// Everything is known that there is to ask.
     fn decide(&mut self, key: Key) {
-        let full = self.times_are_full();
-        let ended = self.cancelled || self.summary.lost;
+        let full = self.ends.times_are_full();
+        let ended = self.report.is_over();
         let Some(Compare { item, failed, .. }) = self.sync.compares.get(key) else { return };
         if *failed || ended {
             return self.leave_out(key);
@@ -135,7 +122,11 @@ impl Engine {
             (_, Kind::Dir) => self.clear_directory(key),
             // Within a second a link may have been made anew, and as long as it was.
             (Kind::Symlink, Kind::Symlink)
-                if full && has_exact_time(&item.info) && is_unchanged(&item.info, &there, full) =>
+                // Where each copy is told of, it is told where the link leads.
+                if full
+                    && has_exact_time(&item.info)
+                    && is_unchanged(&item.info, &there, full)
+                    && self.options.sums.is_none() =>
             {
                 self.unchanged(key);
             }
@@ -144,18 +135,18 @@ impl Engine {
                 self.ask_compare(key, Side::Source, Op::ReadLink(&source), SyncStep::SourceLink);
                 self.ask_compare(key, Side::Target, Op::ReadLink(&target), SyncStep::TargetLink);
             }
-            (Kind::Symlink, _) | (_, Kind::Symlink) if self.backs_up() => self.clear_way(key),
+            (Kind::Symlink, _) | (_, Kind::Symlink) if self.sync.backups.are_wanted() => self.clear_way(key),
             // A link is made beside what is there, and moved over it.
             (Kind::Symlink, _) => self.copy_compared(key),
             (_, Kind::Symlink) if self.options.atomic => self.copy_compared(key),
             (_, Kind::Symlink | Kind::Special) => self.clear_way(key),
-            (_, Kind::File) if self.keeps_newer() && is_newer(&there, &item.info) => {
+            (_, Kind::File) if self.options.keeps_newer() && is_newer(&there, &item.info) => {
                 let text = format!("\"{}\" is newer than its source", display_name(&item.target));
-                self.events.push_back(Event::Told { text });
-                self.summary.unchanged += 1;
+                self.report.event(Event::Told { text });
+                self.report.summary.unchanged += 1;
                 self.leave_out(key);
             }
-            (_, Kind::File) if self.compares_contents() && item.info.size != Some(0) => {
+            (_, Kind::File) if self.options.compares_contents() && item.info.size != Some(0) => {
                 if item.info.size.is_some() && item.info.size == there.size {
                     self.compare_contents(key);
                 } else {
@@ -176,7 +167,7 @@ impl Engine {
         match (ours, theirs) {
             _ if *failed => self.leave_out(key),
             (Some(ours), Some(theirs)) if ours == theirs => self.unchanged(key),
-            _ if self.backs_up() => self.clear_way(key),
+            _ if self.sync.backups.are_wanted() => self.clear_way(key),
             _ => self.copy_compared(key),
         }
     }
@@ -201,7 +192,7 @@ impl Engine {
         if let There::Found(there) = item.there {
             // Written in place it would change under its other names, too.
             item.alone |= there.links.is_some_and(|links| links > 1);
-            if self.backs_up() && there.kind != Kind::Dir {
+            if self.sync.backups.are_wanted() && there.kind != Kind::Dir {
                 item.alone = true;
                 item.backed_up = Some(false);
             }
@@ -211,7 +202,7 @@ impl Engine {
                 return self.copy_item(item);
             }
         }
-        self.touch_dir(item.parent);
+        self.tree.touch_dir(item.parent);
         self.copy_item(item);
     }
 
@@ -224,10 +215,13 @@ impl Engine {
 
     /// What is there is the copy: only its attributes may differ.
     fn unchanged(&mut self, key: Key) {
-        let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
+        let Some(Compare { item, links, .. }) = self.sync.compares.get(key) else { return };
         let There::Found(there) = item.there else { return self.copy_compared(key) };
         let (info, target) = (item.info, item.target.clone());
-        self.summary.unchanged += 1;
+        self.report.summary.unchanged += 1;
+        let source = item.source.clone();
+        let link = links[0].clone();
+        self.tell_unchanged(source, target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
@@ -255,7 +249,7 @@ impl Engine {
             })
         };
         // Where giving it away has failed once, it will fail again.
-        let owner = wanted.filter(|ids| differs(*ids) && !self.has_lack(Lack::Owner));
+        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.has_lack(Lack::Owner));
         let mask =
             if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
         let mut change = Change::default();
@@ -268,7 +262,7 @@ impl Engine {
         // What was compared by its contents may have another time.
         if self.options.preserve
             && let (Some(ours), Some(theirs)) = (info.times, there.times)
-            && !same_time(ours, theirs, self.times_are_full())
+            && !same_time(ours, theirs, self.ends.times_are_full())
         {
             change.times = Some(ours);
         }
@@ -282,8 +276,8 @@ impl Engine {
         if self.options.dry_run {
             return self.copy_compared(key);
         }
-        self.touch_dir(parent);
-        if self.backs_up() {
+        self.tree.touch_dir(parent);
+        if self.sync.backups.are_wanted() {
             if let Some(compare) = self.sync.compares.get_mut(key) {
                 compare.asked += 1;
             }
@@ -296,17 +290,17 @@ impl Engine {
     fn clear_directory(&mut self, key: Key) {
         let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
         let (target, parent) = (item.target.clone(), item.parent);
-        if self.deletes() {
+        if self.options.deletes() {
             let item = item.clone();
             self.sync.compares.remove(key);
-            return self.delete_before(item);
+            return self.sync.delete_before(item);
         }
         if self.options.dry_run {
             let text = not_cleared(item, &Fault::other("Is a directory"));
-            self.fail(text);
+            self.report.fail(text);
             return self.leave_out(key);
         }
-        self.touch_dir(parent);
+        self.tree.touch_dir(parent);
         self.ask_compare(key, Side::Target, Op::RemoveDir(&target), SyncStep::Cleared);
     }
 
@@ -322,7 +316,7 @@ impl Engine {
         if !self.joins_names(identity, &item, there.identity) {
             return false;
         }
-        self.touch_dir(item.parent);
+        self.tree.touch_dir(item.parent);
         self.sync.compares.remove(key);
         true
     }

@@ -1,42 +1,42 @@
 //! Comparing what two files of one size hold: by the server's digests where it has them, else by reading them.
 
-use crate::end::{Done, FaultKind, Op, Outcome};
+use crate::end::{Done, FaultKind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::sync::Compare;
 use crate::table::Key;
+use crate::task::File;
+use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
-
-use super::super::file::{File, FileStep};
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::Compare;
 
 impl Engine {
     /// Compares both files whole, then copies or leaves the item.
     pub(super) fn compare_contents(&mut self, key: Key) {
         let Some(Compare { item, .. }) = self.sync.compares.remove(key) else { return };
         let (source, target) = (item.source.clone(), item.target.clone());
-        let id = self.new_file_id();
+        let id = self.progress.new_file_id();
         // Not a file to copy; if it is one after all, it gets another id.
-        self.not_files += 1;
+        self.progress.not_files += 1;
         let size = item.info.size.unwrap_or(0);
-        let mut file = File::new(id, item, self.now);
+        let mut file = File::new(id, item, self.progress.now);
         (file.comparing, file.size, file.outstanding) = (true, size, 2);
-        let key = self.files.insert(file);
+        let key = self.tasks.files.insert(file);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
         }
     }
 
     /// One end is open, or not.
     pub(in crate::engine) fn contents_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
-        let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return };
+        let digests = self.ends.can_digest();
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
         match (side, outcome) {
             (Side::Source, Ok(Done::Opened(handle, _))) => file.source = Some(handle),
             (Side::Target, Ok(Done::Opened(handle, _))) => file.target = Some(handle),
             (Side::Target, Err(fault)) if fault.kind != FaultKind::Lost => {}
             (_, outcome) => self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
         }
-        let Some(file) = self.files.get(key).filter(|file| file.outstanding == 0 && !file.failed) else {
+        let Some(file) = self.tasks.files.get(key).filter(|file| file.outstanding == 0 && !file.failed)
+        else {
             return;
         };
         if file.target.is_none() {
@@ -48,10 +48,10 @@ impl Engine {
     }
 
     pub(in crate::engine) fn contents_compared(&mut self, key: Key, same: bool) {
-        let Some(file) = self.files.remove(key) else { return };
+        let Some(file) = self.tasks.files.remove(key) else { return };
         for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
             if let Some(handle) = handle {
-                self.start(side, Op::Close(handle), Token::Nothing);
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
             }
         }
         let key = self.sync.compares.insert(Compare::new(file.item));

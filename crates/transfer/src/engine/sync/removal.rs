@@ -3,33 +3,28 @@
 //! A directory is listed and emptied before it is deleted; no link is followed. What was left out of the copy on purpose, and the
 //! unfinished files of copies, stay, and with them the directories that they are in.
 
-use crate::Event;
-use crate::end::{Change, Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
+use crate::end::{Change, Done, Entry, Fault, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::engine::Engine;
+use crate::item::{Item, There};
 use crate::names::{base_name, display_name, is_safe_name, join};
+use crate::sync::backup::Replaced;
+use crate::sync::{DeletionStage, Doomed, Extraneous, Parent, Removal};
 use crate::table::Key;
-use crate::wording::{self, Deed};
-
-use super::super::dirs::Dir;
-use super::super::item::{Item, There};
-use super::super::place::is_part_name;
-use super::super::prepare::fault_of;
-use super::super::{Engine, Side, Token};
-use super::{Doomed, Extraneous, Parent, Removal, RemovalStep, Replaced, Stage};
+use crate::task::place::is_part_name;
+use crate::token::{RemovalStep, Side, Token};
+use crate::tree::Dir;
+use crate::wording::Deed;
+use crate::{Event, wording};
 
 /// Deletions under way at a time.
 const AT_A_TIME: usize = 64;
 
 impl Engine {
-    /// Something may have to be deleted.
-    pub(in crate::engine) fn deletes(&self) -> bool {
-        self.options.tree_sync.as_ref().is_some_and(|options| options.delete)
-    }
-
     /// Where something that the command line names goes: it is no leftover of another source.
     pub(in crate::engine) fn note_top(&mut self, target: &[u8]) {
-        if self.deletes() && !self.sync.tops.insert(target.to_vec()) {
+        if self.options.deletes() && !self.sync.tops.insert(target.to_vec()) {
             let path = display_name(target);
-            self.fail(format!("\"{path}\": --delete needs another place for each of several sources"));
+            self.report.fail(format!("\"{path}\": --delete needs another place for each of several sources"));
         }
     }
 
@@ -44,63 +39,54 @@ impl Engine {
 
     /// Remembers what is to be deleted. More than may be need not be remembered.
     pub(in crate::engine) fn delete_later(&mut self, extraneous: Extraneous) {
-        let known: usize = match self.most_deletions() {
+        let known: usize = match self.options.most_deletions() {
             u64::MAX => 0,
             _ => self.sync.extraneous.iter().map(|each| each.entries.len()).sum(),
         };
-        if known as u64 <= self.most_deletions() {
+        if known as u64 <= self.options.most_deletions() {
             self.sync.extraneous.push_back(extraneous);
         }
     }
 
-    /// A directory of the target has to go before this can be copied.
-    pub(in crate::engine) fn delete_before(&mut self, item: Item) {
-        self.sync.blocked.push(item);
-    }
-
-    fn most_deletions(&self) -> u64 {
-        self.options.tree_sync.as_ref().and_then(|options| options.max_delete).unwrap_or(u64::MAX)
-    }
-
     /// Goes on with deleting, where it is time for that.
     pub(in crate::engine) fn sync_deletions(&mut self) {
-        if self.sync.stage == Stage::Waiting && self.all_is_copied() {
+        if self.sync.stage == DeletionStage::Waiting && self.all_is_copied() {
             self.begin_deletions();
         }
-        while self.sync.stage == Stage::Deleting {
+        while self.sync.stage == DeletionStage::Deleting {
             self.delete_more();
             // Answers of this host are there at once.
-            if self.done.is_empty() {
+            if self.ends.all_answered() {
                 break;
             }
-            self.settle();
+            self.handle_answers();
         }
     }
 
     /// Nothing is left to be copied but what waits for a deletion.
     fn all_is_copied(&self) -> bool {
         self.prepare.finished()
-            && self.top.is_empty()
-            && self.files.len() == 0
+            && self.tree.top.is_empty()
+            && self.tasks.files.len() == 0
             && self.batches.is_empty()
-            && self.names.len() == 0
+            && self.links.names.len() == 0
             && self.sync.compares.len() == 0
-            && self.removing.len() == 0
-            && self.done.is_empty()
-            && self.dirs.values().all(Dir::only_waits)
+            && self.leftovers.removing.len() == 0
+            && self.ends.all_answered()
+            && self.tree.dirs.values().all(Dir::only_waits)
     }
 
     fn begin_deletions(&mut self) {
-        if self.cancelled || self.summary.lost {
+        if self.report.is_over() {
             return self.leave_deletions();
         }
-        if self.summary.failures > 0 {
-            self.skip("there were errors: nothing is deleted".to_owned());
+        if self.report.summary.failures > 0 {
+            self.report.skip("there were errors: nothing is deleted".to_owned());
             return self.leave_deletions();
         }
-        self.sync.stage = Stage::Deleting;
+        self.sync.stage = DeletionStage::Deleting;
         for item in std::mem::take(&mut self.sync.blocked) {
-            let above = item.parent.and_then(|key| self.dirs.get(key)).map_or(&b""[..], Dir::relative);
+            let above = item.parent.and_then(|key| self.tree.dirs.get(key)).map_or(&b""[..], Dir::relative);
             let relative = if above.is_empty() && item.parent.is_none() {
                 Vec::new()
             } else {
@@ -118,7 +104,7 @@ impl Engine {
 
     /// Nothing is deleted any more, and what waits for that is not copied.
     pub(in crate::engine) fn leave_deletions(&mut self) {
-        self.sync.stage = Stage::Done;
+        self.sync.stage = DeletionStage::Done;
         self.sync.extraneous.clear();
         for item in std::mem::take(&mut self.sync.blocked) {
             self.not_replaced(&item);
@@ -129,9 +115,9 @@ impl Engine {
     }
 
     fn not_replaced(&mut self, item: &Item) {
-        if !self.cancelled && !self.summary.lost {
+        if !self.report.is_over() {
             let fault = Fault::other("it is a directory that stays");
-            self.fail(super::compare::not_cleared(item, &fault));
+            self.report.fail(super::compare::not_cleared(item, &fault));
         }
         self.child_finished(item.parent);
     }
@@ -144,7 +130,7 @@ impl Engine {
                 self.begin_directory(extraneous);
             } else {
                 if self.sync.removals.len() == 0 {
-                    self.sync.stage = Stage::Done;
+                    self.sync.stage = DeletionStage::Done;
                 }
                 return;
             }
@@ -161,33 +147,24 @@ impl Engine {
     fn begin_directory(&mut self, extraneous: Extraneous) {
         let Extraneous { directory, relative, times, entries } = extraneous;
         let key = self.sync.removals.insert(Removal { times, ..Removal::new(directory, relative, None) });
-        self.doom(key, entries);
+        self.sync.doom(key, entries);
         self.deletion_goes_on(key);
-    }
-
-    /// These are to be deleted first, in the order of their names.
-    fn doom(&mut self, key: Key, entries: Vec<Entry>) {
-        let Some(removal) = self.sync.removals.get_mut(key) else { return };
-        removal.open += entries.len() as u32;
-        for entry in entries.into_iter().rev() {
-            let path = join(&removal.path, &entry.name);
-            let relative = join(&removal.relative, &entry.name);
-            let is_dir = entry.info.kind == Kind::Dir;
-            self.sync.doomed.push(Doomed { path, relative, is_dir, parent: Parent::Removal(key) });
-        }
     }
 
     fn begin_deletion(&mut self, doomed: Doomed) {
         let Doomed { path, relative, is_dir, parent } = doomed;
         let of_another = self.sync.tops.contains(&path) && matches!(parent, Parent::Removal(_));
-        if self.sync.over || of_another || self.backup_root().is_some_and(|root| root == path) {
+        if self.sync.over
+            || of_another
+            || self.sync.backups.root(&self.plan.target).is_some_and(|root| root == path)
+        {
             return self.kept(parent);
         }
         let key = self.sync.removals.insert(Removal::new(path.clone(), relative, Some(parent)));
         if !is_dir {
             return self.delete(key, false);
         }
-        let op = match self.target {
+        let op = match self.ends.target {
             Some(_) => Op::List { path: &path, pattern: b"" },
             None => Op::ListPlain(&path),
         };
@@ -197,16 +174,16 @@ impl Engine {
     fn ask_removal(&mut self, key: Key, op: Op<'_>, step: RemovalStep) {
         if let Some(removal) = self.sync.removals.get_mut(key) {
             removal.open += 1;
-            self.start(Side::Target, op, Token::Removal(key, step));
+            self.ends.start(Side::Target, op, Token::Removal(key, step));
         }
     }
 
     /// Deletes the thing itself, if one more may be deleted.
     fn delete(&mut self, key: Key, is_dir: bool) {
-        let most = self.most_deletions();
+        let most = self.options.most_deletions();
         if self.sync.begun >= most {
             if !std::mem::replace(&mut self.sync.over, true) {
-                self.fail(format!("--max-delete {most}: there is more to delete, which stays"));
+                self.report.fail(format!("--max-delete {most}: there is more to delete, which stays"));
             }
             return self.removal_failed(key);
         }
@@ -215,11 +192,11 @@ impl Engine {
         removal.asked = true;
         let path = removal.path.clone();
         if self.options.dry_run {
-            self.summary.deleted += 1;
-            self.events.push_back(Event::PlannedDelete { target: path });
+            self.report.summary.deleted += 1;
+            self.report.event(Event::PlannedDelete { target: path });
             return self.removed(key);
         }
-        if !is_dir && self.backs_up() {
+        if !is_dir && self.sync.backups.are_wanted() {
             if let Some(removal) = self.sync.removals.get_mut(key) {
                 removal.open += 1;
             }
@@ -258,8 +235,8 @@ impl Engine {
             }
             (RemovalStep::Delete, Ok(_)) => {
                 let target = removal.path.clone();
-                self.summary.deleted += 1;
-                self.events.push_back(Event::Deleted { target });
+                self.report.summary.deleted += 1;
+                self.report.event(Event::Deleted { target });
                 return self.removed(key);
             }
             (RemovalStep::Delete, Err(fault)) if fault.kind == FaultKind::NotFound => {
@@ -275,7 +252,7 @@ impl Engine {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
                 {
-                    self.fail(wording::failed(direction, Deed::FinishDir, &path, &fault));
+                    self.report.fail(wording::failed(direction, Deed::FinishDir, &path, &fault));
                 }
                 return;
             }
@@ -292,13 +269,13 @@ impl Engine {
             && fault.kind != FaultKind::Lost
         {
             let text = wording::failed(self.plan.direction, deed, &removal.path, fault);
-            self.fail(text);
+            self.report.fail(text);
         }
     }
 
     /// All that is in a directory is known.
     fn removal_listed(&mut self, key: Key) {
-        if self.target.is_none()
+        if self.ends.target.is_none()
             && let Some(removal) = self.sync.removals.get_mut(key)
             && let Some(handle) = &removal.handle
         {
@@ -308,7 +285,7 @@ impl Engine {
         let (handle, relative) = (removal.handle.take(), removal.relative.clone());
         let mut entries = std::mem::take(&mut removal.entries);
         if let Some(handle) = handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         entries.retain(|entry| !matches!(&*entry.name, b"." | b".."));
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -317,7 +294,7 @@ impl Engine {
         if let Some(removal) = self.sync.removals.get_mut(key) {
             removal.keeps |= entries.len() < all;
         }
-        self.doom(key, entries);
+        self.sync.doom(key, entries);
         self.deletion_goes_on(key);
     }
 
@@ -332,14 +309,14 @@ impl Engine {
                 return self.delete(key, true);
             }
             let path = display_name(&removal.path);
-            if !self.sync.over && !self.summary.lost && !self.cancelled {
-                self.skip(format!("\"{path}\" is not deleted: something in it stays"));
+            if !self.sync.over && !self.report.summary.lost && !self.report.cancelled {
+                self.report.skip(format!("\"{path}\" is not deleted: something in it stays"));
             }
             return self.removal_failed(key);
         }
         // A deletion has set its time.
         let times = removal.times.filter(|_| removal.touched && !self.options.dry_run);
-        if times.is_none() || self.summary.lost {
+        if times.is_none() || self.report.summary.lost {
             self.sync.removals.remove(key);
             return;
         }
@@ -362,10 +339,10 @@ impl Engine {
             Some(Parent::Item(mut item)) => {
                 item.there = There::Nothing;
                 item.compared = true;
-                if self.cancelled || self.summary.lost {
+                if self.report.is_over() {
                     return self.child_finished(item.parent);
                 }
-                self.touch_dir(item.parent);
+                self.tree.touch_dir(item.parent);
                 self.copy_item(*item);
             }
             None => {}
@@ -376,7 +353,7 @@ impl Engine {
     fn removal_failed(&mut self, key: Key) {
         let Some(removal) = self.sync.removals.remove(key) else { return };
         if let Some(handle) = removal.handle {
-            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+            self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(parent) = removal.parent {
             self.kept(parent);
@@ -393,23 +370,6 @@ impl Engine {
                 self.deletion_goes_on(above);
             }
             Parent::Item(item) => self.not_replaced(&item),
-        }
-    }
-}
-
-impl Removal {
-    const fn new(path: Vec<u8>, relative: Vec<u8>, parent: Option<Parent>) -> Self {
-        Self {
-            path,
-            relative,
-            parent,
-            handle: None,
-            entries: Vec::new(),
-            open: 0,
-            keeps: false,
-            asked: false,
-            touched: false,
-            times: None,
         }
     }
 }

@@ -11,19 +11,19 @@ use crate::content::{ContentSum, SumAlgorithm};
 
 /// The sum over one file. Interior mutability, because data are summed while they are laid out behind shared borrows.
 #[derive(Debug, Default)]
-pub(super) struct Content(RefCell<Option<InOrder>>);
+pub(crate) struct Content(pub(crate) RefCell<Option<InOrder>>);
 
 #[derive(Debug)]
-struct InOrder {
-    sum: ContentSum,
+pub(crate) struct InOrder {
+    pub(crate) sum: ContentSum,
     /// Bytes summed so far.
-    at: u64,
+    pub(crate) at: u64,
     /// Holes that were passed over and not reached yet, from start to end.
-    holes: VecDeque<(u64, u64)>,
+    pub(crate) holes: VecDeque<(u64, u64)>,
 }
 
 impl InOrder {
-    fn pass_holes(&mut self) {
+    pub(crate) fn pass_holes(&mut self) {
         while let Some(&(start, end)) = self.holes.front()
             && start <= self.at
         {
@@ -36,18 +36,18 @@ impl InOrder {
 
 impl Content {
     /// The file is read from its start.
-    pub(super) fn begin(&self, algorithm: SumAlgorithm) {
+    pub(crate) fn begin(&self, algorithm: SumAlgorithm) {
         let sum = algorithm.start();
         self.0.replace(Some(InOrder { sum, at: 0, holes: VecDeque::new() }));
     }
 
     /// No sum can be had of it.
-    pub(super) fn lose(&self) {
+    pub(crate) fn lose(&self) {
         self.0.take();
     }
 
     /// The first `len` bytes of `slices` stand at `offset` of the file.
-    pub(super) fn add<S: Deref<Target = [u8]>>(&self, offset: u64, slices: &[S], mut len: usize) {
+    pub(crate) fn add<S: Deref<Target = [u8]>>(&self, offset: u64, slices: &[S], mut len: usize) {
         let mut cell = self.0.borrow_mut();
         let Some(state) = &mut *cell else { return };
         state.pass_holes();
@@ -69,14 +69,14 @@ impl Content {
     }
 
     /// A hole that is not read.
-    pub(super) fn add_hole(&self, start: u64, end: u64) {
+    pub(crate) fn add_hole(&self, start: u64, end: u64) {
         if let Some(state) = &mut *self.0.borrow_mut() {
             state.holes.push_back((start, end));
         }
     }
 
     /// The sum of a file of `size` bytes, where all of them have passed in order.
-    pub(super) fn finish(&self, size: u64) -> Option<Vec<u8>> {
+    pub(crate) fn finish(&self, size: u64) -> Option<Vec<u8>> {
         let mut state = self.0.take()?;
         state.pass_holes();
         (state.at == size).then(|| state.sum.finish())

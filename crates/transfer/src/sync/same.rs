@@ -28,7 +28,7 @@ pub(crate) fn has_exact_time(info: &Info) -> bool {
     info.times.is_some_and(|times| times.modification.1 != 0)
 }
 
-const fn both_exact(ours: (i64, u32), theirs: (i64, u32)) -> bool {
+pub(crate) const fn both_exact(ours: (i64, u32), theirs: (i64, u32)) -> bool {
     ours.1 != 0 && theirs.1 != 0
 }
 

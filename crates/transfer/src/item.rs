@@ -8,43 +8,43 @@ use crate::table::Key;
 pub(crate) struct Item {
     pub(crate) source: Vec<u8>,
     pub(crate) target: Vec<u8>,
-    pub(super) info: Info,
+    pub(crate) info: Info,
     /// The directory it is in; none for what the command line names.
-    pub(super) parent: Option<Key>,
+    pub(crate) parent: Option<Key>,
     /// Reached through a symbolic link (or named on the command line, which may be one).
-    pub(super) linked: bool,
+    pub(crate) linked: bool,
     /// The copy turned out wrong once and is made again.
-    pub(super) again: bool,
+    pub(crate) again: bool,
     /// The target's end permits no rename: it is written under its final name.
-    pub(super) in_place: bool,
+    pub(crate) in_place: bool,
     /// Not in a batch: one that it was in may still be worked on.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
     /// What is there of it is not gone on with: it may be wrong.
-    pub(super) fresh: bool,
+    pub(crate) fresh: bool,
     /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
-    pub(super) emptied: bool,
+    pub(crate) emptied: bool,
     /// How often it was begun again because its handle was another file's, too.
-    pub(super) redone: u8,
+    pub(crate) redone: u8,
     /// Other names of it wait for its copy.
-    pub(super) leads: bool,
+    pub(crate) leads: bool,
     /// What the target has under its name; looked at only by [`crate::TreeSync`].
-    pub(super) there: There,
+    pub(crate) there: There,
     /// It was compared with that, and is to be copied.
-    pub(super) compared: bool,
+    pub(crate) compared: bool,
     /// What is there is to be moved away before the copy gets its name, and whether it has been.
-    pub(super) backed_up: Option<bool>,
+    pub(crate) backed_up: Option<bool>,
 }
 
 /// What is known of a name at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum There {
+pub(crate) enum There {
     Unknown,
     Nothing,
     Found(Info),
 }
 
 impl Item {
-    pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
+    pub(crate) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
         Self {
             source,
             target,

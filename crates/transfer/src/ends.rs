@@ -1,0 +1,171 @@
+//! The two ends of a copy: where operations are started, and where their answers wait.
+
+use std::collections::VecDeque;
+
+use lh_sftp::extension;
+
+use crate::end::{Op, Outcome};
+use crate::remote::Remote;
+use crate::target_facts::{Lack, TargetFacts};
+use crate::token::{Side, Token};
+use crate::{Direction, local};
+
+/// Both ends; one without a [`Remote`] is this host.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) source: Option<Remote>,
+    pub(crate) target: Option<Remote>,
+    pub(crate) facts: TargetFacts,
+    opened: [bool; 2],
+    /// Answers not yet acted upon.
+    done: VecDeque<(Token, Outcome)>,
+}
+
+impl Ends {
+    pub(crate) fn new(direction: Direction) -> Self {
+        let remote = |wanted: bool| wanted.then(Remote::new);
+        Self {
+            source: remote(direction != Direction::Upload),
+            target: remote(direction != Direction::Download),
+            facts: TargetFacts::default(),
+            opened: [false; 2],
+            done: VecDeque::new(),
+        }
+    }
+
+    pub(crate) const fn get(&self, side: Side) -> Option<&Remote> {
+        match side {
+            Side::Source => self.source.as_ref(),
+            Side::Target => self.target.as_ref(),
+        }
+    }
+
+    pub(crate) const fn remote(&mut self, side: Side) -> Option<&mut Remote> {
+        match side {
+            Side::Source => self.source.as_mut(),
+            Side::Target => self.target.as_mut(),
+        }
+    }
+
+    /// The ends that are not this host.
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        [&self.source, &self.target].into_iter().flatten()
+    }
+
+    /// The channel of `side` is open. `early`: its server takes requests before it has sent its version.
+    pub(crate) fn open(&mut self, side: Side, early: bool) {
+        let at = side as usize;
+        if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
+            remote.start(early);
+            self.opened[at] = true;
+        }
+    }
+
+    /// Uses a session that is open already.
+    pub(crate) fn adopt(&mut self, side: Side, session: lh_sftp::Session) {
+        self.opened[side as usize] = true;
+        if let Some(remote) = self.remote(side) {
+            *remote = Remote::with_session(session);
+        }
+    }
+
+    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once.
+    pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
+        let outcome = match self.remote(side) {
+            Some(remote) => remote.perform(op, token),
+            None => Some(local::perform(op)),
+        };
+        self.answer_if_known(token, outcome);
+    }
+
+    /// As [`Ends::answer`]; `None`: the answer is still to come.
+    pub(crate) fn answer_if_known(&mut self, token: Token, outcome: Option<Outcome>) {
+        self.done.extend(outcome.map(|outcome| (token, outcome)));
+    }
+
+    /// An answer has come, or is known without asking.
+    pub(crate) fn answer(&mut self, answer: (Token, Outcome)) {
+        self.done.push_back(answer);
+    }
+
+    /// The next answer to act upon.
+    pub(crate) fn next_answer(&mut self) -> Option<(Token, Outcome)> {
+        self.done.pop_front()
+    }
+
+    /// True when no answer waits to be acted upon.
+    pub(crate) fn all_answered(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    /// True when each server has said which version and extensions it has.
+    pub(crate) fn are_ready(&self) -> bool {
+        self.remotes().all(Remote::ready)
+    }
+
+    /// Both ends can tell digests of open files.
+    pub(crate) fn can_digest(&self) -> bool {
+        let ends = [&self.source, &self.target];
+        ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
+    }
+
+    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
+    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
+    /// take one request after the other.
+    pub(crate) fn waits_for_writes(&self) -> bool {
+        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
+        self.target.as_ref().is_some_and(|remote| !told(remote))
+    }
+
+    /// The server's only rename is the protocol's own, which must not replace anything.
+    pub(crate) fn rename_is_simple(&self) -> bool {
+        let posix = extension::POSIX_RENAME;
+        self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
+    }
+
+    /// That has been told.
+    pub(crate) fn has_lack(&self, what: Lack) -> bool {
+        self.facts.lacks.contains(&what)
+    }
+
+    /// True where both ends tell all of a time.
+    pub(crate) fn times_are_full(&self) -> bool {
+        self.remotes().all(|remote| remote.full())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::end::{Done, FaultKind, Kind};
+
+    use super::*;
+
+    #[test]
+    fn this_host_answers_at_once_and_in_order() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_string_lossy().into_owned().into_bytes();
+        let mut ends = Ends::new(Direction::Upload);
+        assert!(ends.get(Side::Source).is_none() && ends.get(Side::Target).is_some());
+        ends.start(Side::Source, Op::Stat(&path), Token::Nothing);
+        ends.start(Side::Source, Op::Stat(&[&path[..], b"/none"].concat()), Token::Renames);
+        assert!(!ends.all_answered());
+        let (token, outcome) = ends.next_answer().expect("an answer");
+        assert!(matches!(token, Token::Nothing));
+        assert!(matches!(outcome, Ok(Done::Info(info)) if info.kind == Kind::Dir));
+        let (token, outcome) = ends.next_answer().expect("an answer");
+        assert!(matches!(token, Token::Renames));
+        assert!(outcome.is_err_and(|fault| fault.kind == FaultKind::NotFound));
+        assert!(ends.next_answer().is_none() && ends.all_answered());
+    }
+
+    #[test]
+    fn an_end_is_opened_once() {
+        let mut ends = Ends::new(Direction::Download);
+        ends.open(Side::Source, false);
+        let queued = ends.get(Side::Source).map(Remote::queued);
+        assert!(queued.is_some_and(|queued| queued > 0), "its version");
+        ends.open(Side::Source, false);
+        assert_eq!(ends.get(Side::Source).map(Remote::queued), queued);
+        assert!(!ends.are_ready());
+    }
+}

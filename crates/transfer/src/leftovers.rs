@@ -1,0 +1,49 @@
+//! What unfinished copies leave: the journal, and files under names of ours.
+
+use crate::item::Item;
+use crate::journal::Journal;
+use crate::table::Table;
+use crate::task::place::{tag_of, tag_with};
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Leftovers {
+    /// What is done and how far the rest has come, where that is to survive this process.
+    pub(crate) journal: Option<Journal>,
+    /// Files of ours that are being removed, by their paths.
+    pub(crate) removing: Table<Vec<u8>>,
+}
+
+impl Leftovers {
+    pub(crate) fn new(journal: Option<Journal>) -> Self {
+        Self { journal, removing: Table::new() }
+    }
+
+    /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
+    pub(crate) fn may_be_done(&self, item: &Item) -> bool {
+        let journal = self.journal.as_ref().filter(|journal| journal.goes_on());
+        journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
+    }
+
+    /// An attempt before this one may have left an unfinished file beside the target.
+    pub(crate) fn may_have_part(&self, item: &Item) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.may_have_left(&item.target))
+    }
+
+    /// A small file is in its place.
+    pub(crate) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
+        if let Some(journal) = &mut self.journal
+            && let Some(tag) = tag_with(item, Some(size))
+        {
+            if let Some(sum) = sum {
+                journal.note_sum(&tag, sum);
+            }
+            journal.finish(&tag, b"");
+        }
+    }
+
+    /// How many bytes from the start are known to be under this name.
+    pub(crate) fn noted(&self, part: &[u8]) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.upto(part))
+    }
+}

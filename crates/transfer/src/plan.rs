@@ -1,0 +1,155 @@
+//! What the command line names, until it is known what is there.
+
+use crate::Plan;
+use crate::end::{Fault, FaultKind, Handle, Info, Outcome, path_of};
+use crate::seen::Seen;
+use crate::table::{Key, Table};
+
+/// How far the preparation has come.
+#[derive(Debug)]
+pub(crate) struct Prepare {
+    /// What was asked before it was known to be right.
+    pub(crate) early: Early,
+    pub(crate) begun: bool,
+    /// The target could not be made, and was looked at once more.
+    pub(crate) looked_again: bool,
+    pub(crate) target: Target,
+    pub(crate) sources: Vec<Source>,
+    /// Sources before this one have been handed on.
+    pub(crate) next: usize,
+    pub(crate) globs: Table<GlobTask>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Target {
+    Waiting,
+    Known {
+        path: Vec<u8>,
+        exists: bool,
+        dir: bool,
+    },
+    /// No source can be copied.
+    Failed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// As typed, `~` resolved.
+    pub(crate) path: Vec<u8>,
+    pub(crate) state: SourceState,
+    /// Pattern, split at slashes.
+    pub(crate) parts: Vec<Vec<u8>>,
+    /// Questions of the pattern without an answer.
+    pub(crate) open_tasks: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum SourceState {
+    Waiting(Vec<(Vec<u8>, Info)>),
+    Found(Vec<(Vec<u8>, Info)>),
+    Failed,
+}
+
+impl Prepare {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let source = |path: &Vec<u8>| Source {
+            path: path.clone(),
+            state: SourceState::Waiting(Vec::new()),
+            parts: Vec::new(),
+            open_tasks: 0,
+        };
+        Self {
+            early: Early::default(),
+            begun: false,
+            looked_again: false,
+            target: Target::Waiting,
+            sources: plan.sources.iter().map(source).collect(),
+            next: 0,
+            globs: Table::new(),
+        }
+    }
+
+    /// Everything that will be copied has been handed on.
+    pub(crate) fn finished(&self) -> bool {
+        self.next >= self.sources.len()
+    }
+
+    /// The path of a source, `~` resolved.
+    pub(crate) fn source_path(&self, at: usize) -> &[u8] {
+        self.sources.get(at).map_or(b"", |source| &source.path)
+    }
+
+    /// Gives up; returns how many sources had not been handed on.
+    pub(crate) fn abandon(&mut self) -> usize {
+        let left = self.sources.len().saturating_sub(self.next);
+        self.next = self.sources.len();
+        left
+    }
+
+    /// The path without symlinks of something the command line names, if it is known.
+    pub(crate) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
+    }
+
+    /// Remembers that there is nothing, if that is so.
+    pub(crate) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
+        if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
+            self.early.absent.push(path);
+        }
+    }
+
+    pub(crate) fn source_real(&mut self, at: usize, outcome: Outcome) {
+        if let Some(Some(source)) = self.early.sources.get_mut(at) {
+            source.real = path_of(outcome).ok();
+        }
+    }
+
+    pub(crate) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
+        if let SourceState::Waiting(found) = &mut self.sources[at].state {
+            found.push((path, info));
+        }
+    }
+}
+
+/// One directory being matched against one part of a pattern, or one path being looked for.
+#[derive(Debug)]
+pub(crate) struct GlobTask {
+    pub(crate) source: usize,
+    pub(crate) path: Vec<u8>,
+    pub(crate) part: usize,
+    pub(crate) handle: Option<Handle>,
+    pub(crate) lists_in_flight: u32,
+    pub(crate) lists_allowed: u32,
+    /// No more entries are to come.
+    pub(crate) listed: bool,
+    pub(crate) seen: Seen,
+    /// The server matches: what it tells of is few, and may be nothing for a while.
+    pub(crate) matched_there: bool,
+}
+
+/// What has been found out beforehand.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    /// Paths of the target at which there is nothing.
+    pub(crate) absent: Vec<Vec<u8>>,
+    /// By number of the source.
+    pub(crate) sources: Vec<Option<Beforehand>>,
+}
+
+/// Of a source that may be a directory.
+#[derive(Debug)]
+pub(crate) struct Beforehand {
+    pub(crate) path: Vec<u8>,
+    pub(crate) real: Option<Vec<u8>>,
+    pub(crate) list: List,
+}
+
+#[derive(Debug)]
+pub(crate) enum List {
+    /// Asked for, unless it has been used.
+    Not,
+    Asked,
+    /// That directory waits for it.
+    Awaited(Key),
+    Came(Outcome),
+}

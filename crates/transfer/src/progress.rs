@@ -1,0 +1,99 @@
+//! How far a copy is, and what it has waited for.
+
+use std::time::Instant;
+
+use crate::Waits;
+
+/// Files that were found, and times. The time of the last call is here, too: the engine has no clock.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    next_file_id: u64,
+    /// Of these ids, how many went to what is no file to copy.
+    pub(crate) not_files: u64,
+    /// Bytes of all files that have been opened.
+    pub(crate) bytes_found: u64,
+    pub(crate) waits: Waits,
+    waiting_since: Option<(Wait, Instant)>,
+    /// When the engine was called last.
+    pub(crate) now: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(now: Instant) -> Self {
+        let waits = Waits::default();
+        Self { next_file_id: 0, not_files: 0, bytes_found: 0, waits, waiting_since: None, now }
+    }
+
+    pub(crate) const fn new_file_id(&mut self) -> u64 {
+        self.next_file_id += 1;
+        self.next_file_id - 1
+    }
+
+    /// Ids that were given.
+    pub(crate) const fn ids(&self) -> u64 {
+        self.next_file_id
+    }
+
+    /// Files that were found so far and have an id.
+    pub(crate) const fn files_found(&self) -> u64 {
+        self.next_file_id.saturating_sub(self.not_files)
+    }
+
+    /// Nothing more can be done now, because of `wait`.
+    pub(crate) const fn begin_wait(&mut self, wait: Wait, now: Instant) {
+        self.waiting_since = Some((wait, now));
+    }
+
+    pub(crate) fn end_wait(&mut self, now: Instant) {
+        if let Some((wait, since)) = self.waiting_since.take() {
+            let passed = now.saturating_duration_since(since);
+            match wait {
+                Wait::Window => self.waits.window += passed,
+                Wait::Answers => self.waits.answers += passed,
+            }
+        }
+    }
+}
+
+/// What a copy waits for when it can do nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    Window,
+    Answers,
+}
+
+/// The file whose data move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current<'a> {
+    /// Tells files apart.
+    pub id: u64,
+    /// The last component of the source's name.
+    pub name: &'a [u8],
+    /// Bytes confirmed by the target, and those that were there before.
+    pub done: u64,
+    /// Bytes to be copied; grows when the source turns out longer.
+    pub size: u64,
+    /// Bytes that were there before, of a copy that is resumed.
+    pub kept: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn waits_are_summed_by_their_reason() {
+        let begin = Instant::now();
+        let mut progress = Progress::new(begin);
+        progress.end_wait(begin);
+        for (wait, seconds) in [(Wait::Window, 1), (Wait::Answers, 2), (Wait::Window, 4)] {
+            progress.begin_wait(wait, begin);
+            progress.end_wait(begin + Duration::from_secs(seconds));
+            progress.end_wait(begin + Duration::from_secs(100));
+        }
+        let waits = progress.waits;
+        assert_eq!((waits.window, waits.answers), (Duration::from_secs(5), Duration::from_secs(2)));
+    }
+}

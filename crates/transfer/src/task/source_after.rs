@@ -1,0 +1,32 @@
+//! What is known of the source of one file after it was read.
+
+use crate::changed::Changed;
+
+/// What is known of the source of one file after it was read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SourceAfter {
+    #[default]
+    Unasked,
+    /// `early`: something was read after that.
+    Asked {
+        early: bool,
+    },
+    Known(Option<Changed>),
+}
+
+impl SourceAfter {
+    /// More is read after all.
+    pub(crate) const fn read_more(&mut self) {
+        *self = match self {
+            Self::Asked { .. } => Self::Asked { early: true },
+            Self::Unasked | Self::Known(_) => Self::Unasked,
+        };
+    }
+
+    pub(crate) const fn changed(self) -> Option<Changed> {
+        match self {
+            Self::Known(changed) => changed,
+            Self::Unasked | Self::Asked { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What an answer is for: each operation carries a token, and its answer comes with that token.
+
+use crate::table::Key;
+
+/// One of the two ends of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Where files come from.
+    Source,
+    /// Where they go.
+    Target,
+}
+
+/// What an awaited answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Token {
+    Prepare(PrepareStep),
+    Dir(Key, DirStep),
+    File(Key, FileStep),
+    Batch(Key),
+    Name(Key, NameStep),
+    Sync(Key, SyncStep),
+    Removal(Key, RemovalStep),
+    /// Something is moved out of the way of a copy.
+    Backup(Key),
+    Extra(Whose, ExtraStep),
+    /// Whether the target's server permits renames.
+    Renames,
+    /// As whom the target's server works.
+    Us(OwnerStep),
+    /// Something of ours was to be removed.
+    Removed(Key),
+    /// Whether the server answers at all on this channel.
+    Probe(Side, usize),
+    /// The answer does not matter.
+    Nothing,
+}
+
+impl Token {
+    /// True when both are about one file or directory.
+    pub(crate) fn same_owner(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {
+                one == other
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Which question of the preparation an answer belongs to. Numbers are those of sources.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PrepareStep {
+    TargetPath,
+    TargetStat,
+    TargetMkdir,
+    SourcePath(usize),
+    /// Of a path without magic.
+    SourceStat(usize),
+    /// Of the path as it was typed, backslashes and all.
+    SourceStatTyped(usize),
+    /// Its path without symlinks, and what is in it if it is a directory.
+    SourceReal(usize),
+    SourceList(usize),
+    /// Whether there is something below the target that a source would replace.
+    BelowTarget(usize),
+    GlobOpen(Key),
+    /// Of the listing that was begun so often before.
+    GlobList(Key, u8),
+    GlobStat(Key),
+}
+
+/// Which question about a directory an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DirStep {
+    Mkdir,
+    /// Making it failed: is there one already?
+    Check,
+    List,
+    /// Of the listing that was begun so often before.
+    ListMore(u8),
+    Finish,
+    /// Is there something under a name that differs from another one by case only?
+    Twin,
+    /// The listing of the target, and its parts; begun so often before.
+    TargetList,
+    TargetMore(u8),
+}
+
+/// Which question about a file an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FileStep {
+    Stat,
+    /// How long the copy is that is to be resumed.
+    TargetStat,
+    /// It is a directory behind a symlink: which?
+    RealPath,
+    OpenSource,
+    OpenTarget,
+    /// Whether the target is a plain file, for additional channels.
+    IsPlain,
+    OpenStripe {
+        lane: usize,
+    },
+    /// Of a source; that of a target says whether everything was written.
+    CloseStripe,
+    Read {
+        offset: u64,
+        len: u32,
+    },
+    Write {
+        offset: u64,
+        len: u32,
+    },
+    Attributes,
+    /// The same by its path: the server does not take them on the handle.
+    AttributesByPath,
+    /// Nor so: perhaps the size is right.
+    SizeCheck,
+    /// What was there before may have been longer; `tried`: it was told to be cut once more.
+    SizeAfter {
+        tried: bool,
+    },
+    Cut,
+    /// Opening an end to compare what it has: nothing is copied yet.
+    Contents(Side),
+    /// Opening an end to read it back.
+    Proof(Side),
+    Sync,
+    /// Where its holes are.
+    Ranges,
+    CloseTarget,
+    /// Cutting a file that was closed before its failure was known.
+    Repair,
+    /// What the source is like when it has been read.
+    SourceAfter,
+    /// Where the file grows, and comparing what is there.
+    Place(PlaceStep),
+    Check(CheckStep),
+}
+
+/// Which question about the place of a file an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PlaceStep {
+    /// What is under the final name?
+    Target,
+    /// Where does the link there lead?
+    Link,
+    /// What is under our name?
+    Part,
+    Open,
+    /// Opening what is under the final name, to compare it.
+    Adopt,
+    /// Whose is it?
+    Owner,
+    /// Giving it to the owner of what it replaces.
+    Give,
+    /// The rename; with what it replaces out of the way.
+    Rename,
+    RemoveOld,
+    RenameNew,
+    /// Moving away what it replaces.
+    Backup,
+    /// What has failed for good.
+    Discard,
+}
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OwnerStep {
+    Make,
+    Look,
+}
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CheckStep {
+    /// About the range that begins here, of this end's file.
+    Range(Side, u64),
+    SumBegun,
+    Sum,
+    /// Of one of several handles.
+    StripeSum,
+}
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NameStep {
+    /// What is it like? Listings of this host do not say.
+    Look,
+    /// Where does the link lead?
+    Read,
+    Make,
+    /// The same under our own name: there is something under the final one.
+    MakeBeside,
+    Replace,
+    /// Moving away what is there.
+    BackUp,
+    /// Its times and its owner.
+    Finish,
+}
+
+/// Whose they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose {
+    File(Key),
+    Dir(Key),
+}
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExtraStep {
+    Owner,
+    /// The group alone, after the owner was refused.
+    Group,
+    Xattrs {
+        owned: bool,
+    },
+    SetXattrs {
+        owned: bool,
+    },
+}
+
+/// Which question about an item an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SyncStep {
+    /// What the source is, links followed.
+    Source,
+    /// What the target has under the name.
+    Target,
+    /// Where the two symbolic links lead.
+    SourceLink,
+    TargetLink,
+    /// What stands in the way is removed.
+    Cleared,
+    /// Attributes of a file that is unchanged.
+    Owner,
+    Attributes,
+}
+
+/// Which question about a deletion an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RemovalStep {
+    List,
+    ListMore,
+    /// Of the thing itself.
+    Delete,
+    /// The times of the directory that it was in.
+    Restore,
+}

@@ -1,0 +1,213 @@
+//! The directories being copied: what is listed of them, and what waits to be started.
+
+pub(crate) mod target;
+pub(crate) mod twins;
+pub(crate) mod walk;
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::end::{Change, Entry, Fault, Handle, Info};
+use crate::item::{Item, There};
+use crate::seen::Seen;
+use crate::sync::same::same_time;
+use crate::task::extras::Extras;
+use crate::tree::target::{Comparing, TargetList};
+use crate::tree::twins::Twins;
+
+/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server tells of 100
+/// entries in each answer.
+pub const MAX_LISTS: u32 = 64;
+
+/// A directory being copied.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    pub(crate) item: Item,
+    /// What is to be kept besides mode and times.
+    pub(crate) extras: Extras,
+    /// Files may be made in the target.
+    pub(crate) ready: bool,
+    pub(crate) created: bool,
+    /// Making or listing it failed; what is below is not copied.
+    pub(crate) failed: bool,
+    /// Nothing was there before: it is worked in before it is known to be made.
+    pub(crate) presumed: bool,
+    /// It was, and could not be made: what has failed in it so far, to be told if it is there after all.
+    pub(crate) doubts: Option<Vec<String>>,
+    /// Why it could not be made, while it is being looked at what is there.
+    pub(crate) mkdir_fault: Option<Fault>,
+    /// Told.
+    pub(crate) mkdir_failed: bool,
+    /// Counted in `Tree::starting_dirs`.
+    pub(crate) starting: bool,
+    pub(crate) handle: Option<Handle>,
+    /// Counted in `Waiting::open_dirs`.
+    pub(crate) open: bool,
+    pub(crate) listed: bool,
+    pub(crate) lists_in_flight: u32,
+    pub(crate) lists_allowed: u32,
+    /// What was listed of another make of server, until all is.
+    pub(crate) seen: Seen,
+    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
+    pub(crate) twins: Twins,
+    /// Answers awaited, listing included.
+    pub(crate) outstanding: u32,
+    pub(crate) files: VecDeque<Entry>,
+    pub(crate) subdirs: VecDeque<Entry>,
+    /// Files and directories below that are started and not finished.
+    pub(crate) children: usize,
+    pub(crate) finishing: bool,
+    /// The source without symlinks, where it is known: to notice a link that leads back.
+    pub(crate) real: Option<Vec<u8>>,
+    /// Its path from the top of the tree.
+    pub(crate) relative: Vec<u8>,
+    /// Entries of both ends that wait to be compared, until both are listed.
+    pub(crate) comparing: Option<Box<Comparing>>,
+    pub(crate) target_list: TargetList,
+    /// What the target has under names that wait to be started, and what is known of those that are not here.
+    pub(crate) there: HashMap<Box<[u8]>, Info>,
+    pub(crate) there_else: There,
+    /// Something in the target was made or removed.
+    pub(crate) touched: bool,
+}
+
+impl Dir {
+    /// A directory that is about to be made at the target and listed at the source: two answers are awaited. `compares`: what
+    /// the target has in it is listed, too.
+    pub(crate) fn new(item: Item, relative: Vec<u8>, compares: bool) -> Self {
+        Self {
+            item,
+            extras: Extras::default(),
+            ready: false,
+            created: false,
+            failed: false,
+            presumed: false,
+            doubts: None,
+            mkdir_failed: false,
+            mkdir_fault: None,
+            starting: true,
+            handle: None,
+            open: true,
+            listed: false,
+            lists_in_flight: 0,
+            lists_allowed: 2,
+            seen: Seen::default(),
+            twins: Twins::default(),
+            outstanding: 2,
+            files: VecDeque::new(),
+            subdirs: VecDeque::new(),
+            children: 0,
+            finishing: false,
+            real: None,
+            relative,
+            comparing: compares.then(Box::default),
+            target_list: TargetList::default(),
+            there: HashMap::new(),
+            there_else: There::Unknown,
+            touched: false,
+        }
+    }
+
+    /// Entries not started.
+    pub(crate) fn waiting(&self) -> usize {
+        self.files.len() + self.subdirs.len()
+    }
+
+    /// Files that are not started.
+    pub(crate) fn waiting_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Everything in it has been listed and started.
+    pub(crate) fn exhausted(&self) -> bool {
+        // The end of a listing may come before what was listed.
+        self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
+    }
+
+    /// Only items that were put off are left to be done in it.
+    pub(crate) fn only_waits(&self) -> bool {
+        self.outstanding == 0
+            && self.listed
+            && self.waiting() == 0
+            && self.comparing.is_none()
+            && !self.finishing
+    }
+
+    /// Drops what has not been started. The connection is lost, or the user has stopped the copy.
+    pub(crate) fn abandon(&mut self) {
+        self.failed = true;
+        self.listed = true;
+        self.files.clear();
+        self.subdirs.clear();
+        self.twins = Twins::default();
+        self.comparing = None;
+    }
+
+    /// It is taken for made: nothing was there before, and no answer says otherwise.
+    pub(crate) const fn presumed(&self) -> bool {
+        self.presumed && !self.failed && self.doubts.is_none()
+    }
+
+    /// Something in it has failed. True where it is the directory that tells why, or may be.
+    pub(crate) fn doubt(&mut self, text: &str) -> bool {
+        match &mut self.doubts {
+            Some(doubts) => doubts.push(text.to_owned()),
+            None => return self.presumed && self.failed && self.mkdir_failed,
+        }
+        true
+    }
+
+    /// Its path from the top of the tree.
+    pub(crate) fn relative(&self) -> &[u8] {
+        &self.relative
+    }
+
+    /// It did not exist before: nothing can be in it but what this copy puts there.
+    pub(crate) const fn created(&self) -> bool {
+        self.created
+    }
+
+    /// One more below is to be waited for.
+    pub(crate) const fn count_in(&mut self) {
+        self.children += 1;
+    }
+
+    /// One more answer is awaited; one has come.
+    pub(crate) const fn asked(&mut self) {
+        self.outstanding += 1;
+    }
+
+    pub(crate) const fn answered(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    /// The target had the directory, and nothing in it or of it is changed.
+    pub(crate) fn stays_as_it_is(&self, change: Change, full: bool) -> bool {
+        let There::Found(there) = self.item.there else { return false };
+        let same_mode =
+            change.mode.is_none_or(|mode| there.mode.is_some_and(|old| old & 0o1777 == mode & 0o1777));
+        let same_times = match (change.times, there.times) {
+            (Some(ours), Some(theirs)) => same_time(ours, theirs, full),
+            (ours, _) => ours.is_none(),
+        };
+        !self.touched && same_mode && same_times
+    }
+
+    pub(crate) fn temporary_mode(&self) -> u32 {
+        self.item.info.mode.map_or(0o777, |mode| mode & 0o1777 | 0o300)
+    }
+}
+
+/// Entries of all directories that are listed and not started, and the directories that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) files: usize,
+    pub(crate) subdirs: usize,
+    pub(crate) open_dirs: usize,
+    /// Parts of listings that are awaited.
+    pub(crate) lists: u32,
+    /// Entries of directories that are being compared, and directories of the target that are open.
+    pub(crate) comparing: usize,
+    pub(crate) open_targets: usize,
+    /// Directories that are worked in and not known to be made.
+    pub(crate) presumed: usize,
+}
