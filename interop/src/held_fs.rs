@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -53,6 +54,8 @@ struct State {
     content: Vec<u8>,
     held: bool,
     waiting: Vec<Vec<u8>>,
+    /// Time that each WRITE takes.
+    write_time: Duration,
 }
 
 impl HeldFs {
@@ -69,7 +72,13 @@ impl HeldFs {
         mount("held", point, "fuse", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         let (requests, told) = (device.try_clone()?, stop.try_clone()?);
-        let state = State { device, content: content.to_vec(), held: false, waiting: Vec::new() };
+        let state = State {
+            device,
+            content: content.to_vec(),
+            held: false,
+            waiting: Vec::new(),
+            write_time: Duration::ZERO,
+        };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let thread = std::thread::spawn(move || serve(&requests, &told, &shared));
@@ -83,6 +92,11 @@ impl HeldFs {
     /// Its file.
     pub fn file(&self) -> PathBuf {
         self.point.join("file")
+    }
+
+    /// Makes each WRITE, of at most 128 KiB, take this long.
+    pub fn slow_writes(&self, time: Duration) {
+        self.lock().write_time = time;
     }
 
     /// Stops answering.
@@ -210,6 +224,7 @@ impl State {
                 rest[..rest.len().min(number(fields, 16) as usize)].to_vec()
             }
             opcode::WRITE if node == FILE => {
+                std::thread::sleep(self.write_time);
                 let (at, length) = (usize::try_from(long(fields, 8)).unwrap(), number(fields, 16));
                 let data = &fields[40..40 + length as usize];
                 self.content.resize(self.content.len().max(at + data.len()), 0);

@@ -3,10 +3,12 @@
 //! Paths are emulated between network namespaces, so these tests need root. The server is Debian's `sshd`
 //! unless a test says otherwise, and the user has a login shell without start-up files of its own.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lh_interop::{Lab, Lhsshd, TestUser, bin_dir, find, is_root, our, peers, skip, tunnel::free_port};
+use lh_interop::held_fs::HeldFs;
+use lh_interop::{Inetd, Lab, Lhsshd, TestUser, bin_dir, find, is_root, our, peers, skip, tunnel::free_port};
 use lh_link::path::{Path as Wan, Side, Spec};
 use serde_json::Value;
 
@@ -288,6 +290,71 @@ fn doctor_names_a_rate_limit_that_was_asked_for() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };
     first(&site.examine(&["-o", "TcpPacing=16M"]), "pacing", &["2.0 MB/s", "TcpPacing"]);
+}
+
+/// A file system whose disk takes 128 KiB in 30 ms, that is 4.4 MB/s; unmounted when dropped.
+struct SlowDisk {
+    point: PathBuf,
+    backing: HeldFs,
+}
+
+impl SlowDisk {
+    fn mount(lab: &Lab) -> Result<Self, String> {
+        let image = lab.path("image");
+        std::fs::File::create(&image)
+            .and_then(|file| file.set_len(48 << 20))
+            .map_err(|error| error.to_string())?;
+        let run = |program: &str, args: &[&str]| {
+            let done = lab.run(Path::new(program), args);
+            if done.code == 0 { Ok(()) } else { Err(format!("{program}: {}", done.err)) }
+        };
+        run("mkfs.ext2", &["-q", "-F", "-b", "4096", &lab.arg("image")])?;
+        let content = std::fs::read(&image).map_err(|error| error.to_string())?;
+        let backing = HeldFs::mount(&lab.path("backing"), &content).map_err(|error| error.to_string())?;
+        let point = lab.path("slow");
+        std::fs::create_dir(&point).map_err(|error| error.to_string())?;
+        run(
+            "mount",
+            &["-t", "ext2", "-o", "loop", &backing.file().to_string_lossy(), &point.to_string_lossy()],
+        )?;
+        let disk = Self { point, backing };
+        std::fs::set_permissions(&disk.point, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .map_err(|error| error.to_string())?;
+        disk.backing.slow_writes(Duration::from_millis(30));
+        Ok(disk)
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        self.backing.slow_writes(Duration::ZERO);
+        let _ = Command::new("umount").arg(&self.point).output();
+    }
+}
+
+#[test]
+fn doctor_names_a_slow_disk_of_the_server() {
+    let test = "doctor_names_a_slow_disk_of_the_server";
+    if !is_root() {
+        return skip(test, "mounting needs root");
+    }
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let disk = match SlowDisk::mount(&lab) {
+        Ok(disk) => disk,
+        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+    };
+    let authorized = user.home.join(".ssh/authorized_keys");
+    let server = Inetd::openssh(&lab, &sshd, &format!("AuthorizedKeysFile {}\n", authorized.display()));
+    let place = disk.point.to_string_lossy().into_owned();
+    let mut command = Command::new(our("longhaul"));
+    command.args(["doctor", "--json", "--local-dir", &lab.arg("."), "--remote-dir", &place]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+    let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", user.name)));
+    first(&diagnosis, "disk", &["The disk of the server", &place]);
+    let rate = diagnosis["measured"]["disk_there"]["bytes_per_second"].as_f64().unwrap();
+    assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
 }
 
 /// Covers: longhaul --local-dir

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lh_interop::{Lab, eventually, our, peers, uninterrupted};
+use lh_interop::{Inetd, Lab, eventually, our, peers, uninterrupted};
 use lh_sys::spawn::Program;
 
 /// A server that is ended when dropped.
@@ -328,4 +328,28 @@ fn journal_entries_name_user_address_and_key() {
     let entry = hear("Connection closed by invalid user nosuch ");
     assert_eq!(field(&entry, "USER"), Some("nosuch"), "{entry}");
     assert_eq!(field(&entry, "FINGERPRINT"), None, "{entry}");
+}
+
+/// With `Accept=yes` the connection is standard input, and passed once more.
+///
+/// Covers: sshd -i (a connection that the service manager passes)
+#[test]
+fn accepted_connection_is_not_kept_twice() {
+    let Some([ssh, bash]) = peers("accepted_connection_is_not_kept_twice", ["ssh", "bash"]) else { return };
+    let lab = Lab::new();
+    write_config(&lab, "");
+    let sockets = |passed: &str| {
+        let script = format!("{passed} exec {} -i -e -f {}", our("lhsshd").display(), lab.arg("conf"));
+        let server = Inetd::start(&lab, &bash, &["-c".to_owned(), script]);
+        let mut args = lab.client_options();
+        let command =
+            "ls -l /proc/$PPID/fd | grep -c socket:; tr '\\0' '\\n' </proc/$PPID/environ | grep ^LISTEN";
+        args.extend(["-p", &server.port_arg(), "127.0.0.1", command].map(str::to_owned));
+        let ran = lab.run(&ssh, &args);
+        assert!(ran.err.is_empty() || !ran.err.contains("rror"), "{} {}", ran.err, server.log());
+        ran.text()
+    };
+    let passed = sockets("exec 3<&0; export LISTEN_FDS=1 LISTEN_FDNAMES=connection LISTEN_PID=$$;");
+    assert_eq!(passed.lines().count(), 1, "{passed}");
+    assert_eq!(passed, sockets(""));
 }

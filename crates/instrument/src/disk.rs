@@ -60,7 +60,8 @@ pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, S
     for size in DISK_SIZES {
         let script = format!(
             "cd '{quoted}' || exit 1; f=.longhaul-doctor-$$; trap 'rm -f $f' EXIT; trap 'exit 1' HUP INT TERM\n\
-             echo begin; dd if=/dev/zero of=$f bs=1048576 count={size} conv=fsync 2>/dev/null && echo end; pwd"
+             echo begin; e=$(dd if=/dev/zero of=$f bs=1048576 count={size} conv=fsync 2>&1) && echo end || \
+             echo \"$e\" | head -n 1 >&2; pwd"
         );
         let shown: Shown = remote.script(&script, Duration::from_secs(20));
         let at = |word: &[u8]| {
