@@ -41,6 +41,11 @@ impl<'a, W: Wire> Server<'a, W> {
         self.packets.packet(payload);
     }
 
+    /// Returns one packet under the current keys, for the caller to send.
+    pub fn sealed(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.packets.sealed(payload)
+    }
+
     /// Returns the next packet of the client.
     ///
     /// # Errors

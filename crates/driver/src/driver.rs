@@ -17,11 +17,6 @@ use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
 use crate::{ControlCx, Link, LinkError, Workers};
 
-/// Upper limit of unsent output, bytes, beyond which the socket is not read: a peer that keeps sending
-/// requests and never reads the answers must not fill our memory. Far above the water marks, so that two
-/// correct peers never wait for each other.
-const READ_STOP: usize = 16 << 20;
-
 /// Why the loop ended without a stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -289,7 +284,7 @@ impl Driver {
                 };
                 self.dispatch(control)?;
                 let link = &self.core.link;
-                if !more || self.core.stop.is_some() || !link.has_room() || !link.reads_below(READ_STOP) {
+                if !more || self.core.stop.is_some() || !link.has_room() || !link.reads_on() {
                     break;
                 }
             }
@@ -321,7 +316,7 @@ impl Driver {
         };
         let mut interests = Interests::new();
         interests.set_owner(Owner::Link);
-        self.core.link.interests(self.core.link.reads_below(READ_STOP), &mut interests);
+        self.core.link.interests(self.core.link.reads_on(), &mut interests);
         interests.set_owner(Owner::Control);
         control.interests(&mut interests);
         self.handlers_interests(&mut interests);

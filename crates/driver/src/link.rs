@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lh_transport::{Event, Job, Transport, TransportError};
 
 use crate::input_limit::InputLimit;
-use crate::pace::Pace;
+use crate::pace::{self, Pace};
 use crate::poller::{Interest, Interests};
 use crate::share::SHARE_PER_TURN;
 use crate::stream::Stream;
@@ -56,6 +56,11 @@ const AHEAD_STOP: usize = 4 << 20;
 /// only stops peers that make us answer and do not read.
 const UNSENT_STOP: usize = 256 << 10;
 
+/// Unsent bytes of answers after a login, beside the queue of bulk data, beyond which the peer is no longer
+/// read: one that keeps sending requests and never reads the answers must not fill our memory. Far more than
+/// correct peers have on the way, so that two of them never wait for each other.
+const ANSWERS_STOP: usize = 1 << 20;
+
 /// Consecutive reads of the socket before other work gets its turn.
 const READS_PER_TURN: usize = 8;
 
@@ -74,6 +79,8 @@ pub struct Link {
     pace: Pace,
     scaling: WorkerScaling,
     pool: Option<WorkerPool>,
+    /// Largest number of workers so far.
+    most_workers: usize,
     /// Empty between calls; kept for its allocation.
     done: Vec<Job>,
     /// Jobs have come back, and the transport has not been polled for their events yet.
@@ -99,6 +106,7 @@ impl Link {
             pace: Pace::new(),
             scaling: WorkerScaling::new(Workers::None),
             pool: None,
+            most_workers: 0,
             done: Vec::new(),
             unseen: false,
         }
@@ -247,6 +255,7 @@ impl Link {
             Advice::Leave => self.stop_workers(),
             Advice::Join(n) => match WorkerPool::start(n) {
                 Ok(pool) => {
+                    self.most_workers = self.most_workers.max(pool.size());
                     self.pool = Some(pool);
                     self.transport.set_workers(true);
                 }
@@ -335,8 +344,16 @@ impl Link {
         }
     }
 
+    /// True while a running driver should read the socket. Bulk data alone, which its producers bound, never
+    /// stops the reading, or two peers that both send could wait for each other; hence the largest queue that
+    /// there may have been, not the present one.
+    pub(crate) fn reads_on(&self) -> bool {
+        let bulk = pace::MOST + self.most_workers * SHARE_PER_TURN;
+        self.reads_below(bulk + ANSWERS_STOP)
+    }
+
     /// True while less than `limit` bytes wait for the peer to read them, so that the socket should be read.
-    pub(crate) fn reads_below(&self, limit: usize) -> bool {
+    fn reads_below(&self, limit: usize) -> bool {
         self.transport.unsent_bytes() < limit
     }
 
