@@ -150,3 +150,64 @@ impl Parts {
         fs::read_to_string(path).map_err(failed(path))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::What;
+    use super::*;
+
+    fn parts() -> Parts {
+        let root = crate::workspace::root();
+        let source = Source { build: root.clone(), out: root.clone(), root, built: None, epoch: 0 };
+        let program = |name| Program { name, file: "x".into(), symbols: "x".into(), build_id: "x".into() };
+        let programs = ["longhaul", "lhssh-sk-helper", "lhssh-keysign"].map(program);
+        Parts::new(&source, &programs, "").unwrap()
+    }
+
+    #[test]
+    fn paths_in_units_are_installed() {
+        let parts = parts();
+        let server = parts.server(System::Debian).unwrap();
+        let installed: Vec<&str> =
+            parts.client().iter().chain(&server).map(|item| item.path.as_str()).collect();
+        let mut checked = 0;
+        for item in parts.client().iter().chain(&server) {
+            let What::Text(text, _) = &item.what else { continue };
+            let text = String::from_utf8_lossy(text);
+            for line in text.lines().filter(|_| item.path.contains("systemd/")) {
+                let Some((key, value)) = line.split_once('=') else { continue };
+                let words: Vec<&str> = value.split_whitespace().collect();
+                let ours = words.iter().map(|word| word.trim_start_matches('-').trim_start_matches('/'));
+                let wanted = |path: &&str| path.starts_with("usr/") || path.starts_with("etc/");
+                for path in
+                    ours.filter(wanted).filter(|_| key.starts_with("Exec") || key == "EnvironmentFile")
+                {
+                    assert!(installed.contains(&path), "{}: /{path} is not installed", item.path);
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked >= 6, "{checked} paths");
+    }
+
+    #[test]
+    fn links_lead_to_installed_files() {
+        let parts = parts();
+        let server = parts.server(System::RedHat).unwrap();
+        let all: Vec<&Item> = parts.client().iter().chain(&server).chain(parts.names()).collect();
+        for item in &all {
+            let What::Link(to) = &item.what else { continue };
+            let mut path: Vec<&str> = item.path.split('/').collect();
+            path.pop();
+            for part in to.split('/') {
+                if part == ".." {
+                    path.pop();
+                } else {
+                    path.push(part)
+                }
+            }
+            let target = path.join("/");
+            assert!(all.iter().any(|other| other.path == target), "{} -> {to}", item.path);
+        }
+    }
+}
