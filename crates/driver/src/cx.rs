@@ -1,11 +1,11 @@
 //! Contexts: the operations that handlers, sources and the control may call.
 
 use std::any::Any;
-use std::io::IoSliceMut;
 use std::time::Instant;
 
 use lh_connection::{ChannelId, ChannelOptions, Connection, HandedOver, OpenError};
 use lh_transport::Transport;
+use lh_wire::{Output, Reservation, Reserved, Slices};
 
 use crate::core::Core;
 use crate::handler::{ChannelEvent, ChannelHandler, Source};
@@ -90,34 +90,16 @@ impl<'a> ChannelCx<'a> {
         self.channel().map_or(0, |id| self.core.connection.send_budget(id))
     }
 
-    /// Lays out packets for up to `want` bytes in the send buffer and lets `fill` write the data straight
-    /// into them, for example with `readv`. Lays out at most 64 packets, and never more than the peer's
-    /// window. Sends as many bytes as `fill` returns, and returns that number. Does not call `fill` when no
-    /// data may be sent. Take `want` from [`budget`](Self::budget).
-    pub fn send_in_place(
-        &mut self,
-        want: usize,
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
-    ) -> usize {
-        let Some(id) = self.channel() else { return 0 };
+    /// Reserves packets for up to `want` bytes in the send buffer, to write the data straight into them, for
+    /// example with `readv`. `ext` is `Some(1)` for stderr. At most 64 packets, and never more than the
+    /// peer's window; `None` when no data may be sent. Take `want` from [`budget`](Self::budget).
+    pub fn reserve(&mut self, ext: Option<u32>, want: usize) -> Option<Reservation<'_>> {
+        let id = self.channel()?;
         let (connection, sink) = self.core.speak();
-        let sent = connection.send_in_place(id, want, sink, fill);
-        self.spend(sent);
-        sent
-    }
-
-    /// Like [`send_in_place`](Self::send_in_place), for extended data; `kind` 1 is stderr.
-    pub fn send_ext_in_place(
-        &mut self,
-        kind: u32,
-        want: usize,
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
-    ) -> usize {
-        let Some(id) = self.channel() else { return 0 };
-        let (connection, sink) = self.core.speak();
-        let sent = connection.send_ext_in_place(id, kind, want, sink, fill);
-        self.spend(sent);
-        sent
+        match connection.reserve(id, ext, want, sink) {
+            0 => None,
+            total => Some(Reservation::new(self, total)),
+        }
     }
 
     fn spend(&mut self, sent: usize) {
@@ -210,6 +192,43 @@ impl<'a> ChannelCx<'a> {
     /// The control's operations, for handlers that open channels or send global requests.
     pub const fn control(&mut self) -> ControlCx<'_> {
         ControlCx::new(self.core)
+    }
+}
+
+/// The main stream of the channel.
+impl Output for ChannelCx<'_> {
+    fn budget(&mut self) -> usize {
+        ChannelCx::budget(self)
+    }
+
+    fn window(&mut self) -> usize {
+        ChannelCx::window(self)
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        ChannelCx::send(self, data)
+    }
+
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
+        ChannelCx::reserve(self, None, want)
+    }
+
+    fn peer_is_full(&mut self) -> bool {
+        self.is_open() && ChannelCx::window(self) == 0
+    }
+}
+
+impl Reserved for ChannelCx<'_> {
+    fn slices(&mut self, _: usize) -> Slices<'_> {
+        let (connection, sink) = self.core.speak();
+        connection.slices(sink)
+    }
+
+    fn commit(&mut self, _: usize, used: usize) -> usize {
+        let (connection, sink) = self.core.speak();
+        let sent = connection.commit(used, sink);
+        self.spend(sent);
+        sent
     }
 }
 

@@ -379,16 +379,9 @@ impl Input {
     /// Reads up to `want` bytes into packets; `None` when none were available or the input has ended.
     fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
         let fd = self.fd.as_ref()?;
-        // If `fill` is never called, the input has not ended.
-        let mut result = Err(io::ErrorKind::WouldBlock.into());
-        let mut fill = |bodies: &mut [io::IoSliceMut<'_>]| {
-            result = fd.read_vectored(bodies);
-            *result.as_ref().unwrap_or(&0)
-        };
-        match self.ext {
-            None => cx.send_in_place(want, &mut fill),
-            Some(kind) => cx.send_ext_in_place(kind, want, &mut fill),
-        };
+        let mut reservation = cx.reserve(self.ext, want)?;
+        let result = fd.read_vectored(&mut reservation.slices());
+        reservation.commit(*result.as_ref().unwrap_or(&0));
         self.note(result)
     }
 

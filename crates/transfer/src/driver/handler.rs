@@ -1,6 +1,6 @@
 //! The channels of a [`Job`], as their connections' drivers see them.
 
-use std::io::{IoSliceMut, Read};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,6 @@ use std::time::Instant;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
-use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
 use crate::Side;
@@ -74,7 +73,7 @@ impl JobHandler {
             // What came on one makes room for data on all.
             state.advance_all(self.side, self.connection, cx, now);
         } else if self.lane == Some(0) {
-            state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+            state.engine.advance(self.side, cx, now);
         }
         self.open_more(state, cx);
         self.look_at_load(state, cx);
@@ -309,26 +308,5 @@ impl ChannelHandler for JobHandler {
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
         self.deadline = None;
         self.run(cx);
-    }
-}
-
-/// A channel, as the engine sees it.
-pub(crate) struct ChannelOutput<'a, 'b>(pub(crate) &'a mut ChannelCx<'b>);
-
-impl Output for ChannelOutput<'_, '_> {
-    fn budget(&mut self) -> usize {
-        self.0.budget()
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.0.send(data)
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        self.0.send_in_place(want, fill)
-    }
-
-    fn peer_is_full(&mut self) -> bool {
-        self.0.is_open() && self.0.window() == 0
     }
 }

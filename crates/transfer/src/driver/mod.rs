@@ -21,7 +21,6 @@ use lh_sys::signals::Signals;
 use crate::additional_connection::Waker;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
 
-pub(crate) use handler::ChannelOutput;
 pub use handler::JobHandler;
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
@@ -320,10 +319,9 @@ impl State {
             let (lane, id) = (open.lane, open.id);
             let mut control = cx.control();
             let Some(mut channel) = control.channel(id) else { continue };
-            let mut out = ChannelOutput(&mut channel);
             match lane {
-                0 => self.engine.advance(side, &mut out, now),
-                lane => self.engine.advance_lane(lane, &mut out, now),
+                0 => self.engine.advance(side, &mut channel, now),
+                lane => self.engine.advance_lane(lane, &mut channel, now),
             }
         }
     }

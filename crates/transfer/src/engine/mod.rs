@@ -55,7 +55,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::additional::Connections;
 use crate::end::{Fault, FaultKind, Op, Outcome};
