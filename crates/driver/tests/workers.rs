@@ -107,7 +107,7 @@ fn workers_and_rekeys_lose_no_data() {
         world.open(down.clone());
         for part in 1..4 {
             world.until("a part", |_| up.0.borrow().bytes >= part * TOTAL / 4);
-            world.client.control().transport().request_rekey();
+            world.client.control().request_rekey();
             world.until("keys", |world| {
                 world.client_script.rekeys == part && world.server_script.rekeys == part
             });

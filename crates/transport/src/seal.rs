@@ -1,8 +1,9 @@
 //! Sealing of many queued packets at once.
 //!
 //! A slab holds packets side by side. [`Pending`] has all inputs of sealing: each packet's range and index,
-//! and the keys. No packet depends on another, so the packets of a slab are sealed on their own, together with
-//! the part of the slab that holds them. With workers, each slab becomes a separate [`Job`](crate::Job).
+//! and the keys. No packet depends on another, so the packets of a slab are sealed on their own, together
+//! with the part of the slab that holds them. With workers, each slab becomes a separate
+//! [`Job`](crate::Job).
 
 use std::ops::Range;
 use std::sync::Arc;
