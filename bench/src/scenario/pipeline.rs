@@ -72,13 +72,13 @@ fn measure(
         client.set_workers(true);
         server.set_workers(true);
         while client.queued_bytes() < SPELL {
-            let mut sizes = vec![payload; (SLAB / payload).max(1)];
-            client.payloads(&mut sizes, &mut |slices, _| {
-                for slice in slices {
-                    // A message number above the transport's own.
-                    slice[0] = 94;
-                }
-            });
+            let sizes = vec![payload; (SLAB / payload).max(1)];
+            client.reserve(&sizes);
+            for slice in client.reserved(sizes.len()).iter_mut() {
+                // A message number above the transport's own.
+                slice[0] = 94;
+            }
+            client.commit(&sizes);
             bytes += payload * sizes.len();
         }
         let start = Instant::now();

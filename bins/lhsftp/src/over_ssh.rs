@@ -1,7 +1,7 @@
 //! A server at the other end of an SSH connection of this process.
 
 use std::cell::{Cell, RefCell};
-use std::io::{IoSliceMut, Write};
+use std::io::Write;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -10,7 +10,6 @@ use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
-use lh_sftp::server::Output;
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
 use lh_ssh_transfer::Connection;
 use lh_terminal::TerminalUi;
@@ -144,7 +143,7 @@ impl Handler {
                 pass_on(copy, cx);
             } else {
                 let now = cx.now();
-                self.conversation.borrow_mut().advance(&mut ChannelOutput(cx), now);
+                self.conversation.borrow_mut().advance(cx, now);
             }
         }
         if self.conversation.borrow().settled() {
@@ -239,21 +238,5 @@ impl ChannelHandler for Handler {
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
         self.run_with(cx, JobHandler::on_timeout);
-    }
-}
-
-struct ChannelOutput<'a, 'b>(&'a mut ChannelCx<'b>);
-
-impl Output for ChannelOutput<'_, '_> {
-    fn budget(&mut self) -> usize {
-        self.0.budget()
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.0.send(data)
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        self.0.send_in_place(want, fill)
     }
 }

@@ -94,7 +94,7 @@ impl Escapes {
                 fields.put_u32(1000);
                 cx.request("break", false, &fields);
             }
-            Action::Rekey => cx.control().transport().request_rekey(),
+            Action::Rekey => cx.control().request_rekey(),
             Action::LessVerbose => {
                 let level = self.logger.level().less();
                 self.logger.set_level(level);

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use lh_client::{LogLevel, Logger};
 use lh_driver::{ChannelCx, ChannelId, ControlCx, InputFilter, Source};
-use lh_wire::{Message, PacketSink as _, msg::Ping};
 
 /// Shortest duration of chaff after the last key, milliseconds.
 const CHAFF: u32 = 1024;
@@ -192,7 +191,7 @@ impl Source for Slots {
             }
             // During a key exchange no packet leaves, and chaff must not pile up.
             Slot::Chaff if cx.transport().can_send_bulk() => {
-                cx.transport().payload(&Ping::new(CHAFF_TEXT).to_payload());
+                cx.ping(CHAFF_TEXT);
             }
             Slot::Chaff => {}
             Slot::Over(chaff) => self.logger.say(

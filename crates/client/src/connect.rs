@@ -79,7 +79,7 @@ pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) ->
     link.transport().keep_early();
     let mut driver = Driver::new(link, channels(config));
     if let Some(flight) = &pending.flight {
-        driver.control().connection().promise_first(flight.window);
+        driver.control().promise_first(flight.window);
     }
     driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_config::client_table::ClientSettings;
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent, Interests, Ready};
+use lh_driver::{
+    ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent, IdleTimer, Interests, Ready,
+};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Writer};
 
@@ -177,34 +179,25 @@ pub struct SessionChannel {
     setup: Option<SessionSetup>,
     start: &'static str,
     inner: Box<dyn ChannelHandler>,
-    /// `ChannelTimeout`: the idle limit, and the time of the last activity.
-    idle: Option<Duration>,
-    moved: Option<Instant>,
+    /// `ChannelTimeout`.
+    idle: IdleTimer,
 }
 
 impl SessionChannel {
     /// Wraps the handler of the channel's data.
     pub fn new(setup: SessionSetup, inner: Box<dyn ChannelHandler>) -> Self {
-        Self { start: setup.start.request(), idle: setup.idle, setup: Some(setup), inner, moved: None }
-    }
-
-    /// Records activity on the channel.
-    fn touch(&mut self, cx: &ChannelCx<'_>) {
-        self.moved = self.idle.map(|_| cx.now());
-    }
-
-    fn idle_deadline(&self) -> Option<Instant> {
-        self.moved.zip(self.idle).map(|(moved, idle)| moved + idle)
+        let idle = IdleTimer::new(setup.idle);
+        Self { start: setup.start.request(), idle, setup: Some(setup), inner }
     }
 }
 
 impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match &event {
-            ChannelEvent::Data { .. } => self.touch(cx),
-            ChannelEvent::Closed => self.moved = None,
+            ChannelEvent::Data { .. } => self.idle.touch(cx.now()),
+            ChannelEvent::Closed => self.idle.stop(),
             ChannelEvent::Opened { .. } => {
-                self.touch(cx);
+                self.idle.start(cx.now());
                 cx.notify(SessionNote::Opened);
                 if let Some(setup) = self.setup.take() {
                     send_requests(&setup, cx);
@@ -260,17 +253,17 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
-        self.touch(cx);
+        self.idle.touch(cx.now());
         self.inner.on_ready(token, ready, cx);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        [self.inner.next_deadline(), self.idle_deadline()].into_iter().flatten().min()
+        [self.inner.next_deadline(), self.idle.deadline()].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        if self.idle_deadline().is_some_and(|deadline| deadline <= cx.now()) {
-            self.moved = None;
+        if self.idle.deadline().is_some_and(|deadline| deadline <= cx.now()) {
+            self.idle.stop();
             cx.notify(SessionNote::Idle);
             cx.close();
         }

@@ -1,12 +1,11 @@
 //! [`Connection`]: the public interface of the crate.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::io::IoSliceMut;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_wire::msg::{self, Rest};
-use lh_wire::{Message, PacketSink};
+use lh_wire::{Message, PacketSink, Slices};
 
 use crate::channel::{Channel, First, Half, Phase};
 use crate::late::Late;
@@ -16,7 +15,7 @@ use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 /// Limit of channel numbers, as in OpenSSH.
 const MAX_CHANNELS: usize = 16384;
 
-/// Limit of packets laid out in one call of [`Connection::send_in_place`].
+/// Limit of packets in one [`Connection::reserve`].
 const BATCH: usize = 64;
 
 /// Bytes before the data: message number, recipient, length.
@@ -41,6 +40,20 @@ pub struct Connection {
     pub(crate) unanswered: u32,
     pub(crate) first: First,
     pub(crate) late: Late,
+    /// Packets that are reserved in the sink and not committed.
+    reserved: Option<Reserved>,
+}
+
+/// Data packets of one channel, see [`Connection::reserve`].
+#[derive(Debug)]
+struct Reserved {
+    id: ChannelId,
+    ext: Option<u32>,
+    /// Bytes before the data of each packet.
+    head: usize,
+    packets: usize,
+    /// Bytes of data in all packets.
+    total: usize,
 }
 
 /// Shortest round trip for which a peer's answer replaces a smaller known value. On shorter paths the
@@ -63,6 +76,7 @@ impl Connection {
             unanswered: 0,
             first: First::Ordinary,
             late: Late::default(),
+            reserved: None,
         }
     }
 
@@ -328,11 +342,11 @@ impl Connection {
     pub fn send(&mut self, id: ChannelId, ext: Option<u32>, data: &[u8], sink: &mut dyn PacketSink) -> usize {
         let mut sent = 0;
         while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
-            let n = self.lay_out(id, ext, rest.len(), sink, &mut |bodies| copy_to(bodies, rest));
-            if n == 0 {
+            if self.reserve(id, ext, rest.len(), sink) == 0 {
                 break;
             }
-            sent += n;
+            let filled = self.slices(sink).put(rest);
+            sent += self.commit(filled, sink);
         }
         if sent < data.len() {
             self.want_writable(id);
@@ -340,80 +354,71 @@ impl Connection {
         sent
     }
 
-    /// Lays out packets for up to `want` bytes in the send buffer (limited by the peer's window and to 64
-    /// packets). `fill` writes the data into their slices, in order, and returns the number of bytes written;
-    /// these are sent. Returns that number. `fill` is not called when no data may be sent.
-    pub fn send_in_place(
-        &mut self,
-        id: ChannelId,
-        want: usize,
-        sink: &mut dyn PacketSink,
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
-    ) -> usize {
-        self.lay_out(id, None, want, sink, fill)
-    }
-
-    /// Like [`send_in_place`](Self::send_in_place), for extended data; `kind` 1 is stderr.
-    pub fn send_ext_in_place(
-        &mut self,
-        id: ChannelId,
-        kind: u32,
-        want: usize,
-        sink: &mut dyn PacketSink,
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
-    ) -> usize {
-        self.lay_out(id, Some(kind), want, sink, fill)
-    }
-
-    fn lay_out(
+    /// Reserves packets for up to `want` bytes in the send buffer (limited by the peer's window and to 64
+    /// packets). `ext` is `Some(1)` for stderr. Returns the number of bytes that fit, 0 when no data may be
+    /// sent. Write the data to [`slices`](Self::slices), then [`commit`](Self::commit) it; send nothing in
+    /// between.
+    pub fn reserve(
         &mut self,
         id: ChannelId,
         ext: Option<u32>,
         want: usize,
         sink: &mut dyn PacketSink,
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
     ) -> usize {
+        self.reserved = None;
         let budget = self.send_budget(id);
-        let Some(channel) = self.get_mut(id).filter(|_| budget > 0) else { return 0 };
+        let Some(channel) = self.get(id) else { return 0 };
         let head = if ext.is_some() { EXTENDED_HEAD } else { DATA_HEAD };
         let max = channel.send.max_packet;
         let total = want.min(budget).min(max.saturating_mul(BATCH));
+        if total == 0 {
+            return 0;
+        }
+        let packets = total.div_ceil(max);
+        let mut sizes = [head + max; BATCH];
+        if let Some(last) = sizes.get_mut(packets - 1) {
+            *last = head + total - max * (packets - 1);
+        }
+        sink.reserve(sizes.get(..packets).unwrap_or_default());
+        self.reserved = Some(Reserved { id, ext, head, packets, total });
+        total
+    }
+
+    /// Returns the memory of the reserved packets for the data, without their headers.
+    pub fn slices<'s>(&self, sink: &'s mut dyn PacketSink) -> Slices<'s> {
+        let Some(reserved) = &self.reserved else { return Slices::new() };
+        let mut slices = sink.reserved(reserved.packets);
+        slices.skip_each(reserved.head);
+        slices
+    }
+
+    /// Sends the first `used` bytes of the reserved packets, and drops packets without data. Returns the
+    /// number of bytes sent.
+    pub fn commit(&mut self, used: usize, sink: &mut dyn PacketSink) -> usize {
+        let Some(Reserved { id, ext, head, packets, total }) = self.reserved.take() else { return 0 };
+        let Some(channel) = self.get_mut(id) else { return 0 };
+        let used = used.min(total);
         let mut sizes = [0; BATCH];
-        let mut rest = total;
-        let mut count = 0;
-        for size in &mut sizes {
-            let chunk = rest.min(max);
-            if chunk == 0 {
+        let mut rest = used;
+        for (slice, size) in sink.reserved(packets).iter_mut().zip(&mut sizes) {
+            let data = rest.min(slice.len().saturating_sub(head));
+            if data == 0 {
                 break;
             }
-            *size = head + chunk;
-            rest -= chunk;
-            count += 1;
-        }
-        let Some(sizes) = sizes.get_mut(..count).filter(|sizes| !sizes.is_empty()) else { return 0 };
-        let recipient = channel.remote_id;
-        let mut sent = 0;
-        sink.payloads(sizes, &mut |slices, sizes| {
-            sent = fill_bodies(slices, head, fill).min(total);
-            let mut rest = sent;
-            for (slice, size) in slices.iter_mut().zip(sizes) {
-                let used = rest.min(size.saturating_sub(head));
-                rest -= used;
-                *size = if used == 0 { 0 } else { head + used };
-                let length = u32::try_from(used).unwrap_or(u32::MAX);
-                match ext {
-                    None => put_head(slice, msg::ChannelData::NUMBER, &[recipient, length]),
-                    Some(kind) => {
-                        put_head(slice, msg::ChannelExtendedData::NUMBER, &[recipient, kind, length]);
-                    }
+            rest -= data;
+            *size = head + data;
+            let length = u32::try_from(data).unwrap_or(u32::MAX);
+            match ext {
+                None => put_head(slice, msg::ChannelData::NUMBER, &[channel.remote_id, length]),
+                Some(kind) => {
+                    put_head(slice, msg::ChannelExtendedData::NUMBER, &[channel.remote_id, kind, length]);
                 }
             }
-        });
-        if let Some(channel) = self.get_mut(id) {
-            channel.send.left = channel.send.left.saturating_sub(sent as u64);
-            channel.send.sent += sent as u64;
         }
-        sent
+        channel.send.left = channel.send.left.saturating_sub(used as u64);
+        channel.send.sent += used as u64;
+        sink.commit(sizes.get(..packets).unwrap_or_default());
+        used
     }
 
     // ---- the channel table
@@ -473,34 +478,4 @@ fn put_head(payload: &mut [u8], number: u8, fields: &[u32]) {
     for (place, field) in rest.chunks_exact_mut(4).zip(fields) {
         place.copy_from_slice(&field.to_be_bytes());
     }
-}
-
-/// Calls `fill` with the parts of the packets behind their headers.
-fn fill_bodies(
-    slices: &mut [IoSliceMut<'_>],
-    head: usize,
-    fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
-) -> usize {
-    let mut bodies: [IoSliceMut<'_>; BATCH] = core::array::from_fn(|_| IoSliceMut::new(&mut []));
-    let mut count = 0;
-    for (body, slice) in bodies.iter_mut().zip(slices) {
-        if let Some(rest) = slice.get_mut(head..) {
-            *body = IoSliceMut::new(rest);
-            count += 1;
-        }
-    }
-    bodies.get_mut(..count).map_or(0, fill)
-}
-
-/// Copies the start of `data` into the slices, for [`Connection::send`].
-fn copy_to(bodies: &mut [IoSliceMut<'_>], data: &[u8]) -> usize {
-    let mut rest = data;
-    for body in bodies {
-        let (now, later) = rest.split_at(rest.len().min(body.len()));
-        if let Some(place) = body.get_mut(..now.len()) {
-            place.copy_from_slice(now);
-        }
-        rest = later;
-    }
-    data.len() - rest.len()
 }

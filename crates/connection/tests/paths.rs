@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_connection::{ChannelId, ChannelOptions, Config, Connection, Event, WindowPolicy};
 use lh_wire::msg::{self, Rest};
-use lh_wire::{Message, PacketSink};
+use lh_wire::{Message, PacketSink, Slices};
 
 const GIGABIT: f64 = 125e6;
 const MIB: u64 = 1 << 20;
@@ -23,7 +23,15 @@ impl PacketSink for Credits {
         }
     }
 
-    fn payloads(&mut self, _: &mut [usize], _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>], &mut [usize])) {
+    fn reserve(&mut self, _: &[usize]) {
+        unreachable!("a receiver sends no data");
+    }
+
+    fn reserved(&mut self, _: usize) -> Slices<'_> {
+        unreachable!("a receiver sends no data");
+    }
+
+    fn commit(&mut self, _: &[usize]) {
         unreachable!("a receiver sends no data");
     }
 }

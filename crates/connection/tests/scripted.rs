@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::io::IoSliceMut;
-
 use bytes::Bytes;
 use common::{OPTIONS, Ours, THEIRS, numbers};
 use lh_connection::{ChannelOptions, Config, ConnectionError, Event, HandedOver, OpenError, WindowPolicy};
@@ -340,21 +338,20 @@ fn data_respects_the_peers_packet_size_and_window() {
 fn fill_may_write_less_than_requested() {
     let mut ours = ours();
     let id = ours.open(1000, 10);
-    let mut shown = Vec::new();
-    let sent =
-        ours.connection.send_in_place(id, 35, &mut ours.out, &mut |bodies: &mut [IoSliceMut<'_>]| {
-            shown = bodies.iter().map(|body| body.len()).collect();
-            bodies[0].copy_from_slice(b"0123456789");
-            bodies[1][..3].copy_from_slice(b"abc");
-            13
-        });
+    assert_eq!(ours.connection.reserve(id, None, 35, &mut ours.out), 35);
+    let mut bodies = ours.connection.slices(&mut ours.out);
+    let shown: Vec<usize> = bodies.iter().map(|body| body.len()).collect();
+    bodies[0].copy_from_slice(b"0123456789");
+    bodies[1][..3].copy_from_slice(b"abc");
+    let sent = ours.connection.commit(13, &mut ours.out);
     assert_eq!((sent, shown), (13, vec![10, 10, 10, 5]));
     let output = ours.sent();
     let data: Vec<&[u8]> =
         output.iter().map(|output| msg::ChannelData::decode(output).unwrap().data).collect();
     assert_eq!(data, [&b"0123456789"[..], b"abc"]);
     assert_eq!(ours.connection.send_budget(id), 987);
-    assert_eq!(ours.connection.send_in_place(id, 35, &mut ours.out, &mut |_| 0), 0);
+    assert_eq!(ours.connection.reserve(id, None, 35, &mut ours.out), 35);
+    assert_eq!(ours.connection.commit(0, &mut ours.out), 0);
     assert!(ours.sent().is_empty());
 }
 

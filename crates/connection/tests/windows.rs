@@ -2,13 +2,12 @@
 //! virtual time.
 
 use std::collections::VecDeque;
-use std::io::IoSliceMut;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_connection::{ChannelId, ChannelOptions, Config, Connection, Event, WindowPolicy};
 use lh_wire::msg::{self, Rest};
-use lh_wire::{Message, PacketSink};
+use lh_wire::{Message, PacketSink, Slices};
 use proptest::prelude::*;
 
 /// One side of the link, and its owner's data.
@@ -205,14 +204,19 @@ impl PacketSink for Lender {
         }
     }
 
-    fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
+    fn reserve(&mut self, sizes: &[usize]) {
         self.buffers.resize_with(sizes.len(), Vec::new);
         for (buffer, &size) in self.buffers.iter_mut().zip(sizes.iter()) {
             buffer.resize(size, 0);
         }
-        let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
-        fill(&mut slices, sizes);
-        self.bytes += sizes.iter().map(|&size| size as u64).sum::<u64>();
+    }
+
+    fn reserved(&mut self, _: usize) -> Slices<'_> {
+        self.buffers.iter_mut().map(|buffer| &mut buffer[..]).collect()
+    }
+
+    fn commit(&mut self, used: &[usize]) {
+        self.bytes += used.iter().map(|&size| size as u64).sum::<u64>();
     }
 }
 
@@ -258,8 +262,9 @@ fn sending_continues_beyond_4_gib() {
     assert_eq!(connection.send_budget(id), u32::MAX as usize, "2^32-1 is honoured");
     let (mut total, mut allowed) = (0u64, u64::from(u32::MAX));
     while total < 1 << 33 {
-        let sent =
-            connection.send_in_place(id, usize::MAX, &mut sink, &mut |b| b.iter().map(|b| b.len()).sum());
+        let reserved = connection.reserve(id, None, usize::MAX, &mut sink);
+        assert_eq!(connection.slices(&mut sink).total(), reserved);
+        let sent = connection.commit(reserved, &mut sink);
         assert!(sent > 0, "nothing sent after {total} bytes");
         total += sent as u64;
         allowed -= sent as u64;

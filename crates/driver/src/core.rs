@@ -7,20 +7,19 @@ use std::time::Instant;
 use lh_connection::{ChannelId, Connection};
 use lh_wire::PacketSink;
 
-use crate::handler::{ChannelEvent, ChannelHandler, Source};
+use crate::Link;
 use crate::ids::{HandlerId, SourceId};
 use crate::share::{MOST_PER_READ, SHARE_PER_TURN};
-use crate::{ChannelCx, Link};
 
 /// A handler and the driver's state for it.
-pub(crate) struct Slot {
+pub(crate) struct Slot<H: ?Sized> {
     pub(crate) id: HandlerId,
     pub(crate) channel: ChannelId,
     /// The channel exists, and `channel` still names it.
     pub(crate) open: bool,
     /// `None` while the handler is being called.
-    pub(crate) handler: Option<Box<dyn ChannelHandler>>,
-    /// The handler waits for [`ChannelHandler::on_writable`], called as soon as there is budget.
+    pub(crate) handler: Option<Box<H>>,
+    /// The handler waits for `ChannelHandler::on_writable`, called as soon as there is budget.
     pub(crate) wants_write: bool,
     /// The handler has received events since the last end of a batch.
     pub(crate) in_batch: bool,
@@ -28,17 +27,18 @@ pub(crate) struct Slot {
     pub(crate) share: usize,
 }
 
-/// All state of a driver except the control.
-pub(crate) struct Core {
+/// All state of a driver except the control. `H` and `S` are the traits of its handlers and sources, which
+/// this module does not use.
+pub(crate) struct Core<H: ?Sized, S: ?Sized> {
     pub(crate) link: Link,
     pub(crate) connection: Connection,
     pub(crate) now: Instant,
     /// Handlers, indexed by slot. Free slots are reused.
-    pub(crate) slots: Vec<Option<Slot>>,
+    pub(crate) slots: Vec<Option<Slot<H>>>,
     pub(crate) free_slots: Vec<usize>,
     /// Slot of each open channel, by channel number.
-    by_channel: HashMap<ChannelId, usize>,
-    pub(crate) sources: Vec<(SourceId, Option<Box<dyn Source>>)>,
+    pub(crate) by_channel: HashMap<ChannelId, usize>,
+    pub(crate) sources: Vec<(SourceId, Option<Box<S>>)>,
     pub(crate) removed_sources: Vec<SourceId>,
     next_id: u64,
     /// Notes from handlers to the control.
@@ -53,7 +53,7 @@ pub(crate) struct Core {
     pub(crate) rekeys: u64,
 }
 
-impl Core {
+impl<H: ?Sized, S: ?Sized> Core<H, S> {
     pub(crate) fn new(link: Link, connection: Connection) -> Self {
         Self {
             link,
@@ -89,7 +89,7 @@ impl Core {
     }
 
     /// Installs the handler of `channel` and returns its slot.
-    pub(crate) fn attach(&mut self, channel: ChannelId, handler: Box<dyn ChannelHandler>) -> usize {
+    pub(crate) fn attach(&mut self, channel: ChannelId, handler: Box<H>) -> usize {
         let id = HandlerId(self.next_id());
         let slot = Slot {
             id,
@@ -107,58 +107,6 @@ impl Core {
         self.slots[index] = Some(slot);
         self.by_channel.insert(channel, index);
         index
-    }
-
-    /// Delivers an event to the channel's handler.
-    pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
-        let Some(index) = self.slot_of(channel) else { return };
-        if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
-            // From here on the channel number may be reused.
-            self.by_channel.remove(&channel);
-            if let Some(slot) = &mut self.slots[index] {
-                slot.open = false;
-                slot.wants_write = false;
-            }
-        }
-        if let Some(slot) = &mut self.slots[index]
-            && !slot.in_batch
-        {
-            slot.in_batch = true;
-            self.batch.push(index);
-        }
-        self.call(index, |handler, cx| handler.on_event(event, cx));
-    }
-
-    /// Calls a handler, unless a call of it is already under way.
-    pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
-        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
-        let (id, channel) = (slot.id, slot.channel);
-        let Some(mut handler) = slot.handler.take() else { return };
-        f(&mut *handler, &mut ChannelCx::new(self, index, channel, id));
-        if let Some(slot) = &mut self.slots[index] {
-            slot.handler = Some(handler);
-        }
-    }
-
-    /// Drops the handler of a closed channel once it has finished and the batch is over.
-    pub(crate) fn reap(&mut self, index: usize) {
-        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
-        if !slot.open && !slot.in_batch && slot.handler.as_ref().is_some_and(|handler| handler.finished()) {
-            self.gone.push_back((slot.channel, slot.id));
-            self.slots[index] = None;
-            self.free_slots.push(index);
-        }
-    }
-
-    /// Ends a batch: all events of one read have been delivered.
-    pub(crate) fn end_batch(&mut self) {
-        for index in std::mem::take(&mut self.batch) {
-            if let Some(slot) = &mut self.slots[index] {
-                slot.in_batch = false;
-            }
-            self.call(index, |handler, cx| handler.on_batch_end(cx));
-            self.reap(index);
-        }
     }
 
     /// Starts a new turn: renews every channel's share. Shares are smaller while several channels have much
@@ -194,18 +142,5 @@ impl Core {
             return 0;
         };
         self.connection.send_budget(slot.channel).min(room).min(slot.share)
-    }
-
-    /// True when a source waits for queue space.
-    pub(crate) fn sources_wait(&self) -> bool {
-        self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))
-    }
-
-    /// True when a channel or source that waits for budget could get some now.
-    pub(crate) fn someone_can_write(&mut self) -> bool {
-        (0..self.slots.len()).any(|index| {
-            self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)
-                && self.budget(index) > 0
-        }) || (self.sources_wait() && self.room() > 0)
     }
 }

@@ -8,14 +8,15 @@ use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEven
 use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
-use crate::core::Core;
-use crate::handler::{ChannelEvent, Control, ControlEvent};
+use crate::control::{Control, ControlEvent};
+use crate::event::ChannelEvent;
+use crate::handler::{ControlCx, Core, Source};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::WORKER_POOL;
 use crate::poller::{Interests, Owner, Ready};
 use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
-use crate::{ControlCx, Link, LinkError, Workers};
+use crate::{Link, LinkError, Workers};
 
 /// Why the loop ended without a stop.
 #[derive(Debug, thiserror::Error)]
@@ -606,7 +607,7 @@ impl Driver {
         Ok(())
     }
 
-    fn call_source(&mut self, index: usize, f: impl FnOnce(&mut dyn crate::Source, &mut ControlCx<'_>)) {
+    fn call_source(&mut self, index: usize, f: impl FnOnce(&mut dyn Source, &mut ControlCx<'_>)) {
         let Some(mut source) = self.core.sources.get_mut(index).and_then(|(_, source)| source.take()) else {
             return;
         };

@@ -1,68 +1,26 @@
-//! The traits that users of the driver implement, and their events.
+//! The handlers of channels, the event sources, and the contexts through which both act.
+//!
+//! They are in one module because each names the others: a handler is called with a context, and a context
+//! installs handlers.
 
 use std::any::Any;
 use std::time::Instant;
 
-use bytes::Bytes;
-use lh_connection::ChannelId;
-use lh_transport::Negotiated;
+use lh_connection::{ChannelId, ChannelOptions, Connection, HandedOver, OpenError};
+use lh_transport::{AcceptedHostKey, Transport, TransportError, Unencrypted};
+use lh_wire::{Output, Reservation, Reserved, Slices};
 
-use crate::ids::HandlerId;
-use crate::{ChannelCx, ControlCx, Interests, Ready};
+use crate::event::ChannelEvent;
+use crate::ids::{HandlerId, SourceId};
+use crate::poller::{Interests, Ready};
 
-/// Event on one channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ChannelEvent {
-    /// The channel is open: the peer accepted it, or we did. It is the first event of every handler, except
-    /// where [`OpenFailed`](Self::OpenFailed) comes instead.
-    Opened {
-        /// Fields of the peer's acceptance; empty where we accepted.
-        fields: Bytes,
-    },
-    /// The peer refused the channel. This is the last event; the handler is dropped.
-    OpenFailed {
-        /// One of [`lh_wire::msg::open_failure`].
-        reason: u32,
-        /// The peer's text, untrusted.
-        description: String,
-    },
-    /// Data arrived. Call [`ChannelCx::consumed`] when it has been passed on, and not before: that bounds
-    /// memory. A kept slice keeps the whole receive buffer (about 1 MiB) alive, so copy small data that
-    /// stays.
-    Data {
-        /// `Some(1)` is stderr, `None` the main stream.
-        ext: Option<u32>,
-        /// The data.
-        data: Bytes,
-    },
-    /// The peer sends no more data.
-    Eof,
-    /// A channel request; where `want_reply`, call [`ChannelCx::reply`] once, in order.
-    Request {
-        /// The request's name.
-        name: String,
-        /// The peer expects a reply.
-        want_reply: bool,
-        /// Fields of the request.
-        fields: Bytes,
-    },
-    /// The answer to one of our requests.
-    RequestReply {
-        /// The request's name.
-        name: String,
-        /// Success or failure.
-        ok: bool,
-    },
-    /// Both sides have closed the channel: no more data can be sent. The handler stays until it is
-    /// [`finished`](ChannelHandler::finished), so that it can pass on what it still holds.
-    Closed,
-}
+/// The state of a connection, with these handlers and sources.
+pub(crate) type Core = crate::core::Core<dyn ChannelHandler, dyn Source>;
 
 /// The local side of one channel.
 ///
-/// Methods must not block. Handlers live on the driver's thread only; share state with a [`Control`] through
-/// `Rc`.
+/// Methods must not block. Handlers live on the driver's thread only; share state with a
+/// [`Control`](crate::Control) through `Rc`.
 pub trait ChannelHandler {
     /// Handles an event on the channel.
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>);
@@ -106,138 +64,6 @@ pub trait ChannelHandler {
     }
 }
 
-/// Event on the connection as a whole.
-#[non_exhaustive]
-pub enum ControlEvent {
-    /// The peer wants a channel: answer with [`ControlCx::accept`] or [`ControlCx::refuse`], now or later.
-    OpenRequested {
-        /// The channel.
-        id: ChannelId,
-        /// Channel type.
-        kind: String,
-        /// Fields of the type.
-        fields: Bytes,
-    },
-    /// A global request: where `want_reply`, answer with [`ControlCx::reply_global`] once, in order.
-    GlobalRequest {
-        /// The request's name.
-        name: String,
-        /// The peer expects a reply.
-        want_reply: bool,
-        /// Fields of the request.
-        fields: Bytes,
-    },
-    /// A message about a channel that a mux client speaks for ([`ControlCx::relay`]).
-    Relayed {
-        /// The channel.
-        id: ChannelId,
-        /// The whole message.
-        message: Bytes,
-    },
-    /// The answer to one of our global requests (except the driver's own keepalives).
-    GlobalReply {
-        /// The request's name.
-        name: String,
-        /// Success or failure.
-        ok: bool,
-        /// Fields of the answer.
-        fields: Bytes,
-    },
-    /// A channel is closed and its handler has finished and been dropped (or its open failed).
-    ChannelGone {
-        /// The channel's number, which may be in use again.
-        id: ChannelId,
-        /// The handler.
-        handler: HandlerId,
-    },
-    /// What a handler passed to [`ChannelCx::notify`].
-    Note {
-        /// The handler that sent it.
-        handler: HandlerId,
-        /// The channel of the handler at that time.
-        id: ChannelId,
-        /// The value, of a type that the handler and the control agree on.
-        note: Box<dyn Any>,
-    },
-    /// Client, during a rekey: the server presents a host key other than the accepted one. Answer with
-    /// `cx.transport().host_key_accepted(…)` or stop.
-    HostKey {
-        /// The signature algorithm.
-        algorithm: String,
-        /// Public key blob.
-        blob: Vec<u8>,
-    },
-    /// Server, during a rekey: sign with host key `key_index` and pass the signature to
-    /// `cx.transport().exchange_hash_signed(…)`, now or later.
-    SignExchangeHash {
-        /// Signature algorithm.
-        algorithm: String,
-        /// Index of the host key.
-        key_index: usize,
-        /// The data to sign.
-        data: Vec<u8>,
-    },
-    /// A rekey is complete.
-    KexDone {
-        /// The negotiated algorithms.
-        names: Negotiated,
-    },
-    /// EXT_INFO after authentication.
-    ExtInfo(Vec<(String, Vec<u8>)>),
-    /// The answer to one of our `ping@openssh.com` messages.
-    Pong(Bytes),
-    /// SSH_MSG_DEBUG. Untrusted.
-    Debug {
-        /// The peer asks to show it in any case.
-        always_display: bool,
-        /// The text.
-        text: Vec<u8>,
-    },
-    /// A message that belongs to services or authentication (numbers 5, 6 and 50 to 79), such as a late
-    /// banner. May be ignored.
-    Packet(Bytes),
-    /// The peer sent SSH_MSG_DISCONNECT. Unless the loop is stopped now, it ends with
-    /// [`DriverError::Disconnected`](crate::DriverError::Disconnected).
-    Disconnected {
-        /// `SSH_DISCONNECT_*` code.
-        reason: u32,
-        /// The peer's text, untrusted.
-        description: String,
-    },
-}
-
-/// The program's policy: decides what the peer may do, and adds event sources of its own.
-pub trait Control {
-    /// Handles an event. Channel opens must be answered, and global requests that want a reply too.
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>);
-
-    /// Lists descriptors to wait for (signals, child processes), before every wait.
-    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        let _ = out;
-    }
-
-    /// Called when a descriptor of [`interests`](Self::interests) is ready.
-    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
-        let _ = (token, ready, cx);
-    }
-
-    /// Time at which to call [`on_timeout`](Self::on_timeout), asked before every wait.
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Called when [`next_deadline`](Self::next_deadline) has passed. Must move or clear it.
-    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
-        let _ = cx;
-    }
-
-    /// Called in every turn, before the wait and at the end, when all events have been delivered and before
-    /// output is flushed. It is the place to inspect state shared with handlers. Keep it short.
-    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
-        let _ = cx;
-    }
-}
-
 /// An event source without a channel: a listener, a connect in progress, a child process.
 /// Add it with [`ControlCx::add_source`].
 pub trait Source {
@@ -274,5 +100,479 @@ pub trait Source {
     /// True when the source is done and can be dropped. Asked after each call of its other methods.
     fn finished(&self) -> bool {
         false
+    }
+}
+
+/// Operations of a [`ChannelHandler`], all on its own channel. Once the channel is closed they have no
+/// effect.
+pub struct ChannelCx<'a> {
+    core: &'a mut Core,
+    slot: usize,
+    id: ChannelId,
+    handler: HandlerId,
+}
+
+impl<'a> ChannelCx<'a> {
+    pub(crate) const fn new(core: &'a mut Core, slot: usize, id: ChannelId, handler: HandlerId) -> Self {
+        Self { core, slot, id, handler }
+    }
+
+    /// Number of the channel, while it is open.
+    fn channel(&self) -> Option<ChannelId> {
+        self.core.slots.get(self.slot)?.as_ref().filter(|slot| slot.open).map(|slot| slot.channel)
+    }
+
+    /// True until [`ChannelEvent::Closed`] (or [`ChannelEvent::OpenFailed`]) has been delivered.
+    pub fn is_open(&self) -> bool {
+        self.channel().is_some()
+    }
+
+    /// Number of the channel. Another channel may get it after [`ChannelEvent::Closed`].
+    pub const fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// Identifier of the handler, never reused.
+    pub const fn handler_id(&self) -> HandlerId {
+        self.handler
+    }
+
+    /// Start time of this turn of the loop.
+    pub const fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    /// Sends as much of `data` as the peer's window allows now and returns that length. For small data (typed
+    /// text, replies): it ignores the limits of the output queue. Producers of bulk must ask
+    /// [`budget`](Self::budget) first. After a short send, [`ChannelHandler::on_writable`] is called when
+    /// there is budget again.
+    pub fn send(&mut self, data: &[u8]) -> usize {
+        self.send_as(None, data)
+    }
+
+    /// Like [`send`](Self::send), for extended data; `kind` 1 is stderr.
+    pub fn send_ext(&mut self, kind: u32, data: &[u8]) -> usize {
+        self.send_as(Some(kind), data)
+    }
+
+    fn send_as(&mut self, ext: Option<u32>, data: &[u8]) -> usize {
+        let Some(id) = self.channel() else { return 0 };
+        let (connection, sink) = self.core.speak();
+        let sent = connection.send(id, ext, data, sink);
+        if sent < data.len() {
+            self.want_writable();
+        }
+        self.spend(sent);
+        sent
+    }
+
+    /// Bytes of bulk that may be produced now: the smallest of the peer's window, the space in the output
+    /// queue and this channel's share of the turn. It is 0 during a key exchange. After a 0,
+    /// [`ChannelHandler::on_writable`] is called when there is budget again.
+    pub fn budget(&mut self) -> usize {
+        let budget = self.core.budget(self.slot);
+        if budget == 0 {
+            self.want_writable();
+        }
+        budget
+    }
+
+    /// Remaining window of the peer, bytes; 0 for a closed channel.
+    pub fn window(&self) -> usize {
+        self.channel().map_or(0, |id| self.core.connection.send_budget(id))
+    }
+
+    /// Reserves packets for up to `want` bytes in the send buffer, to write the data straight into them, for
+    /// example with `readv`. `ext` is `Some(1)` for stderr. At most 64 packets, and never more than the
+    /// peer's window; `None` when no data may be sent. Take `want` from [`budget`](Self::budget).
+    pub fn reserve(&mut self, ext: Option<u32>, want: usize) -> Option<Reservation<'_>> {
+        let id = self.channel()?;
+        let (connection, sink) = self.core.speak();
+        match connection.reserve(id, ext, want, sink) {
+            0 => None,
+            total => Some(Reservation::new(self, total)),
+        }
+    }
+
+    fn spend(&mut self, sent: usize) {
+        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
+            slot.share = slot.share.saturating_sub(sent);
+        }
+    }
+
+    /// Requests a call of [`ChannelHandler::on_writable`] as soon as there is budget, in the next turn at the
+    /// earliest.
+    pub fn want_writable(&mut self) {
+        if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
+            slot.wants_write = slot.open;
+        }
+    }
+
+    /// True while the channel is open and this side has sent neither EOF nor CLOSE, whatever the window.
+    pub fn can_send(&self) -> bool {
+        self.channel().is_some_and(|id| self.core.connection.can_send(id))
+    }
+
+    /// True while data is sent early: the peer has promised to open the channel and has not answered yet.
+    pub fn is_promised(&self) -> bool {
+        self.channel().is_some_and(|id| self.core.connection.is_promised(id))
+    }
+
+    /// Upper limit of data in one packet of this channel, bytes.
+    pub fn max_packet(&self) -> usize {
+        self.channel().map_or(0, |id| self.core.connection.remote_max_packet(id))
+    }
+
+    /// Bytes that the channel has carried: received, sent. `None` for a closed channel.
+    pub fn moved(&self) -> Option<(u64, u64)> {
+        self.channel().and_then(|id| self.core.connection.moved(id))
+    }
+
+    /// Output of the whole connection that waits to be written, bytes.
+    pub fn queued_output(&self) -> usize {
+        self.core.link.transport_ref().queued_bytes()
+    }
+
+    /// Returns credit for `n` bytes of [`ChannelEvent::Data`] that have been passed on: the peer may send as
+    /// many more.
+    ///
+    /// Credit below one packet may be held back while other bytes are unconsumed. So never wait for more than
+    /// the window less one packet before consuming.
+    pub fn consumed(&mut self, n: usize) {
+        let Some(id) = self.channel() else { return };
+        let now = self.core.now;
+        let (connection, sink) = self.core.speak();
+        connection.consumed(id, n, now, sink);
+    }
+
+    /// Sends EOF: no more data comes. Repeated calls do nothing.
+    pub fn eof(&mut self) {
+        let Some(id) = self.channel() else { return };
+        let (connection, sink) = self.core.speak();
+        connection.eof(id, sink);
+    }
+
+    /// Closes the channel. [`ChannelEvent::Closed`] follows when the peer has closed it too; data that
+    /// arrives until then is dropped.
+    pub fn close(&mut self) {
+        let Some(id) = self.channel() else { return };
+        let (connection, sink) = self.core.speak();
+        connection.close(id, sink);
+    }
+
+    /// Sends a channel request. With `want_reply`, [`ChannelEvent::RequestReply`] follows in order. Returns
+    /// `false` when the channel is not open.
+    pub fn request(&mut self, name: &str, want_reply: bool, fields: &[u8]) -> bool {
+        let Some(id) = self.channel() else { return false };
+        let (connection, sink) = self.core.speak();
+        connection.request(id, name, want_reply, fields, sink)
+    }
+
+    /// Answers the oldest unanswered request of this channel.
+    pub fn reply(&mut self, ok: bool) {
+        let Some(id) = self.channel() else { return };
+        let (connection, sink) = self.core.speak();
+        connection.reply(id, ok, sink);
+    }
+
+    /// Queues a note for the control, delivered as [`ControlEvent::Note`](crate::ControlEvent::Note) in this
+    /// turn.
+    pub fn notify(&mut self, note: impl Any) {
+        self.core.notes.push_back((self.handler, self.id, Box::new(note)));
+    }
+
+    /// Stops the loop: [`Driver::run`](crate::Driver::run) returns `code`.
+    pub fn stop(&mut self, code: i32) {
+        self.core.stop.get_or_insert(code);
+    }
+
+    /// The control's operations, for handlers that open channels or send global requests.
+    pub const fn control(&mut self) -> ControlCx<'_> {
+        ControlCx::new(self.core)
+    }
+}
+
+/// The main stream of the channel.
+impl Output for ChannelCx<'_> {
+    fn budget(&mut self) -> usize {
+        ChannelCx::budget(self)
+    }
+
+    fn window(&mut self) -> usize {
+        ChannelCx::window(self)
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        ChannelCx::send(self, data)
+    }
+
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
+        ChannelCx::reserve(self, None, want)
+    }
+
+    fn peer_is_full(&mut self) -> bool {
+        self.is_open() && ChannelCx::window(self) == 0
+    }
+}
+
+impl Reserved for ChannelCx<'_> {
+    fn slices(&mut self, _: usize) -> Slices<'_> {
+        let (connection, sink) = self.core.speak();
+        connection.slices(sink)
+    }
+
+    fn commit(&mut self, _: usize, used: usize) -> usize {
+        let (connection, sink) = self.core.speak();
+        let sent = connection.commit(used, sink);
+        self.spend(sent);
+        sent
+    }
+}
+
+/// Operations of a [`Control`](crate::Control) or a [`Source`].
+pub struct ControlCx<'a> {
+    pub(crate) core: &'a mut Core,
+}
+
+impl<'a> ControlCx<'a> {
+    pub(crate) const fn new(core: &'a mut Core) -> Self {
+        Self { core }
+    }
+
+    /// Start time of this turn of the loop.
+    pub const fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    /// Number of channels that have a handler.
+    pub fn channels(&self) -> usize {
+        self.core.slots.iter().flatten().count()
+    }
+
+    /// Asks the peer to open a channel. The handler receives [`ChannelEvent::Opened`] or
+    /// [`ChannelEvent::OpenFailed`].
+    ///
+    /// # Errors
+    /// All channel numbers are in use; the handler is dropped.
+    pub fn open(
+        &mut self,
+        kind: &str,
+        fields: &[u8],
+        options: &ChannelOptions,
+        handler: Box<dyn ChannelHandler>,
+    ) -> Result<ChannelId, OpenError> {
+        let (connection, sink) = self.core.speak();
+        let id = connection.open(kind, fields, options, sink)?;
+        self.core.attach(id, handler);
+        Ok(id)
+    }
+
+    /// Accepts a channel that the peer asked for. The handler receives [`ChannelEvent::Opened`] before this
+    /// returns. Returns `false` when no such request is pending.
+    pub fn accept(
+        &mut self,
+        id: ChannelId,
+        options: &ChannelOptions,
+        fields: &[u8],
+        handler: Box<dyn ChannelHandler>,
+    ) -> bool {
+        let (connection, sink) = self.core.speak();
+        if !connection.accept(id, options, fields, sink) {
+            return false;
+        }
+        self.core.attach(id, handler);
+        self.core.deliver(id, ChannelEvent::Opened { fields: bytes::Bytes::new() });
+        true
+    }
+
+    /// Refuses a channel that the peer asked for, with one of [`lh_wire::msg::open_failure`] and a text for a
+    /// person.
+    pub fn refuse(&mut self, id: ChannelId, reason: u32, text: &str) {
+        let (connection, sink) = self.core.speak();
+        connection.refuse(id, reason, text, sink);
+    }
+
+    /// Sends a global request. With `want_reply`,
+    /// [`ControlEvent::GlobalReply`](crate::ControlEvent::GlobalReply) follows in order.
+    pub fn global_request(&mut self, name: &str, want_reply: bool, fields: &[u8]) {
+        let (connection, sink) = self.core.speak();
+        connection.global_request(name, want_reply, fields, sink);
+    }
+
+    /// Answers the oldest unanswered global request. `fields` are sent with a success only.
+    pub fn reply_global(&mut self, ok: bool, fields: &[u8]) {
+        let (connection, sink) = self.core.speak();
+        connection.reply_global(ok, fields, sink);
+    }
+
+    /// Reserves a number for a channel that a mux client opens and speaks for.
+    /// [`send_message`](Self::send_message) sends that client's messages;
+    /// [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) carries the peer's. Returns `None` when all
+    /// numbers are in use.
+    pub fn relay(&mut self) -> Option<ChannelId> {
+        self.core.connection.relay()
+    }
+
+    /// Hands a channel open of the peer over to a mux client, which answers it and speaks for the channel.
+    /// Returns `None` when no such request is pending.
+    pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
+        self.core.connection.hand_over(id)
+    }
+
+    /// Releases the number of a relayed channel, after the last message about it.
+    pub fn end_relay(&mut self, id: ChannelId) {
+        self.core.connection.end_relay(id);
+    }
+
+    /// Sends a message of the connection protocol unchanged. For relayed channels.
+    pub fn send_message(&mut self, message: &[u8]) {
+        let (_, sink) = self.core.speak();
+        sink.payload(message);
+    }
+
+    /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`]
+    /// that gets false waits for [`Source::on_room`].
+    pub fn has_room(&mut self) -> bool {
+        self.core.room() > 0
+    }
+
+    /// Context of a channel for code outside its handler: to send a window-change, or to close it. `None`
+    /// when the channel does not exist.
+    pub fn channel(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
+        let slot = self.core.slot_of(id)?;
+        let handler = self.handler_of(id)?;
+        Some(ChannelCx::new(self.core, slot, id, handler))
+    }
+
+    /// Identifier of the handler of an open channel.
+    pub fn handler_of(&self, id: ChannelId) -> Option<HandlerId> {
+        let slot = self.core.slot_of(id)?;
+        self.core.slots.get(slot)?.as_ref().map(|slot| slot.id)
+    }
+
+    /// Number of handlers, including those whose channel is closed and that still pass on what they hold.
+    pub fn handler_count(&self) -> usize {
+        self.core.slots.iter().flatten().count()
+    }
+
+    /// Adds an event source. The loop asks it for its interests from the next wait on.
+    pub fn add_source(&mut self, source: Box<dyn Source>) -> SourceId {
+        let id = SourceId(self.core.next_id());
+        self.core.sources.push((id, Some(source)));
+        id
+    }
+
+    /// Drops an event source.
+    pub fn remove_source(&mut self, id: SourceId) {
+        self.core.removed_sources.push(id);
+    }
+
+    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3), a text for the user at the peer.
+    pub fn debug_message(&mut self, always_display: bool, text: &str) {
+        let message = lh_wire::msg::Debug::new(always_display, text.as_bytes(), b"");
+        let (_, sink) = self.core.speak();
+        sink.payload(&lh_wire::Message::to_payload(&message));
+    }
+
+    /// The transport, for inspection: algorithm names, the peer's software and extensions, counters.
+    pub const fn transport(&self) -> &Transport {
+        self.core.link.transport_ref()
+    }
+
+    /// Answers [`ControlEvent::HostKey`](crate::ControlEvent::HostKey).
+    ///
+    /// # Errors
+    /// No key waits for an answer, or it is a different one.
+    pub fn host_key_accepted(&mut self, key: &AcceptedHostKey) -> Result<(), TransportError> {
+        self.core.link.transport().host_key_accepted(key)
+    }
+
+    /// Answers [`ControlEvent::SignExchangeHash`](crate::ControlEvent::SignExchangeHash).
+    ///
+    /// # Errors
+    /// No signature is expected.
+    pub fn exchange_hash_signed(&mut self, signature: &[u8]) -> Result<(), TransportError> {
+        self.core.link.transport().exchange_hash_signed(signature)
+    }
+
+    /// Starts a key exchange, unless one is under way.
+    pub fn request_rekey(&mut self) {
+        self.core.link.transport().request_rekey();
+    }
+
+    /// Sets which unencrypted ciphers may be negotiated from the next key exchange on.
+    pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
+        self.core.link.transport().set_unencrypted(unencrypted);
+    }
+
+    /// Sends `ping@openssh.com` with this content, to a peer that answers it.
+    /// [`ControlEvent::Pong`](crate::ControlEvent::Pong) follows.
+    pub fn ping(&mut self, content: &[u8]) {
+        let (_, sink) = self.core.speak();
+        sink.payload(&lh_wire::Message::to_payload(&lh_wire::msg::Ping::new(content)));
+    }
+
+    /// Server: see [`Connection::keep_first`].
+    pub fn keep_first(&mut self, window: u32) {
+        self.core.connection.keep_first(window);
+    }
+
+    /// Client: see [`Connection::promise_first`].
+    pub fn promise_first(&mut self, window: u32) {
+        self.core.connection.promise_first(window);
+    }
+
+    /// Local and peer address of the connection, where it is a TCP socket.
+    pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
+        let socket = self.core.link.stream().read_fd();
+        Some((lh_sys::socket::local_address(socket)?, lh_sys::socket::peer_address(socket)?))
+    }
+
+    /// The channels' state (windows, backlog, round trip), for inspection.
+    pub const fn connection(&self) -> &Connection {
+        &self.core.connection
+    }
+
+    /// Sends SSH_MSG_DISCONNECT. No further message can be sent; stop the loop too.
+    pub fn disconnect(&mut self, reason: u32, text: &str) {
+        self.core.link.transport().disconnect(reason, text);
+    }
+
+    /// Stops the loop: [`Driver::run`](crate::Driver::run) returns `code`.
+    pub fn stop(&mut self, code: i32) {
+        self.core.stop.get_or_insert(code);
+    }
+}
+
+impl Core {
+    /// Delivers an event to the channel's handler.
+    pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
+        let Some(index) = self.slot_of(channel) else { return };
+        if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
+            // From here on the channel number may be reused.
+            self.by_channel.remove(&channel);
+            if let Some(slot) = &mut self.slots[index] {
+                slot.open = false;
+                slot.wants_write = false;
+            }
+        }
+        if let Some(slot) = &mut self.slots[index]
+            && !slot.in_batch
+        {
+            slot.in_batch = true;
+            self.batch.push(index);
+        }
+        self.call(index, |handler, cx| handler.on_event(event, cx));
+    }
+
+    /// Calls a handler, unless a call of it is already under way.
+    pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
+        let (id, channel) = (slot.id, slot.channel);
+        let Some(mut handler) = slot.handler.take() else { return };
+        f(&mut *handler, &mut ChannelCx::new(self, index, channel, id));
+        if let Some(slot) = &mut self.slots[index] {
+            slot.handler = Some(handler);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lh_connection::ChannelId;
 
-use crate::cx::ControlCx;
+use crate::handler::ControlCx;
 
 /// Watches the channels of a connection; part of a [`Control`](crate::Control).
 #[derive(Debug)]

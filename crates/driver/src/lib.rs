@@ -23,12 +23,15 @@
 //! * Many packets per system call, both ways; interactive data is flushed at the end of the turn that
 //!   produced it.
 
+mod batch;
+mod control;
 mod core;
-mod cx;
 mod dial;
 mod driver;
+mod event;
 mod handler;
 mod idle;
+mod idle_timer;
 mod ids;
 mod input_limit;
 mod keepalive;
@@ -48,11 +51,13 @@ mod stream;
 mod tunnel;
 mod worker_pool;
 
-pub use cx::{ChannelCx, ControlCx};
+pub use control::{Control, ControlEvent};
 pub use dial::{Family, Target, dial, error_words};
 pub use driver::{Driver, DriverError};
-pub use handler::{ChannelEvent, ChannelHandler, Control, ControlEvent, Source};
+pub use event::ChannelEvent;
+pub use handler::{ChannelCx, ChannelHandler, ControlCx, Source};
 pub use idle::IdleChannels;
+pub use idle_timer::IdleTimer;
 pub use ids::{HandlerId, SourceId};
 pub use input_limit::InputLimit;
 pub use keepalive::{Keepalive, KeepaliveAction};

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::handler::{ChannelEvent, ChannelHandler};
+use crate::event::ChannelEvent;
+use crate::handler::{ChannelCx, ChannelHandler};
+use crate::idle_timer::IdleTimer;
 use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
+use crate::share::MOST_PER_READ;
 use crate::sink::Sink;
-use crate::{ChannelCx, share::MOST_PER_READ};
 
 /// Request that tells the other side that its output has no reader any more.
 const EOW_REQUEST: &str = "eow@openssh.com";
@@ -83,9 +85,7 @@ pub struct FdPump {
     eof_by_hand: bool,
     eof_sent: bool,
     /// Idle time after which the channel is closed.
-    idle_limit: Option<Duration>,
-    /// Time of the last movement, where there is an idle limit.
-    moved: Option<Instant>,
+    idle: IdleTimer,
     /// Callback for the peer's answer to the channel open.
     outcome: Option<Outcome>,
 }
@@ -115,8 +115,7 @@ impl FdPump {
             waits_for_budget: false,
             eof_by_hand: false,
             eof_sent: false,
-            idle_limit: None,
-            moved: None,
+            idle: IdleTimer::new(None),
             outcome: None,
         }
     }
@@ -198,7 +197,7 @@ impl FdPump {
     /// dropped.
     #[must_use]
     pub const fn idle_limit(mut self, limit: Option<Duration>) -> Self {
-        self.idle_limit = limit;
+        self.idle = IdleTimer::new(limit);
         self
     }
 
@@ -216,7 +215,7 @@ impl FdPump {
     /// Starts reading the inputs of a pump built with [`start_by_hand`](Self::start_by_hand).
     pub fn start(&mut self, cx: &mut ChannelCx<'_>) {
         self.started = true;
-        self.moved = self.idle_limit.map(|_| cx.now());
+        self.idle.start(cx.now());
         self.read_inputs(cx);
     }
 
@@ -299,9 +298,7 @@ impl FdPump {
             return;
         }
         let Some(input) = self.inputs.get_mut(index).filter(|input| input.fd.is_some()) else { return };
-        if self.moved.is_some() {
-            self.moved = Some(cx.now());
-        }
+        self.idle.touch(cx.now());
         if input.ext.is_none()
             && let Some(filtered) = &mut self.filtered
         {
@@ -366,9 +363,7 @@ impl FdPump {
     fn deliver(&mut self, ext: Option<u32>, data: Bytes, cx: &mut ChannelCx<'_>) {
         let sink = if ext.is_none() { &mut self.output } else { &mut self.output_ext };
         let length = data.len();
-        if self.moved.is_some() {
-            self.moved = Some(cx.now());
-        }
+        self.idle.touch(cx.now());
         if !sink.as_mut().is_some_and(|sink| sink.push(data)) {
             cx.consumed(length);
         }
@@ -379,16 +374,9 @@ impl Input {
     /// Reads up to `want` bytes into packets; `None` when none were available or the input has ended.
     fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
         let fd = self.fd.as_ref()?;
-        // If `fill` is never called, the input has not ended.
-        let mut result = Err(io::ErrorKind::WouldBlock.into());
-        let mut fill = |bodies: &mut [io::IoSliceMut<'_>]| {
-            result = fd.read_vectored(bodies);
-            *result.as_ref().unwrap_or(&0)
-        };
-        match self.ext {
-            None => cx.send_in_place(want, &mut fill),
-            Some(kind) => cx.send_ext_in_place(kind, want, &mut fill),
-        };
+        let mut reservation = cx.reserve(self.ext, want)?;
+        let result = fd.read_vectored(&mut reservation.slices());
+        reservation.commit(*result.as_ref().unwrap_or(&0));
         self.note(result)
     }
 
@@ -507,8 +495,8 @@ impl ChannelHandler for FdPump {
         };
         let Some(sink) = sink.as_mut().filter(|sink| !sink.is_closed()) else { return };
         let flushed = sink.flush();
-        if self.moved.is_some() && flushed > 0 {
-            self.moved = Some(cx.now());
+        if flushed > 0 {
+            self.idle.touch(cx.now());
         }
         cx.consumed(flushed);
         let broken = sink.error().is_some();
@@ -516,11 +504,11 @@ impl ChannelHandler for FdPump {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.moved.zip(self.idle_limit).map(|(moved, limit)| moved + limit)
+        self.idle.deadline()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        self.moved = None;
+        self.idle.stop();
         self.stop_input(cx);
         for sink in self.output.iter_mut().chain(&mut self.output_ext) {
             cx.consumed(sink.close());

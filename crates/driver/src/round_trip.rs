@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lh_wire::msg::Ping;
 use lh_wire::{Message as _, PacketSink as _};
 
-use crate::core::Core;
+use crate::handler::Core;
 use crate::keepalive::KEEPALIVE_REQUEST;
 
 /// Content of the request, which its answer repeats.

@@ -2,8 +2,8 @@
 
 use lh_sys::tcp_info::TcpInfo;
 
-use crate::core::Core;
-use crate::{ControlCx, Driver};
+use crate::Driver;
+use crate::handler::{ControlCx, Core};
 
 /// Counters and queue sizes of the transport and the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use lh_sys::tun::Layer;
 use rustix::io::Errno;
 
-use crate::ChannelCx;
-use crate::handler::{ChannelEvent, ChannelHandler};
+use crate::event::ChannelEvent;
+use crate::handler::{ChannelCx, ChannelHandler};
+use crate::idle_timer::IdleTimer;
 use crate::poller::{Interest, Interests, Ready};
 
 /// Length of the address family field, bytes.
@@ -37,8 +38,7 @@ pub struct PacketPump {
     /// Largest window that the peer has granted so far.
     widest: usize,
     buffer: Vec<u8>,
-    idle_limit: Option<Duration>,
-    moved: Option<Instant>,
+    idle: IdleTimer,
     outcome: Option<Outcome>,
 }
 
@@ -52,8 +52,7 @@ impl PacketPump {
             waits: false,
             widest: 0,
             buffer: vec![0; LONGEST],
-            idle_limit: None,
-            moved: None,
+            idle: IdleTimer::new(None),
             outcome: None,
         }
     }
@@ -61,7 +60,7 @@ impl PacketPump {
     /// Closes the channel when it has carried no data for `limit` (`ChannelTimeout`).
     #[must_use]
     pub fn idle_limit(mut self, limit: Option<Duration>) -> Self {
-        self.idle_limit = limit;
+        self.idle = IdleTimer::new(limit);
         self
     }
 
@@ -70,10 +69,6 @@ impl PacketPump {
     pub fn on_outcome(mut self, outcome: impl FnOnce(bool, &mut ChannelCx<'_>) + 'static) -> Self {
         self.outcome = Some(Box::new(outcome));
         self
-    }
-
-    fn touch(&mut self, cx: &ChannelCx<'_>) {
-        self.moved = self.idle_limit.map(|_| cx.now());
     }
 
     /// Sends packets from the device.
@@ -97,14 +92,13 @@ impl PacketPump {
             if self.layer == Layer::Packets && !put_family(packet) {
                 continue;
             }
-            let (id, most) = (cx.id(), cx.max_packet());
-            let window = cx.control().connection().send_budget(id);
+            let (most, window) = (cx.max_packet(), cx.window());
             self.widest = self.widest.max(window);
             // OpenSSH counts four bytes more for each packet than it has, in both directions. An eighth of
             // the window exceeds that error. The packets lost to this reserve are losses of a full network.
             if length <= most && length + self.widest / 8 <= window {
                 cx.send(packet);
-                self.moved = self.idle_limit.map(|_| cx.now());
+                self.idle.touch(cx.now());
             }
         }
         // If the device has more, poll reports it again.
@@ -124,7 +118,7 @@ impl PacketPump {
 
     fn close(&mut self, cx: &mut ChannelCx<'_>) {
         self.device = None;
-        self.moved = None;
+        self.idle.stop();
         cx.close();
     }
 }
@@ -146,7 +140,7 @@ impl ChannelHandler for PacketPump {
         match event {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
-                self.touch(cx);
+                self.idle.start(cx.now());
                 if let Some(outcome) = self.outcome.take() {
                     outcome(true, cx);
                 }
@@ -160,14 +154,14 @@ impl ChannelHandler for PacketPump {
             ChannelEvent::Data { ext, data } => {
                 if ext.is_none() {
                     self.receive(&data);
-                    self.touch(cx);
+                    self.idle.touch(cx.now());
                 }
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof => self.close(cx),
             ChannelEvent::Closed => {
                 self.device = None;
-                self.moved = None;
+                self.idle.stop();
             }
             ChannelEvent::Request { want_reply, .. } => {
                 if want_reply {
@@ -194,7 +188,7 @@ impl ChannelHandler for PacketPump {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.moved.zip(self.idle_limit).map(|(moved, limit)| moved + limit)
+        self.idle.deadline()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {

@@ -101,15 +101,10 @@ impl ChannelHandler for Zeros {
             if budget == 0 {
                 break;
             }
-            let sent = cx.send_in_place(budget, &mut |bodies| {
-                bodies
-                    .iter_mut()
-                    .map(|body| {
-                        body.fill(0);
-                        body.len()
-                    })
-                    .sum()
-            });
+            let Some(mut reservation) = cx.reserve(None, budget) else { break };
+            reservation.slices().iter_mut().for_each(|body| body.fill(0));
+            let total = reservation.total();
+            let sent = reservation.commit(total);
             self.sent.set(self.sent.get() + sent);
         }
         assert!(cx.queued_output() < 3 << 20, "bulk must stop at the high-water mark");

@@ -37,16 +37,13 @@ impl ChannelHandler for Source {
             if budget == 0 {
                 break;
             }
-            let next = &mut self.next;
-            self.left -= cx.send_in_place(budget, &mut |bodies| {
-                let mut total = 0;
-                for body in bodies {
-                    body.fill(*next);
-                    *next = next.wrapping_add(1);
-                    total += body.len();
-                }
-                total
-            });
+            let Some(mut reservation) = cx.reserve(None, budget) else { break };
+            for body in reservation.slices().iter_mut() {
+                body.fill(self.next);
+                self.next = self.next.wrapping_add(1);
+            }
+            let total = reservation.total();
+            self.left -= reservation.commit(total);
         }
         self.queued.set(self.queued.get().max(cx.queued_output()));
         if self.left == 0 {
@@ -110,7 +107,7 @@ fn workers_and_rekeys_lose_no_data() {
         world.open(down.clone());
         for part in 1..4 {
             world.until("a part", |_| up.0.borrow().bytes >= part * TOTAL / 4);
-            world.client.control().transport().request_rekey();
+            world.client.control().request_rekey();
             world.until("keys", |world| {
                 world.client_script.rekeys == part && world.server_script.rekeys == part
             });

@@ -259,26 +259,24 @@ impl Bulk {
                 break;
             }
             let at = &mut self.at;
-            let sent = cx.send_in_place(want, &mut |pieces| {
-                let mut filled = 0;
-                for piece in pieces {
-                    let mut rest: &mut [u8] = piece;
-                    while !rest.is_empty() {
-                        let from = block.get(*at..).unwrap_or_default();
-                        let length = from.len().min(rest.len());
-                        if length == 0 {
-                            *at = 0;
-                            continue;
-                        }
-                        let (now, later) = rest.split_at_mut(length);
-                        now.copy_from_slice(from.get(..length).unwrap_or_default());
-                        rest = later;
-                        *at += length;
-                        filled += length;
+            let Some(mut reservation) = cx.reserve(None, want) else { break };
+            let total = reservation.total();
+            for piece in reservation.slices().iter_mut() {
+                let mut rest: &mut [u8] = piece;
+                while !rest.is_empty() {
+                    let from = block.get(*at..).unwrap_or_default();
+                    let length = from.len().min(rest.len());
+                    if length == 0 {
+                        *at = 0;
+                        continue;
                     }
+                    let (now, later) = rest.split_at_mut(length);
+                    now.copy_from_slice(from.get(..length).unwrap_or_default());
+                    rest = later;
+                    *at += length;
                 }
-                filled
-            });
+            }
+            let sent = reservation.commit(total);
             if sent == 0 {
                 break;
             }

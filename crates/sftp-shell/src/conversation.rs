@@ -13,10 +13,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
-use lh_sftp::server::Output;
 use lh_sftp::{Incoming, Reply, Request, Session};
 use lh_sys::signals::Signals;
 use lh_transfer::{Job, Side, Summary};
+use lh_wire::Output;
 
 /// Transports the bytes of a conversation.
 pub trait Carrier {

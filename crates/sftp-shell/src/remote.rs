@@ -482,12 +482,8 @@ mod tests {
             data.len()
         }
 
-        fn send_in_place(
-            &mut self,
-            _want: usize,
-            _fill: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> usize,
-        ) -> usize {
-            0
+        fn reserve(&mut self, _want: usize) -> Option<lh_wire::Reservation<'_>> {
+            None
         }
     }
 

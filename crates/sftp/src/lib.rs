@@ -3,7 +3,7 @@
 //!
 //! The decision that shapes the crate: file bytes are never gathered in a buffer of ours. The client
 //! [`Session`] hands out DATA as slices of the received packets; the [`server::Server`] reads files straight
-//! into the packets to be sent ([`server::Output::send_in_place`]) and writes them straight from the packets
+//! into the packets to be sent ([`lh_wire::Output::reserve`]) and writes them straight from the packets
 //! received. Both take bytes in any chunking and know nothing of channels.
 //!
 //! | for | see |
@@ -11,7 +11,6 @@
 //! | messages and numbers | [`Request`], [`Reply`], [`Attrs`], [`protocol`], [`extension`] |
 //! | a client | [`Session`] |
 //! | a server | [`server::Server`] over a [`fs::FileSystem`], of which [`LocalFs`] is one |
-//! | WRITE and DATA laid out in the send buffer | [`in_place`] |
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
 //! | what version 3 cannot say of a file | [`extended_attrs`] |
@@ -25,7 +24,6 @@ pub mod extended_attrs;
 pub mod fill;
 pub mod fs;
 pub mod glob;
-pub mod in_place;
 pub mod link_order;
 mod local;
 pub mod protocol;

@@ -278,7 +278,7 @@ proptest::proptest! {
             asked += 1;
         }
         server.input(stream.into());
-        let mut window = Window { room: 1 << 30, packet: 1 << 15, sent: Vec::new(), in_place: 0 };
+        let mut window = Window::new(1 << 30, 1 << 15);
         while server.poll(&mut window).unwrap().more {}
         let mut rest = &window.sent[..];
         let mut answered = 0;

@@ -73,7 +73,7 @@ pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::Engine;
 pub use event::{Copied, CopiedKind, Event, Summary, Totals, Waits};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
-pub use lh_sftp::server::Output;
+pub use lh_wire::Output;
 pub use names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
 pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, TreeSync, Verify};
 pub use progress::Current;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::extended_attrs;
-use lh_sftp::server::Output;
 use lh_sftp::{
     Attrs, Handle as RemoteHandle, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, SumStep,
     WriteHeader, extension,
 };
+use lh_wire::Output;
 
 use crate::answers::{Shape, outcome};
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Fault, FaultKind, Handle, Op, Outcome};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use lh_crypto::{CryptoError, PacketIndex, PacketKey};
 
-use crate::seal::{PacketMeta, seal_batch};
+use crate::seal::Pending;
 
 /// Packets to seal or to open, with all inputs. Run it on any thread, then bring it back with
 /// [`Transport::finish_job`](crate::Transport::finish_job).
@@ -32,7 +32,7 @@ pub(crate) enum Work {
 /// Packets in a slab, the first part of which may be sealed already.
 pub(crate) struct SealWork {
     pub(crate) data: Box<[u8]>,
-    pub(crate) packets: Vec<PacketMeta>,
+    pub(crate) packets: Pending,
     pub(crate) result: Result<(), CryptoError>,
 }
 
@@ -66,10 +66,7 @@ impl Job {
     /// Returns the number of bytes to process: a measure of the job's duration.
     pub fn len(&self) -> usize {
         match &self.work {
-            Work::Seal(seal) => {
-                let first = seal.packets.first().map_or(0, |packet| packet.range.start);
-                seal.packets.last().map_or(0, |packet| packet.range.end.saturating_sub(first))
-            }
+            Work::Seal(seal) => seal.packets.len(),
             Work::Open(open) => open.data.len(),
         }
     }
@@ -93,7 +90,7 @@ impl std::fmt::Debug for Job {
 
 impl SealWork {
     fn run(&mut self) {
-        self.result = seal_batch(&mut self.data, 0, &self.packets);
+        self.result = self.packets.seal(&mut self.data, 0);
         self.packets.clear();
     }
 }

@@ -41,6 +41,7 @@ mod negotiate;
 mod recv;
 mod seal;
 mod send;
+mod sink;
 mod state;
 mod transport;
 

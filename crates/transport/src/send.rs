@@ -4,14 +4,15 @@
 //! fits, large slabs are taken from a pool, initialised once, reused, and freed after the bulk transfer.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::sync::Arc;
 
 use lh_crypto::{CryptoError, PacketKey, Random};
+use lh_wire::Slices;
 
 use crate::epoch::Position;
 use crate::job::{Job, SealWork, Work};
-use crate::seal::{PacketMeta, seal_batch};
+use crate::seal::{PacketMeta, Pending};
 
 /// Small slab size, bytes: enough for a whole handshake or a screenful of text.
 const SMALL_SLAB: usize = 32 * 1024;
@@ -97,14 +98,14 @@ struct Slab {
     /// End of the bytes that have been written.
     written: usize,
     /// Packets between `ready` and `filled`.
-    pending: Vec<PacketMeta>,
+    pending: Pending,
     /// The job that currently owns the bytes.
     job: Option<u64>,
 }
 
 impl Slab {
     fn new(data: Box<[u8]>) -> Self {
-        Self { data, filled: 0, ready: 0, written: 0, pending: Vec::new(), job: None }
+        Self { data, filled: 0, ready: 0, written: 0, pending: Pending::default(), job: None }
     }
 
     fn free(&self) -> usize {
@@ -130,7 +131,9 @@ pub(crate) struct Sender {
     bare: bool,
     next_job: u64,
     /// Packet lists of finished jobs, kept for reuse.
-    lists: Vec<Vec<PacketMeta>>,
+    lists: Vec<Pending>,
+    /// Payload sizes of the packets that are reserved behind the last slab's packets, bytes.
+    reserved: Vec<usize>,
 }
 
 impl Sender {
@@ -148,6 +151,7 @@ impl Sender {
             bare: false,
             next_job: 0,
             lists: Vec::new(),
+            reserved: Vec::new(),
         }
     }
 
@@ -168,6 +172,7 @@ impl Sender {
 
     /// Queues bytes that are not a packet: the identification, or frozen output.
     pub(crate) fn push_raw(&mut self, bytes: &[u8]) {
+        self.reserved.clear();
         let slab = Self::slab_for(&mut self.slabs, &mut self.pool, bytes.len());
         let start = slab.filled;
         if let Some(place) = slab.data.get_mut(start..start + bytes.len()) {
@@ -184,57 +189,65 @@ impl Sender {
 
     /// Queues one packet.
     pub(crate) fn push(&mut self, payload: &[u8]) {
-        self.push_many(&mut [payload.len()], &mut |slices, _| {
-            if let Some(slice) = slices.first_mut() {
-                slice.copy_from_slice(payload);
-            }
-        });
+        self.reserve(&[payload.len()]);
+        self.reserved().put(payload);
+        self.commit(&[payload.len()]);
     }
 
-    /// Queues several packets, as [`PacketSink::payloads`](lh_wire::PacketSink::payloads) describes.
-    pub(crate) fn push_many(
-        &mut self,
-        sizes: &mut [usize],
-        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize]),
-    ) {
+    /// Reserves memory for packets, as [`PacketSink::reserve`](lh_wire::PacketSink::reserve) describes.
+    pub(crate) fn reserve(&mut self, sizes: &[usize]) {
         let tag = self.key.tag_len();
-        let spans: Vec<usize> = sizes.iter().map(|&size| shape(&self.key, self.bare, size).1 + tag).collect();
-        let slab = Self::slab_for(&mut self.slabs, &mut self.pool, spans.iter().sum());
-        let start = slab.filled;
-        let (_, mut rest) = slab.data.split_at_mut(start);
-        let mut slices = Vec::with_capacity(sizes.len());
-        for (&span, &size) in spans.iter().zip(sizes.iter()) {
-            let (packet, tail) = rest.split_at_mut(span);
-            rest = tail;
-            slices.push(IoSliceMut::new(packet.get_mut(HEADER..HEADER + size).unwrap_or_default()));
-        }
-        let largest: Vec<usize> = sizes.to_vec();
-        fill(&mut slices, sizes);
+        let spans = sizes.iter().map(|&size| shape(&self.key, self.bare, size).1 + tag);
+        Self::slab_for(&mut self.slabs, &mut self.pool, spans.sum());
+        self.reserved.clear();
+        self.reserved.extend_from_slice(sizes);
+    }
 
-        // Lay out the packets that were written. Only packets at the end may have shrunk, so no bytes move.
-        // If a caller breaks that rule, the bytes move up and the packets are still correct.
-        let mut laid_out = start;
-        for ((size, largest), span) in sizes.iter_mut().zip(largest).zip(spans) {
-            let place = slab.filled;
-            slab.filled += span;
-            *size = (*size).min(largest);
-            if *size == 0 {
+    /// Returns the payload memory of the reserved packets.
+    pub(crate) fn reserved(&mut self) -> Slices<'_> {
+        let Some(slab) = self.slabs.back_mut() else { return Slices::new() };
+        let tag = self.key.tag_len();
+        let mut rest = slab.data.get_mut(slab.filled..).unwrap_or_default();
+        let mut slices = Slices::new();
+        for &size in &self.reserved {
+            let span = shape(&self.key, self.bare, size).1 + tag;
+            let Some((packet, tail)) = rest.split_at_mut_checked(span) else { break };
+            rest = tail;
+            slices.push(packet.get_mut(HEADER..HEADER + size).unwrap_or_default());
+        }
+        slices
+    }
+
+    /// Queues the reserved packets, as [`PacketSink::commit`](lh_wire::PacketSink::commit) describes.
+    pub(crate) fn commit(&mut self, used: &[usize]) {
+        let Some(slab) = self.slabs.back_mut() else { return };
+        let tag = self.key.tag_len();
+        let start = slab.filled;
+        // Only packets at the end may have shrunk, so no bytes move. If a caller breaks that rule, the bytes
+        // move up and the packets are still correct.
+        let (mut place, mut laid_out) = (start, start);
+        for (&used, &largest) in used.iter().zip(&self.reserved) {
+            let (span, size) = (shape(&self.key, self.bare, largest).1 + tag, used.min(largest));
+            let payload = place + HEADER;
+            place += span;
+            if size == 0 {
                 continue;
             }
-            if place != laid_out {
-                slab.data.copy_within(place + HEADER..place + HEADER + *size, laid_out + HEADER);
+            if payload != laid_out + HEADER {
+                slab.data.copy_within(payload..payload + size, laid_out + HEADER);
             }
-            let (padding, total) = shape(&self.key, self.bare, *size);
+            let (padding, total) = shape(&self.key, self.bare, size);
             let Some(packet) = slab.data.get_mut(laid_out..laid_out + total) else { break };
             let length = u32::try_from(total - 4).unwrap_or(u32::MAX);
             packet[..4].copy_from_slice(&length.to_be_bytes());
             packet[4] = u8::try_from(padding).unwrap_or(u8::MAX);
-            self.padding.fill(&mut packet[HEADER + *size..]);
+            self.padding.fill(&mut packet[HEADER + size..]);
             let index = self.position.take(&self.key, total);
             let range = laid_out..laid_out + total + tag;
             laid_out = range.end;
-            slab.pending.push(PacketMeta { range, index, key: Arc::clone(&self.key) });
+            slab.pending.push(PacketMeta { range, index }, &self.key);
         }
+        self.reserved.clear();
         slab.filled = laid_out;
         self.queued += laid_out - start;
     }
@@ -262,12 +275,15 @@ impl Sender {
 
     /// Uses these keys for packets that are queued from now on.
     pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) {
+        // Their place depends on the key.
+        self.reserved.clear();
         self.key = Arc::new(key);
         self.position.new_keys(strict);
     }
 
     /// Seals everything that is queued, or turns it into jobs.
     pub(crate) fn seal(&mut self, jobs: &mut VecDeque<Job>) -> Result<(), CryptoError> {
+        self.reserved.clear();
         for slab in &mut self.slabs {
             // The last slab may be empty behind a filled one: it was laid out for packets that were all
             // dropped.
@@ -277,8 +293,7 @@ impl Sender {
             let (ready, filled) = (slab.ready, slab.filled);
             // Suites that must seal in order are sealed here. A slab may begin with packets of the previous
             // keys.
-            let serial = slab.pending.iter().any(|packet| packet.key.is_serial());
-            if self.workers && !serial && filled - ready >= JOB_MIN {
+            if self.workers && filled - ready >= JOB_MIN && !slab.pending.is_serial() {
                 let id = self.next_job;
                 self.next_job += 1;
                 slab.job = Some(id);
@@ -288,7 +303,7 @@ impl Sender {
                 continue;
             }
             if let Some(bytes) = slab.data.get_mut(ready..filled) {
-                seal_batch(bytes, ready, &slab.pending)?;
+                slab.pending.seal(bytes, ready)?;
             }
             slab.pending.clear();
             slab.ready = filled;
@@ -323,6 +338,7 @@ impl Sender {
     /// Discards everything that is queued.
     pub(crate) fn abandon(&mut self) {
         self.slabs.clear();
+        self.reserved.clear();
         self.queued = 0;
     }
 

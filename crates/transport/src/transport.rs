@@ -1,13 +1,13 @@
 //! [`Transport`]: the public interface of the crate.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::time::Instant;
 
 use lh_crypto::{Cipher, CryptoError, Random};
 use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::peer::Peer;
-use lh_wire::{Message, PacketSink};
+use lh_wire::{Message, PacketSink as _};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::RawKeys;
@@ -16,25 +16,19 @@ use crate::ident::{self, Found};
 use crate::job::{Job, Work};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
-use crate::state::{CONNECTION, Early, Held, KexState, Phase};
+use crate::state::{Early, Held, KexState, Phase};
 use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
 
 /// Limit of unwritten answers to a peer's PINGs (and of UNIMPLEMENTED), bytes. It stops a peer that makes us
 /// answer and does not read the answers.
 const MAX_REPLIES: usize = 1024 * 1024;
 
-/// Limit of messages that a key exchange may hold back, bytes. Producers of bulk data wait for its end. The
-/// rest are answers to a peer that continues to send messages instead of exchanging keys; exceeding the limit
-/// ends the connection.
-const MAX_HELD: usize = 64 << 20;
-
-/// Limit of held messages before authentication, when few are legitimate, bytes.
-const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
-
 /// One SSH connection, below the layer of services. The crate's documentation has the order of calls.
 pub struct Transport {
     pub(crate) config: Config,
     pub(crate) send: Sender,
+    /// Payloads that are reserved and cannot be written straight to the send buffer.
+    pub(crate) aside: Vec<Vec<u8>>,
     pub(crate) recv: Receiver,
     pub(crate) phase: Phase,
     pub(crate) kex: KexState,
@@ -130,6 +124,7 @@ impl Transport {
     pub(crate) fn blank(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         Self {
             send: Sender::new(PaddingPool::new(random)),
+            aside: Vec::new(),
             recv: Receiver::new(config.max_packet),
             phase: Phase::Identification,
             kex: KexState::Idle,
@@ -446,7 +441,7 @@ impl Transport {
     /// before authentication succeeds.
     pub fn announce_signature_algorithms(&mut self, algorithms: &[String]) {
         if self.peer_extension(ext_info::IN_AUTH) == Some(b"0") {
-            lh_wire::PacketSink::payload(self, &ext_info::for_user(algorithms));
+            self.payload(&ext_info::for_user(algorithms));
         }
     }
 
@@ -552,43 +547,5 @@ impl Transport {
     /// Returns the number of bytes written to the socket.
     pub const fn bytes_out(&self) -> u64 {
         self.bytes_out
-    }
-}
-
-impl PacketSink for Transport {
-    fn payload(&mut self, payload: &[u8]) {
-        match payload.first() {
-            _ if !self.is_open() => {}
-            None => {}
-            Some(number) if self.relayed && !CONNECTION.contains(number) => {}
-            Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
-            Some(&number) if self.must_hold(number) => {
-                let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
-                if self.held_bytes + payload.len() > most {
-                    return self.fail(&TransportError::TooMany("messages that need an answer"));
-                }
-                self.hold(payload.to_vec());
-            }
-            Some(_) => {
-                self.transmit(payload, self.compressing);
-                self.rekey_if_due();
-            }
-        }
-    }
-
-    fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        let direct =
-            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.compressing);
-        if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
-            self.send.push_many(sizes, fill);
-            self.rekey_if_due();
-        } else {
-            // The payloads are compressed, kept, held back or dropped, so they need a separate buffer first.
-            let mut collected: Vec<Vec<u8>> = Vec::new();
-            collected.payloads(sizes, fill);
-            for payload in collected {
-                self.payload(&payload);
-            }
-        }
     }
 }

@@ -15,16 +15,20 @@
 
 mod message;
 pub mod msg;
+mod output;
 pub mod peer;
 mod reader;
 mod shown;
 mod sink;
+mod slices;
 mod writer;
 
 pub use message::Message;
+pub use output::{Output, Reservation, Reserved};
 pub use reader::{Mpint, NameList, Reader};
 pub use shown::{PrintableStream, is_hidden, printable, printable_lines};
 pub use sink::PacketSink;
+pub use slices::Slices;
 pub use writer::{Writer, string_len};
 
 /// Error of decoding: the bytes are not what the protocol says they are.

@@ -1,25 +1,27 @@
 //! The interface between the protocol layers and the packet layer.
 
-use std::io::IoSliceMut;
-
-use crate::Message;
+use crate::{Message, Slices};
 
 /// Destination of the packets that a protocol layer sends, in order.
 ///
-/// Payloads are written straight into the send buffer (`docs/architecture.md`, the data path): a file is read
+/// Bulk data is written straight into the send buffer (`docs/architecture.md`, the data path): a file is read
 /// into the memory in which it is sealed and from which it is sent. A sink never refuses a packet. Producers
 /// of bulk data first ask the owner of the sink whether it has free capacity.
 pub trait PacketSink {
     /// Sends one packet with this payload, message number included.
     fn payload(&mut self, payload: &[u8]);
 
-    /// Sends several packets at once. `sizes[i]` is the largest payload of packet `i`, bytes. `fill` gets one
-    /// slice of exactly that size per packet, writes the payloads, and reduces `sizes[i]` to the bytes used.
-    /// A size of 0 drops the packet. Only packets at the end may be shortened or dropped.
-    ///
-    /// The slices hold old bytes of earlier packets of this connection: `fill` must overwrite everything it
-    /// keeps.
-    fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize]));
+    /// Reserves memory for packets whose payloads have at most these `sizes`, bytes. Nothing is sent before
+    /// [`commit`](Self::commit), which must be the next call that sends something.
+    fn reserve(&mut self, sizes: &[usize]);
+
+    /// Returns the payload memory of the `packets` that were reserved last, one slice of exactly its size for
+    /// each. It holds old bytes of earlier packets of this connection: overwrite all that is committed.
+    fn reserved(&mut self, packets: usize) -> Slices<'_>;
+
+    /// Sends the reserved packets. `used` has the length of each payload, at most its size; 0 drops the
+    /// packet. Only packets at the end may be shortened or dropped.
+    fn commit(&mut self, used: &[usize]);
 
     /// Sends one message.
     fn message<'a, M: Message<'a>>(&mut self, message: &M)
@@ -32,20 +34,28 @@ pub trait PacketSink {
     }
 }
 
-/// Collects payloads; for tests and for messages that are sent later.
+/// Collects payloads; for tests and for messages that are sent later. Reserved payloads are at the end until
+/// they are committed.
 impl PacketSink for Vec<Vec<u8>> {
     fn payload(&mut self, payload: &[u8]) {
         self.push(payload.to_vec());
     }
 
-    fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        let mut buffers: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![0; size]).collect();
-        let mut slices: Vec<IoSliceMut<'_>> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
-        fill(&mut slices, sizes);
-        for (mut buffer, &size) in buffers.into_iter().zip(sizes.iter()) {
-            if size > 0 {
-                buffer.truncate(size);
-                self.push(buffer);
+    fn reserve(&mut self, sizes: &[usize]) {
+        self.extend(sizes.iter().map(|&size| vec![0; size]));
+    }
+
+    fn reserved(&mut self, packets: usize) -> Slices<'_> {
+        let first = self.len().saturating_sub(packets);
+        self.iter_mut().skip(first).map(|payload| &mut payload[..]).collect()
+    }
+
+    fn commit(&mut self, used: &[usize]) {
+        let first = self.len().saturating_sub(used.len());
+        for (mut payload, &size) in self.split_off(first).into_iter().zip(used) {
+            payload.truncate(size);
+            if !payload.is_empty() {
+                self.push(payload);
             }
         }
     }

@@ -64,12 +64,11 @@ fn trailing_bytes_and_wrong_numbers_are_refused() {
 fn sink_slices_are_exact_and_empty_packets_dropped() {
     let mut sink: Vec<Vec<u8>> = Vec::new();
     sink.message(&Disconnect::new(11, b"bye", b""));
-    sink.payloads(&mut [4, 4, 4], &mut |slices, sizes| {
-        slices[0].copy_from_slice(b"full");
-        slices[1][..2].copy_from_slice(b"pa");
-        sizes[1] = 2;
-        sizes[2] = 0;
-    });
+    PacketSink::reserve(&mut sink, &[4, 4, 4]);
+    let mut slices = sink.reserved(3);
+    slices[0].copy_from_slice(b"full");
+    slices[1][..2].copy_from_slice(b"pa");
+    sink.commit(&[4, 2, 0]);
     assert_eq!(sink.len(), 3);
     assert_eq!(sink[1..], [b"full".to_vec(), b"pa".to_vec()]);
 }

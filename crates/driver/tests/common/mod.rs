@@ -139,7 +139,7 @@ impl Control for Script {
             ControlEvent::Note { note, .. } => self.notes.push(note.downcast_ref::<&'static str>().unwrap()),
             ControlEvent::SignExchangeHash { algorithm, data, .. } => {
                 let signature = self.key.sign(&algorithm, &data).unwrap();
-                cx.transport().exchange_hash_signed(&signature).unwrap();
+                cx.exchange_hash_signed(&signature).unwrap();
             }
             ControlEvent::KexDone { .. } => self.rekeys += 1,
             ControlEvent::Disconnected { reason, description } => {

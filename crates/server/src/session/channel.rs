@@ -203,7 +203,7 @@ impl SessionChannel {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
                 // What is typed stays encrypted: later requests of the client cannot change that.
-                cx.control().transport().set_unencrypted(Unencrypted::Refused);
+                cx.control().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
             Err(problem) => {
@@ -299,7 +299,7 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let mut control = cx.control();
+                    let control = cx.control();
                     let client = control.transport().peer_identification();
                     let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
                     self.state = State::Sftp(Box::new(sftp));

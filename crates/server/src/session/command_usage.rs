@@ -67,8 +67,7 @@ impl Work {
 
     /// Remembers what the channel has carried: its counts are gone when it is closed.
     pub(super) fn count(&mut self, cx: &mut ChannelCx<'_>) {
-        let id = cx.id();
-        self.moved = cx.control().connection().moved(id).unwrap_or(self.moved);
+        self.moved = cx.moved().unwrap_or(self.moved);
     }
 
     /// The account, when the channel is closed: of each file where the command has told of any, else of the whole. The program may go

@@ -217,7 +217,7 @@ impl Control for Serving {
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
                 let request = MonitorRequest::Sign { key_index, algorithm, hash: data };
                 let signed = match self.shared.monitor.borrow_mut().ask_signature(&request) {
-                    Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
+                    Ok(signature) => cx.exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
                 };
                 if !signed {

@@ -155,7 +155,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
-    driver.control().connection().keep_first(FirstFlight::WINDOW);
+    driver.control().keep_first(FirstFlight::WINDOW);
     serving.count(&mut driver.control());
     serving.announce_host_keys(&mut driver.control());
     let end = driver.run(&mut serving);

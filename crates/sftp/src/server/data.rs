@@ -1,24 +1,23 @@
 //! READ and WRITE, which move file bytes without copying them.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 
-use lh_wire::Reader;
+use lh_wire::{Output, Reader, Reservation};
 
-use super::output::Output;
+use super::handles::OpenFile;
 use super::requests::request_table;
 use super::state::{Served, Server};
 use crate::fs::status_of;
 use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_HANDLE};
 use crate::reply::data_header;
-use crate::{PacketType, ReplyWriter, Request, StatusCode, in_place};
+use crate::{PacketType, ReplyWriter, Request, StatusCode};
 
 impl Server {
     /// READ: the kernel writes the file's bytes to the buffer in which they are encrypted.
     pub(super) fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
         // Replies keep their order: those that wait are sent first. The read waits while nothing can be sent.
         self.flush(output);
-        let budget = if self.pending.is_empty() { output.budget() } else { 0 };
-        if budget == 0 {
+        if !self.pending.is_empty() || output.budget() == 0 {
             return Served::NeedOutput;
         }
         self.input.skip(4);
@@ -46,51 +45,16 @@ impl Server {
             ReplyWriter(&mut self.pending).data(id, &[]);
             return Served::Yes;
         }
-        let mut outcome = None;
-        if budget >= DATA_HEADER + want {
-            let file = &mut open.file;
-            output.send_in_place(DATA_HEADER + want, &mut |slices| {
-                in_place::lay_out(
-                    slices,
-                    DATA_HEADER,
-                    |rest| {
-                        let read = file.read_at(offset, rest);
-                        let n = read.as_ref().map_or(0, |&n| n);
-                        if let Some(sum) = &mut open.sum {
-                            sum.add_slices(offset, rest, n);
-                        }
-                        outcome = Some(read);
-                        n
-                    },
-                    |n| data_header(id, n),
-                )
-            });
-        }
-        // The window does not take all of it: read it aside and send it as the window opens. A shorter answer
-        // would be legal, but costs the client a round trip for the rest.
-        let outcome = match outcome {
-            Some(outcome) => outcome,
-            None => {
-                let start = self.pending.len();
-                self.pending.resize(start + DATA_HEADER + want, 0);
-                let mut slices = [IoSliceMut::new(self.pending.get_mut(start..).unwrap_or_default())];
-                let mut read = Ok(0);
-                let used = in_place::lay_out(
-                    &mut slices,
-                    DATA_HEADER,
-                    |rest| {
-                        read = open.file.read_at(offset, rest);
-                        let n = read.as_ref().map_or(0, |&n| n);
-                        if let Some(sum) = &mut open.sum {
-                            sum.add_slices(offset, rest, n);
-                        }
-                        n
-                    },
-                    |n| data_header(id, n),
-                );
-                self.pending.truncate(start + used);
-                read
-            }
+        let whole = DATA_HEADER + want;
+        let in_place = if output.window() >= whole { output.reserve(whole) } else { None };
+        let outcome = match in_place.filter(|reservation| reservation.total() > DATA_HEADER) {
+            Some(reservation) => send_data(reservation, open, id, offset),
+            // The window does not take all of it: read it aside and send it as the window opens. A shorter
+            // answer would be legal, but costs the client a round trip for the rest.
+            None => match Output::reserve(&mut self.pending, whole) {
+                Some(reservation) => send_data(reservation, open, id, offset),
+                None => Err(io::ErrorKind::OutOfMemory.into()),
+            },
         };
         match outcome {
             Ok(0) => self.reply_status(id, StatusCode::EOF),
@@ -166,4 +130,24 @@ impl Server {
         }
         self.reply_outcome(id, &outcome);
     }
+}
+
+/// Reads the file into `reservation`, behind the header of DATA. Sends nothing at the end of the file.
+fn send_data(
+    mut reservation: Reservation<'_>,
+    open: &mut OpenFile,
+    id: u32,
+    offset: u64,
+) -> io::Result<usize> {
+    let mut slices = reservation.slices();
+    let mut data = slices.behind(DATA_HEADER);
+    let n = open.file.read_at(offset, &mut data)?.min(data.total());
+    if n > 0 {
+        if let Some(sum) = &mut open.sum {
+            sum.add_slices(offset, &data, n);
+        }
+        slices.put(&data_header(id, n));
+        reservation.commit(DATA_HEADER + n);
+    }
+    Ok(n)
 }

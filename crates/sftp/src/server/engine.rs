@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use lh_wire::Reader;
+use lh_wire::{Output, Reader};
 
 use super::log::{LogLevel, Shown};
-use super::output::Output;
 use super::requests::{info_of, request_table};
 use super::state::{MAX_PENDING, Served, Server, ServerError};
 use crate::protocol::{MAX_MESSAGE_ACCEPTED, VERSION};

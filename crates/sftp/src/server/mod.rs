@@ -32,7 +32,7 @@ pub use engine::Progress;
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
 pub use lookup::{Lookup, SystemFiles};
 pub use options::ServerOptions;
-pub use output::{Backlog, Output};
+pub use output::Backlog;
 pub use pace::SLOW;
 pub use requests::{RequestInfo, request_table};
 pub use state::{Server, ServerError};

@@ -1,53 +1,6 @@
-//! The destination of replies, and replies that cannot be sent yet.
+//! Replies that cannot be sent yet.
 
-use std::io::IoSliceMut;
-
-/// The sending half of a channel, as the engine sees it.
-///
-/// Implementers call [`super::Server::poll`] again when more can be sent than the last call of any of these
-/// methods found.
-pub trait Output {
-    /// How many bytes may be sent now: what the peer's window has left, or 0 while the queue towards the
-    /// socket is too long. Not the smaller of the two: a reply that fits the window should go in place even
-    /// if it makes the queue a little longer, while one that does not fit costs a copy.
-    fn budget(&mut self) -> usize;
-
-    /// Sends bytes; returns how many were taken, from the start.
-    fn send(&mut self, data: &[u8]) -> usize;
-
-    /// Sends up to `want` bytes (at most [`Output::budget`]) that `fill` writes where they are sealed and
-    /// sent from. `fill` gets slices of `want` bytes together, or of less where one call cannot lay out so
-    /// much, and returns how many bytes it used, from the start; at 0 nothing is sent. Returns what `fill`
-    /// returned, or 0 when nothing could be sent after all and `fill` was not called. `fill` is called at
-    /// most once.
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize;
-
-    /// Returns true when nothing can be sent because the peer's window is used up, where the channel knows
-    /// the reason.
-    fn peer_is_full(&mut self) -> bool {
-        false
-    }
-}
-
-/// An unlimited output, for tests and for owners that have a buffer of their own.
-impl Output for Vec<u8> {
-    fn budget(&mut self) -> usize {
-        usize::MAX
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.extend_from_slice(data);
-        data.len()
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        let start = self.len();
-        self.resize(start + want, 0);
-        let used = fill(&mut [IoSliceMut::new(self.get_mut(start..).unwrap_or_default())]);
-        self.truncate(start + used);
-        used
-    }
-}
+use lh_wire::{Output, Reservation};
 
 /// Replies that wait for a pipe: an output with a bound. The owner of the pipe writes [`Backlog::rest`] and
 /// reports the written bytes with [`Backlog::advance`].
@@ -117,9 +70,9 @@ impl Output for Backlog {
         taken
     }
 
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
         let want = want.min(self.budget());
-        if want == 0 { 0 } else { self.bytes.send_in_place(want, fill) }
+        if want == 0 { None } else { Output::reserve(&mut self.bytes, want) }
     }
 }
 
@@ -135,8 +88,8 @@ mod tests {
         assert_eq!(backlog.budget(), 8);
         assert_eq!(backlog.rest(), b"gh");
         assert_eq!(backlog.send(b"0123456789"), 8);
-        let sent = backlog.send_in_place(4, &mut |_| 4);
-        assert_eq!((sent, backlog.rest()), (0, &b"gh01234567"[..]));
+        assert!(backlog.reserve(4).is_none());
+        assert_eq!(backlog.rest(), b"gh01234567");
         backlog.advance(10);
         assert!(backlog.is_empty() && backlog.budget() == 10);
     }

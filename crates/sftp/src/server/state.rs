@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_wire::Output;
 
 use super::handles::Handles;
 use super::jobs::{CheckJob, CopyJob};
@@ -11,7 +12,6 @@ use super::log::{LogLevel, LogSink};
 use super::long_name::NameCache;
 use super::lookup::Lookup;
 use super::options::ServerOptions;
-use super::output::Output;
 use super::pace::Pace;
 use super::requests::RequestInfo;
 use crate::chunks::Chunks;

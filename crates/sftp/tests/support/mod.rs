@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lh_sftp::fs::{Directory, File, FileSystem};
-use lh_sftp::server::{FileEvent, LogLevel, LogSink, Output, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{FileEvent, LogLevel, LogSink, Server, ServerOptions, SystemFiles};
 use lh_sftp::{
     Attrs, Handle, Incoming, LocalFs, Name, OpenFlags, Reply, ReplyBody, Request, Session, StatVfs, Status,
     StatusCode,
 };
+use lh_wire::{Output, Reservation, Reserved, Slices};
 
 /// The sending side of a channel: a window, and packets of a largest size.
 pub(crate) struct Window {
@@ -21,6 +22,14 @@ pub(crate) struct Window {
     pub(crate) sent: Vec<u8>,
     /// Bytes that went the way without a copy.
     pub(crate) in_place: usize,
+    /// Reserved memory.
+    slab: Vec<u8>,
+}
+
+impl Window {
+    pub(crate) const fn new(room: usize, packet: usize) -> Self {
+        Self { room, packet, sent: Vec::new(), in_place: 0, slab: Vec::new() }
+    }
 }
 
 impl Output for Window {
@@ -33,11 +42,19 @@ impl Output for Window {
         self.room -= n;
         n
     }
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
         assert!(want <= self.room, "more asked for than the budget");
-        let mut slab = vec![0; want];
-        let used = fill(&mut slab.chunks_mut(self.packet).map(IoSliceMut::new).collect::<Vec<_>>());
-        self.sent.extend(&slab[..used]);
+        self.slab = vec![0; want];
+        Some(Reservation::new(self, want))
+    }
+}
+
+impl Reserved for Window {
+    fn slices(&mut self, _: usize) -> Slices<'_> {
+        self.slab.chunks_mut(self.packet).collect()
+    }
+    fn commit(&mut self, _: usize, used: usize) -> usize {
+        self.sent.extend(&self.slab[..used]);
         self.room -= used;
         self.in_place += used;
         used
@@ -87,7 +104,7 @@ impl Peer {
         let log = Log::default();
         let mut server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(log.clone()), options);
         server.set_client(client);
-        let window = Window { room: usize::MAX >> 1, packet: 32 * 1024, sent: Vec::new(), in_place: 0 };
+        let window = Window::new(usize::MAX >> 1, 32 * 1024);
         let mut peer = Self { server, session: Session::new(), window, log, consumed: 0, given: 0 };
         let mut init = Vec::new();
         peer.session.start(&mut init);

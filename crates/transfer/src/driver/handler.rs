@@ -15,7 +15,7 @@ use crate::additional::LOOK;
 use crate::additional_connection::{AdditionalConnections, Waker};
 use crate::remote_stderr::RemoteStderr;
 
-use super::{AsSession, ChannelOutput, Job, Open, State};
+use super::{AsSession, Job, Open, State};
 
 /// One end of a [`Job`].
 pub struct JobHandler {
@@ -110,7 +110,7 @@ impl JobHandler {
             // What came on one makes room for data on all.
             state.advance_all(self.side, self.connection, cx, now);
         } else if self.lane == Some(0) {
-            state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+            state.engine.advance(self.side, cx, now);
         }
         self.open_more(state, cx);
         self.look_at_load(state, cx);

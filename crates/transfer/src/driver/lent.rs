@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_driver::{ChannelCx, Interest, Interests};
 use lh_sftp::Session;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::{Direction, Engine, Options, Side};
 

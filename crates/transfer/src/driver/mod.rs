@@ -9,7 +9,6 @@
 
 mod handler;
 mod lent;
-mod output;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -23,7 +22,6 @@ use crate::additional_connection::Waker;
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits, Wakes};
 
 pub use handler::JobHandler;
-pub(crate) use output::ChannelOutput;
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
@@ -286,10 +284,9 @@ impl State {
             let (lane, id) = (open.lane, open.id);
             let mut control = cx.control();
             let Some(mut channel) = control.channel(id) else { continue };
-            let mut out = ChannelOutput(&mut channel);
             match lane {
-                0 => self.engine.advance(side, &mut out, now),
-                lane => self.engine.advance_lane(lane, &mut out, now),
+                0 => self.engine.advance(side, &mut channel, now),
+                lane => self.engine.advance_lane(lane, &mut channel, now),
             }
         }
     }

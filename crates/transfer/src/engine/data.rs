@@ -6,7 +6,7 @@
 use std::io::IoSliceMut;
 use std::time::Duration;
 
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::end::{Done, Fault, FaultKind, Outcome, fault_of};
 use crate::engine::write::{SMALL_WRITE, take_front};

@@ -49,7 +49,7 @@ mod write;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::batch::Batches;
 use crate::channels::Channels;

@@ -9,8 +9,7 @@ use std::io::IoSliceMut;
 
 use bytes::Bytes;
 use lh_sftp::PieceSum;
-use lh_sftp::in_place::{lay_out, scatter};
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::channels::unfinished::{Rest, Unfinished};
 use crate::end::Fault;
@@ -66,40 +65,35 @@ impl Engine {
         }
         let file = self.tasks.files.get(write.key);
         let source = file.and_then(|file| Some((file.source.as_ref()?, &file.content)));
-        let mut read = None;
-        let sent = match (&mut write.rest, source) {
-            (Rest::File, Some((source, content))) => out.send_in_place(want, &mut |slices| {
-                let result = local::read_at(source, write.offset, slices);
+        let Some(mut reservation) = out.reserve(want) else { return false };
+        let mut slices = reservation.slices();
+        let (from_file, read) = match (&write.rest, source) {
+            (Rest::File, Some((source, content))) => {
+                let result = local::read_at(source, write.offset, &mut slices);
                 let len = *result.as_ref().unwrap_or(&0);
-                content.add(write.offset, slices, len);
+                content.add(write.offset, &slices, len);
                 if let Some(sum) = &mut write.sum {
-                    sum.update_slices(slices, len);
+                    sum.update_slices(&slices, len);
                 }
-                read = Some(result);
-                len
-            }),
-            (Rest::Memory(pieces), _) => {
-                let sent = out.send_in_place(want, &mut |slices| gather(pieces, slices));
-                take_front(pieces, sent);
-                sent
+                (true, result)
             }
-            (Rest::File | Rest::Zeros, _) => out.send_in_place(want, &mut |slices| {
-                slices
-                    .iter_mut()
-                    .map(|slice| {
-                        slice.fill(0);
-                        slice.len()
-                    })
-                    .sum()
-            }),
+            (Rest::Memory(pieces), _) => (false, Ok(gather(pieces, &mut slices))),
+            (Rest::File | Rest::Zeros, _) => {
+                slices.iter_mut().for_each(|slice| slice.fill(0));
+                (false, Ok(slices.total()))
+            }
         };
+        let sent = reservation.commit(*read.as_ref().unwrap_or(&0));
+        if let Rest::Memory(pieces) = &mut write.rest {
+            take_front(pieces, sent);
+        }
         let fault = match read {
-            Some(Ok(0)) => {
+            Ok(0) if from_file => {
                 let size = self.tasks.files.get(write.key).map_or(0, |file| file.size);
                 Some(shrank(write.offset, size))
             }
-            Some(Err(fault)) => Some(fault),
-            _ => None,
+            Err(fault) => Some(fault),
+            Ok(_) => None,
         };
         if let Some(fault) = fault {
             write.rest = Rest::Zeros;
@@ -148,44 +142,33 @@ impl Engine {
         if room < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
         } else {
-            let mut read = None;
-            let mut head = Vec::new();
-            let now = (header_len + want).min(room);
-            let sent = out.send_in_place(now, &mut |slices| {
-                let room: usize = slices.iter().map(|slice| slice.len()).sum();
-                lay_out(
-                    slices,
-                    header_len,
-                    |slices| {
-                        let begun = std::time::Instant::now();
-                        let result = local::read_at(source, offset, slices);
-                        *disk += begun.elapsed();
-                        let len = *result.as_ref().unwrap_or(&0);
-                        content.add(offset, slices, len);
-                        if let Some(sum) = sum.as_mut() {
-                            sum.update_slices(slices, len);
-                        }
-                        read = Some(result);
-                        len
-                    },
-                    |got| {
-                        // Less than there was room for: the file ends here, or will not say more now.
-                        let whole = promised && header_len + got == room;
-                        len = if whole { want } else { got };
-                        head = header.bytes(len).to_vec();
-                        &head
-                    },
-                )
-            });
-            // When nothing was read there was no room after all.
-            match read? {
+            let mut reservation = out.reserve((header_len + want).min(room))?;
+            let room = reservation.total();
+            let mut slices = reservation.slices();
+            let mut data = slices.behind(header_len);
+            if data.is_empty() {
+                return None;
+            }
+            let begun = std::time::Instant::now();
+            let result = local::read_at(source, offset, &mut data);
+            *disk += begun.elapsed();
+            let got = *result.as_ref().unwrap_or(&0);
+            content.add(offset, &data, got);
+            if let Some(sum) = sum.as_mut() {
+                sum.update_slices(&data, got);
+            }
+            match result {
                 Ok(0) => return Some(Ok(0)),
                 Ok(_) => {}
                 Err(fault) => return Some(Err(fault)),
             }
-            let data = sent.saturating_sub(header_len);
-            write.offset += data as u64;
-            write.left = len - data;
+            // Less than there was room for: the file ends here, or will not say more now.
+            let whole = promised && header_len + got == room;
+            len = if whole { want } else { got };
+            slices.put(header.bytes(len));
+            let sent = reservation.commit(header_len + got).saturating_sub(header_len);
+            write.offset += sent as u64;
+            write.left = len - sent;
         }
         remote.expect(id, Token::File(key, FileStep::Write { offset, len: len as u32 }));
         self.keep_unfinished(lane, write);
@@ -221,11 +204,13 @@ impl Engine {
         let now = (write.head.len() + len).min(out.budget());
         let mut pieces = pieces;
         if now >= LEAST_ROOM.min(write.head.len() + len) && now > write.head.len() {
-            let head = &write.head;
-            let sent = out.send_in_place(now, &mut |slices| {
-                lay_out(slices, head.len(), |slices| gather(&pieces, slices), |_| head)
+            let sent = out.reserve(now).map_or(0, |mut reservation| {
+                let mut slices = reservation.slices();
+                let head = slices.put(&write.head);
+                let data = gather(&pieces, &mut slices.behind(head));
+                reservation.commit(if data > 0 { head + data } else { 0 })
             });
-            if let Some(data) = sent.checked_sub(head.len()) {
+            if let Some(data) = sent.checked_sub(write.head.len()) {
                 take_front(&mut pieces, data);
                 write.offset += data as u64;
                 write.left -= data;
@@ -279,7 +264,7 @@ fn gather(pieces: &[Bytes], slices: &mut [IoSliceMut<'_>]) -> usize {
         while let (Some(slice), false) = (slices.get_mut(at), piece.is_empty()) {
             let (_, free) = slice.split_at_mut(used);
             let n = free.len().min(piece.len());
-            scatter(&piece[..n], &mut [IoSliceMut::new(&mut free[..n])]);
+            free[..n].copy_from_slice(&piece[..n]);
             piece = &piece[n..];
             done += n;
             used += n;

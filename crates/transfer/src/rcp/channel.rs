@@ -7,7 +7,6 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler};
 
 use super::{Event, Party};
 use crate::Current;
-use crate::driver::ChannelOutput;
 use crate::flow::Limiter;
 use crate::remote_stderr::RemoteStderr;
 
@@ -77,7 +76,7 @@ impl Handler {
 
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
-        self.party.advance(&mut ChannelOutput(cx), now);
+        self.party.advance(cx, now);
         self.report.tell(&mut *self.party, now);
         let mut deadline = self.party.next_deadline();
         if self.owed > 0 {

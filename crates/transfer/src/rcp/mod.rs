@@ -25,7 +25,7 @@ mod tests;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::Current;
 

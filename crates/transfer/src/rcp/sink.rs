@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::Current;

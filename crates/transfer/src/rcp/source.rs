@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::Instant;
 
 use bytes::Bytes;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -328,7 +328,10 @@ impl Source {
         if want == 0 {
             return false;
         }
-        let sent = out.send_in_place(want, &mut |slices| file.read(slices));
+        let sent = out.reserve(want).map_or(0, |mut reservation| {
+            let read = file.read(&mut reservation.slices());
+            reservation.commit(read)
+        });
         file.sent += sent as u64;
         if let Some(limiter) = &mut self.limiter {
             limiter.spend(sent as u64);

@@ -1,10 +1,10 @@
 //! A party on two streams that block: the remote side's standard input and output, or the pipes of a program that leads there.
 
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use lh_sftp::server::Output;
+use lh_wire::{Output, Reservation, Reserved, Slices};
 
 use super::{Party, Report};
 
@@ -65,14 +65,25 @@ impl Output for Stream<'_> {
         if self.broken { 0 } else { data.len() }
     }
 
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.len() < want {
-            buffer.resize(want, 0);
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
+        if self.buffer.len() < want {
+            self.buffer.resize(want, 0);
         }
-        let place = buffer.get_mut(..want).unwrap_or_default();
-        let used = fill(&mut [IoSliceMut::new(place)]);
-        let sent = if used == 0 { 0 } else { self.send(buffer.get(..used).unwrap_or_default()) };
+        Some(Reservation::new(self, want))
+    }
+}
+
+impl Reserved for Stream<'_> {
+    fn slices(&mut self, total: usize) -> Slices<'_> {
+        self.buffer.get_mut(..total).into_iter().collect()
+    }
+
+    fn commit(&mut self, _: usize, used: usize) -> usize {
+        if used == 0 {
+            return 0;
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        let sent = self.send(buffer.get(..used).unwrap_or_default());
         self.buffer = buffer;
         sent
     }

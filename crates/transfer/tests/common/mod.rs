@@ -11,9 +11,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_sftp::server::{NoLog, Output, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
 use lh_testkit::Seeded;
 use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary, Wakes};
+use lh_wire::{Output, Reservation, Reserved, Slices};
 
 pub use files::{TempTree, bytes_of, same_tree};
 pub use fs::{Count, FaultFs, Faults};
@@ -132,6 +133,7 @@ struct Pipe {
     one_per_packet: bool,
     /// Of the message that is half sent.
     left: usize,
+    reserved: Vec<Vec<u8>>,
 }
 
 impl Pipe {
@@ -164,13 +166,21 @@ impl Output for Pipe {
         taken
     }
 
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+    fn reserve(&mut self, want: usize) -> Option<Reservation<'_>> {
         assert!(want <= self.budget(), "the engine asked for more than its budget");
-        let mut buffers: Vec<Vec<u8>> =
+        self.reserved =
             (0..want).step_by(self.piece).map(|at| vec![0xee; self.piece.min(want - at)]).collect();
-        let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-        let used = fill(&mut slices);
-        let flat = buffers.concat();
+        Some(Reservation::new(self, want))
+    }
+}
+
+impl Reserved for Pipe {
+    fn slices(&mut self, _: usize) -> Slices<'_> {
+        self.reserved.iter_mut().map(|buffer| &mut buffer[..]).collect()
+    }
+
+    fn commit(&mut self, _: usize, used: usize) -> usize {
+        let flat = self.reserved.concat();
         if self.one_per_packet {
             self.look(&flat[..used]);
         }
@@ -195,6 +205,7 @@ impl End {
                 piece: setup.piece,
                 one_per_packet: setup.one_per_packet,
                 left: 0,
+                reserved: Vec::new(),
             },
             replies: VecDeque::new(),
             partial: Vec::new(),

@@ -43,11 +43,11 @@ fn zlib_compresses_from_the_first_packet() {
     pair.server.transport.request_rekey();
     pair.exchange(&[1, 100, 30_000]);
     let before = pair.link.up.sent();
-    pair.client.transport.payloads(&mut [10_000, 10_000, 10_000], &mut |slices, sizes| {
-        slices[0].fill(94);
-        slices[1][..500].fill(94);
-        (sizes[1], sizes[2]) = (500, 0);
-    });
+    pair.client.transport.reserve(&[10_000, 10_000, 10_000]);
+    let mut slices = pair.client.transport.reserved(3);
+    slices[0].fill(94);
+    slices[1][..500].fill(94);
+    pair.client.transport.commit(&[10_000, 500, 0]);
     pair.drive();
     assert!(pair.link.up.sent() - before < 1000);
     assert!(pair.server.packets[3] == [94; 10_000] && pair.server.packets[4] == [94; 500]);

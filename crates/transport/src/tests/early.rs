@@ -27,7 +27,9 @@ const DATA: &[u8] = &[94, 3];
 /// Sends the first channel messages, then an authentication request.
 fn send_all(pair: &mut Pair) {
     pair.client.send(OPEN);
-    pair.client.transport.payloads(&mut [2], &mut |slices, _| slices[0].copy_from_slice(DATA));
+    pair.client.transport.reserve(&[2]);
+    pair.client.transport.reserved(1)[0].copy_from_slice(DATA);
+    pair.client.transport.commit(&[2]);
     pair.client.send(REQUEST);
 }
 

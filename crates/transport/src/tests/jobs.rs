@@ -78,10 +78,11 @@ fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> V
         let (now, later) = rest.split_at(rest.len().min(batch));
         rest = later;
         if !now.is_empty() {
-            let mut sizes: Vec<usize> = now.iter().map(Vec::len).collect();
-            sender.push_many(&mut sizes, &mut |slices, _| {
-                slices.iter_mut().zip(now).for_each(|(slice, payload)| slice.copy_from_slice(payload));
-            });
+            let sizes: Vec<usize> = now.iter().map(Vec::len).collect();
+            sender.reserve(&sizes);
+            let mut slices = sender.reserved();
+            slices.iter_mut().zip(now).for_each(|(slice, payload)| slice.copy_from_slice(payload));
+            sender.commit(&sizes);
         }
         let mut jobs = VecDeque::new();
         sender.seal(&mut jobs).unwrap();

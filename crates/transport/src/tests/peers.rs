@@ -55,9 +55,9 @@ fn messages_that_a_peer_would_corrupt_are_not_sent() {
             assert_eq!(pair.server.transport.can_send_message(length), sent);
             let payload = numbered(1, length - 1);
             if many {
-                pair.server
-                    .transport
-                    .payloads(&mut [length], &mut |slices, _| slices[0].copy_from_slice(&payload));
+                pair.server.transport.reserve(&[length]);
+                pair.server.transport.reserved(1)[0].copy_from_slice(&payload);
+                pair.server.transport.commit(&[length]);
             } else {
                 pair.server.transport.payload(&payload);
             }

@@ -108,11 +108,11 @@ fn data_queued_during_a_rekey_is_sent_in_order() {
         let payload = numbered(number, 10);
         pair.client.send(&payload);
         expected.push(payload);
-        pair.client.transport.payloads(&mut [20, 30], &mut |slices, sizes| {
-            slices[0].copy_from_slice(&numbered(100 + number, 19));
-            slices[1][..10].copy_from_slice(&numbered(200 + number, 9));
-            sizes[1] = 10;
-        });
+        pair.client.transport.reserve(&[20, 30]);
+        let mut slices = pair.client.transport.reserved(2);
+        slices[0].copy_from_slice(&numbered(100 + number, 19));
+        slices[1][..10].copy_from_slice(&numbered(200 + number, 9));
+        pair.client.transport.commit(&[20, 10]);
         expected.push(numbered(100 + number, 19));
         expected.push(numbered(200 + number, 9));
     }

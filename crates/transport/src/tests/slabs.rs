@@ -10,14 +10,13 @@ fn packets_written_in_place_arrive() {
     let sizes = [[100, 200, 300], [100, 200, 150], [100, 7, 0], [50, 0, 0], [0, 0, 0]];
     let mut expected = Vec::new();
     for used in sizes {
-        let mut asked = [100, 200, 300];
-        pair.client.transport.payloads(&mut asked, &mut |slices, sizes| {
-            assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [100, 200, 300]);
-            for (i, &size) in used.iter().enumerate() {
-                slices[i][..size].fill(94 + i as u8);
-            }
-            sizes.copy_from_slice(&used);
-        });
+        pair.client.transport.reserve(&[100, 200, 300]);
+        let mut slices = pair.client.transport.reserved(3);
+        assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [100, 200, 300]);
+        for (i, &size) in used.iter().enumerate() {
+            slices[i][..size].fill(94 + i as u8);
+        }
+        pair.client.transport.commit(&used);
         expected.extend(
             used.iter().enumerate().filter(|(_, size)| **size > 0).map(|(i, &size)| vec![94 + i as u8; size]),
         );
@@ -32,11 +31,11 @@ fn packets_written_in_place_arrive() {
 #[test]
 fn batch_shortened_in_the_middle_stays_correct() {
     let mut pair = Pair::established(Config::client(), server_config());
-    pair.client.transport.payloads(&mut [100, 100, 100], &mut |slices, sizes| {
-        slices[0][..10].fill(94);
-        slices[2].fill(95);
-        sizes.copy_from_slice(&[10, 0, 200]);
-    });
+    pair.client.transport.reserve(&[100, 100, 100]);
+    let mut slices = pair.client.transport.reserved(3);
+    slices[0][..10].fill(94);
+    slices[2].fill(95);
+    pair.client.transport.commit(&[10, 0, 200]);
     pair.drive();
     pair.assert_well();
     assert_eq!(pair.server.packets, [vec![94; 10], vec![95; 100]]);

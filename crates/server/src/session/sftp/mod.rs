@@ -13,13 +13,12 @@ mod records;
 mod visit;
 mod workers;
 
-use std::io::IoSliceMut;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Ready};
-use lh_sftp::server::{Backlog, Output, Progress, Server, ServerError};
+use lh_sftp::server::{Backlog, Progress, Server, ServerError};
 use lh_sftp_server::{Arguments, BAD_CLIENT};
 use lh_wire::Writer;
 
@@ -84,29 +83,6 @@ struct Pace {
     more: bool,
 }
 
-/// The channel as the engine's output.
-struct Channel<'c, 'a>(&'c mut ChannelCx<'a>);
-
-impl Output for Channel<'_, '_> {
-    fn budget(&mut self) -> usize {
-        // 0 while the queue is long, the turn's share is used up or keys are exchanged; otherwise all that the
-        // peer's window takes, so that a whole reply goes in place.
-        if self.0.budget() == 0 {
-            return 0;
-        }
-        let id = self.0.id();
-        self.0.control().connection().send_budget(id)
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        self.0.send(data)
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        self.0.send_in_place(want, fill)
-    }
-}
-
 impl Sftp {
     pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
         let (user, log) = (shared.user.clone(), shared.log.clone());
@@ -167,7 +143,7 @@ impl Sftp {
             && here
             && let Some(server) = &mut self.server
         {
-            let result = server.poll(&mut Channel(cx));
+            let result = server.poll(cx);
             if self.account(result, cx) {
                 cx.want_writable();
             }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::extension;
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::channels::LEAST_LEFT;
 use crate::channels::{Lane, Turn};

@@ -1,6 +1,6 @@
 //! One large file on several channels: opened on each, asked for or sent on each, closed on each.
 
-use lh_sftp::server::Output;
+use lh_wire::Output;
 
 use crate::channels::Lane;
 use crate::end::{Done, Kind, Op, Outcome};

@@ -1,0 +1,39 @@
+//! The end of a batch of events, and who waits for space in the output queue.
+
+use crate::handler::Core;
+
+impl Core {
+    /// Drops the handler of a closed channel once it has finished and the batch is over.
+    pub(crate) fn reap(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
+        if !slot.open && !slot.in_batch && slot.handler.as_ref().is_some_and(|handler| handler.finished()) {
+            self.gone.push_back((slot.channel, slot.id));
+            self.slots[index] = None;
+            self.free_slots.push(index);
+        }
+    }
+
+    /// Ends a batch: all events of one read have been delivered.
+    pub(crate) fn end_batch(&mut self) {
+        for index in std::mem::take(&mut self.batch) {
+            if let Some(slot) = &mut self.slots[index] {
+                slot.in_batch = false;
+            }
+            self.call(index, |handler, cx| handler.on_batch_end(cx));
+            self.reap(index);
+        }
+    }
+
+    /// True when a source waits for queue space.
+    pub(crate) fn sources_wait(&self) -> bool {
+        self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))
+    }
+
+    /// True when a channel or source that waits for budget could get some now.
+    pub(crate) fn someone_can_write(&mut self) -> bool {
+        (0..self.slots.len()).any(|index| {
+            self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)
+                && self.budget(index) > 0
+        }) || (self.sources_wait() && self.room() > 0)
+    }
+}

@@ -1,0 +1,65 @@
+//! The transport as the destination of the packets of the layers above.
+
+use lh_wire::{PacketSink, Slices};
+
+use crate::state::CONNECTION;
+use crate::{Transport, TransportError};
+
+/// Limit of messages that a key exchange may hold back, bytes. Producers of bulk data wait for its end. The
+/// rest are answers to a peer that continues to send messages instead of exchanging keys; exceeding the limit
+/// ends the connection.
+const MAX_HELD: usize = 64 << 20;
+
+/// Limit of held messages before authentication, when few are legitimate, bytes.
+const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
+
+impl PacketSink for Transport {
+    fn payload(&mut self, payload: &[u8]) {
+        match payload.first() {
+            _ if !self.is_open() => {}
+            None => {}
+            Some(number) if self.relayed && !CONNECTION.contains(number) => {}
+            Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
+            Some(&number) if self.must_hold(number) => {
+                let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
+                if self.held_bytes + payload.len() > most {
+                    return self.fail(&TransportError::TooMany("messages that need an answer"));
+                }
+                self.hold(payload.to_vec());
+            }
+            Some(_) => {
+                self.transmit(payload, self.compressing);
+                self.rekey_if_due();
+            }
+        }
+    }
+
+    fn reserve(&mut self, sizes: &[usize]) {
+        self.aside.clear();
+        let direct =
+            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.compressing);
+        if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
+            self.send.reserve(sizes);
+        } else {
+            // The payloads are compressed, kept, held back or dropped, so they need separate memory first.
+            PacketSink::reserve(&mut self.aside, sizes);
+        }
+    }
+
+    fn reserved(&mut self, packets: usize) -> Slices<'_> {
+        if self.aside.is_empty() { self.send.reserved() } else { self.aside.reserved(packets) }
+    }
+
+    fn commit(&mut self, used: &[usize]) {
+        if self.aside.is_empty() {
+            self.send.commit(used);
+            self.rekey_if_due();
+        } else {
+            let mut aside = std::mem::take(&mut self.aside);
+            aside.commit(used);
+            for payload in aside {
+                self.payload(&payload);
+            }
+        }
+    }
+}
