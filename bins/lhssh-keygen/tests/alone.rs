@@ -328,7 +328,7 @@ fn unsupported_functions_are_refused() {
         ("-t mldsa65-ed25519 -N x -f k", 255, "unknown key type mldsa65-ed25519\n"),
         ("-t rsa -b 1032 -N x -f k", 1, "not supported yet\n"),
         ("-t ed25519 -N x -f k -Z rot13", 255, "Invalid OpenSSH-format cipher 'rot13'\n"),
-        ("-D library", 1, "not supported yet\n"),
+        ("-D library", 255, "cannot read public key from pkcs11\n"),
     ] {
         let said = room.run(OURS, &arguments.split(' ').collect::<Vec<_>>(), "");
         assert_eq!(said.status, status, "{arguments}: {said:?}");
