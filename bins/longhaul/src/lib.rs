@@ -1,6 +1,6 @@
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
-//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest ([`verify`]). `longhaul
-//! transfers` lists unfinished copies ([`transfers`]).
+//! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest (`verify`). `longhaul
+//! transfers` lists unfinished copies (`transfers`).
 
 mod csv;
 mod page;
