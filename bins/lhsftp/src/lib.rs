@@ -1,9 +1,9 @@
 //! `lhsftp`: files on another host, with the command line, the commands, the messages and the exit statuses
 //! of sftp(1).
 //!
-//! The commands are in `lh_sftp_shell`. Here are the command line ([`command_line`], [`place`]) and the
-//! connections to a server: over SSH in this process ([`over_ssh`]), or on the pipes of a program
-//! ([`over_pipes`]).
+//! The commands are in `lh_sftp_shell`. Here are the command line (`command_line`, `place`) and the
+//! connections to a server: over SSH in this process (`over_ssh`), or on the pipes of a program
+//! (`over_pipes`).
 
 mod command_line;
 mod over_pipes;

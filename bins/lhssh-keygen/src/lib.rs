@@ -1,7 +1,7 @@
 //! `lhssh-keygen`: generates, changes and shows SSH keys, and manages known_hosts files. Command line,
 //! dialogues, messages and exit statuses are those of ssh-keygen(1), so that scripts written for it work.
 //!
-//! There is one module per group of commands. [`talk`] has prompts and messages, [`files`] reads and writes
+//! There is one module per group of commands. `talk` has prompts and messages, `files` reads and writes
 //! key files.
 
 mod arguments;
