@@ -32,6 +32,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/schedulers.md", "Schedulers"),
             ("docs/server.md", "The server"),
             ("docs/keys.md", "Keys"),
+            ("docs/measuring.md", "Measuring a path"),
             ("docs/troubleshooting.md", "Troubleshooting"),
         ],
     ),
@@ -58,6 +59,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("RELEASING.md", "Releasing"),
             ("docs/lab/emulated-path.md", "Lab: emulated path"),
             ("docs/lab/2026-11-22-measurements.md", "Lab: measurements"),
+            ("docs/lab/2026-11-23-measurements.md", "Lab: nightly copies"),
         ],
     ),
 ];
