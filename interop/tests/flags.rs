@@ -249,6 +249,20 @@ fn connect_timeout_bounds_a_silent_server() {
     assert_eq!(ran.code, 255);
     has(&ran.err, "Connection timed out during banner exchange");
     drop(silent);
+    // One that identifies itself and sends nothing more, as behind a path that drops large packets.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mute_port = mute.local_addr().unwrap().port().to_string();
+    let connected = std::thread::spawn(move || {
+        let (mut stream, _) = mute.accept().unwrap();
+        stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").unwrap();
+        // Until the client gives up.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let ran = lab
+        .run(&our("lhssh"), &["-F", "none", "-o", "ConnectTimeout=1", "-p", &mute_port, "127.0.0.1", "true"]);
+    assert_eq!(ran.code, 255);
+    has(&ran.err, "timed out during key exchange");
+    connected.join().unwrap();
     // A server that starts while the client retries.
     let late = std::thread::spawn({
         let port = port.clone();

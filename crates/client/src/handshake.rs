@@ -44,14 +44,22 @@ pub(crate) fn shake_hands(
 ) -> Result<Verified, ClientError> {
     let mut verified = Verified::default();
     let mut deadline = deadline;
+    let mut identified = false;
     loop {
-        match link.next_event(deadline).map_err(|error| link_failed(&error, peer))? {
+        let event = match link.next_event(deadline) {
+            Ok(event) => event,
+            Err(LinkError::TimedOut) if identified => {
+                let at = peer.text();
+                return Err(ClientError::Lost(format!("Connection to {at} timed out during key exchange")));
+            }
+            Err(error) => return Err(link_failed(&error, peer)),
+        };
+        match event {
             Event::Banner(line) => {
                 log.debug(|| format!("kex_exchange_identification: banner line: {}", lossy(&line)));
             }
             Event::PeerIdentification(line) => {
-                // The user may take any time over the host key question; the connect time limit ends here.
-                deadline = None;
+                identified = true;
                 log.debug(|| {
                     let software = line.splitn(3, '-').nth(2).unwrap_or("");
                     format!("Remote protocol version 2.0, remote software version {}", sanitise(software))
@@ -60,6 +68,8 @@ pub(crate) fn shake_hands(
             Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, sshfp::look_up, log)
             {
                 Ok(result) => {
+                    // The user may take any time over the question; the connect time limit ends with it.
+                    deadline = None;
                     verified = result;
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
