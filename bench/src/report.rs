@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::json::Json;
 use crate::machine::Machine;
-use crate::stats::{Better, Spread};
+use crate::stats::{Better, Spread, shown};
 use crate::table::{Role, Row, Series, Table};
 use crate::targets;
 
@@ -157,16 +157,6 @@ fn cell(series: &Series, with_spread: bool) -> String {
         format!("{} ({} – {})", shown(median), shown(min), shown(max))
     } else {
         shown(median)
-    }
-}
-
-/// A number with three significant digits.
-pub(crate) fn shown(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }
 

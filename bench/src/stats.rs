@@ -35,6 +35,16 @@ pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
+/// A number with three significant digits.
+pub(crate) fn shown(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 /// `a / b`; `None` where it is not meaningful.
 pub fn ratio(a: f64, b: f64) -> Option<f64> {
     let ratio = a / b;

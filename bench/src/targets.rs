@@ -2,7 +2,7 @@
 
 use crate::json::Json;
 use crate::scenario::{DIRECT, START};
-use crate::stats::Better;
+use crate::stats::{Better, shown};
 use crate::table::{Role, Row, Table};
 
 /// A target and its result.
@@ -219,7 +219,7 @@ pub(crate) fn markdown(verdicts: &[Verdict]) -> String {
     ));
     for Verdict { what, target, value, met } in verdicts {
         let met = if *met { "met" } else { "**not met**" };
-        out.push_str(&format!("| {what} | {target} | {} | {met} |\n", crate::report::shown(*value)));
+        out.push_str(&format!("| {what} | {target} | {} | {met} |\n", shown(*value)));
     }
     out
 }

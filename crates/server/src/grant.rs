@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::key_options::KeyOptions;
 use crate::log::Level;
-use crate::monitor_ipc::{put_list, put_option, read_list, read_option, text};
+use crate::monitor_ipc::fields::{put_list, put_option, read_list, read_option, text};
 
 /// See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
-use crate::monitor_ipc::text;
+use crate::monitor_ipc::fields::text;
 
 /// Most questions in one report: the limit of keyboard-interactive.
 const MOST_QUESTIONS: u32 = 100;
@@ -86,7 +86,10 @@ impl Order {
             Self::Authenticate { empty_allowed, password } => {
                 out.put_u8(2);
                 out.put_bool(*empty_allowed);
-                crate::monitor_ipc::put_option(&mut out, password.as_ref().map(|password| &password[..]));
+                crate::monitor_ipc::fields::put_option(
+                    &mut out,
+                    password.as_ref().map(|password| &password[..]),
+                );
             }
             Self::Answers(answers) => {
                 out.put_u8(3);
@@ -115,7 +118,7 @@ impl Order {
             },
             2 => Self::Authenticate {
                 empty_allowed: reader.boolean()?,
-                password: crate::monitor_ipc::read_option(&mut reader)?.map(secret),
+                password: crate::monitor_ipc::fields::read_option(&mut reader)?.map(secret),
             },
             3 => {
                 let mut answers = Vec::new();

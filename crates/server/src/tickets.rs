@@ -14,7 +14,7 @@ use rustix::process::Pid;
 
 use crate::grant::{put_options, read_options};
 use crate::key_options::KeyOptions;
-use crate::monitor_ipc::text;
+use crate::monitor_ipc::fields::text;
 
 /// How long a ticket may be used.
 pub(crate) const LIFE: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@
 
 use lh_wire::{Reader, WireError, Writer};
 
-use crate::monitor_ipc::text;
+use crate::monitor_ipc::fields::text;
 
 /// No path that a kernel takes is longer.
 const LONGEST_PATH: usize = 4096;

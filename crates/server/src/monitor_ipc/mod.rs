@@ -5,7 +5,7 @@
 //! trustworthy as the user. Each message is a length, a kind and its fields in SSH's own encoding. Readers
 //! decode with errors and with a bound on the length.
 
-mod fields;
+pub(crate) mod fields;
 mod methods;
 mod socket;
 
@@ -15,7 +15,7 @@ use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
-pub(crate) use self::fields::{put_list, put_option, read_list, read_option, text};
+use self::fields::{put_list, put_option, read_list, read_option, text};
 use self::methods::{put_method, read_method};
 pub(crate) use self::socket::{MonitorSocket, MonitorSocketError};
 use crate::log_level::Level;

@@ -7,11 +7,11 @@
 //! beginning. There is one engine, so requests are served in their order either way. While it is away, what arrives for it is
 //! kept and no credit is given, so the client's window bounds the memory.
 
-mod mounts;
+pub(super) mod mounts;
 mod own_thread;
 mod records;
 mod visit;
-mod workers;
+pub(super) mod workers;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -21,9 +21,6 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Re
 use lh_sftp::server::{Backlog, Progress, Server, ServerError};
 use lh_sftp_server::{Arguments, BAD_CLIENT};
 use lh_wire::Writer;
-
-pub(super) use mounts::Mounts;
-pub(super) use workers::Workers;
 
 use super::shared::Shared;
 use crate::log::{Log, error, info};
