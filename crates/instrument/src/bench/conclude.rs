@@ -21,7 +21,7 @@ pub(super) fn conclusions(rows: &Rows) -> Vec<String> {
                 continue;
             }
             let factor = (best.median() / next.median()).max(next.median() / best.median());
-            if factor >= 1.05 {
+            if factor.is_finite() && factor >= 1.05 {
                 all.push(format!(
                     "{table}, {column}: {} is best ({}), {factor:.2} times better than {} ({})",
                     best.name,

@@ -123,6 +123,7 @@ pub(super) fn run(
     }
     tell("cleaning up");
     drop(keeper);
+    run.rows.remove_empty();
     run.missing.extend(
         ["TCP alone (iperf3 between the hosts shows it)", "throughput through -L, -D and -J"]
             .map(str::to_owned),
@@ -154,6 +155,9 @@ impl Run<'_> {
     fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
         if self.counts {
             self.rows.add(table, name, column, unit, value);
+        } else {
+            // The first round goes forwards: it gives the tables their order.
+            self.rows.place(table, name, column, unit);
         }
     }
 

@@ -133,21 +133,31 @@ pub(crate) struct Rows(pub(crate) Vec<Row>);
 
 impl Rows {
     pub(crate) fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
-        if !value.is_finite() {
-            return;
+        if value.is_finite() {
+            self.place(table, name, column, unit).values.push(value);
         }
+    }
+
+    /// Returns the row, which gets its place in the order with the first call.
+    pub(crate) fn place(&mut self, table: &str, name: &str, column: &str, unit: Unit) -> &mut Row {
         let known =
-            self.0.iter_mut().find(|row| row.table == table && row.name == name && row.column == column);
-        match known {
-            Some(row) => row.values.push(value),
-            None => self.0.push(Row {
+            self.0.iter().position(|row| row.table == table && row.name == name && row.column == column);
+        let index = known.unwrap_or(self.0.len());
+        if known.is_none() {
+            self.0.push(Row {
                 table: table.to_owned(),
                 name: name.to_owned(),
                 column: column.to_owned(),
                 unit,
-                values: vec![value],
-            }),
+                values: Vec::new(),
+            });
         }
+        &mut self.0[index]
+    }
+
+    /// Removes rows that have a place and no value.
+    pub(crate) fn remove_empty(&mut self) {
+        self.0.retain(|row| !row.values.is_empty());
     }
 
     /// Names of the tables, in order.
@@ -196,6 +206,19 @@ mod tests {
         assert!(row(&[1.0, 2.0, 1.5]).is_noise());
         assert!(!row(&[1.0, 1.1, 1.05]).is_noise());
         assert!(row(&[1.0, 2.0, 1.5]).show().starts_with('~'));
+    }
+
+    #[test]
+    fn rows_keep_the_order_of_their_places() {
+        let mut rows = Rows::default();
+        for name in ["a", "b", "c"] {
+            rows.place("t", name, "up", Unit::BytesPerSecond);
+        }
+        // A round that goes backwards, in which one fails.
+        rows.add("t", "c", "up", Unit::BytesPerSecond, 1.0);
+        rows.add("t", "a", "up", Unit::BytesPerSecond, 1.0);
+        rows.remove_empty();
+        assert_eq!(rows.names("t").0, ["a", "c"]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn text(results: &Results) -> String {
         let _ = writeln!(out, "- {conclusion}.");
     }
     for missing in &results.missing {
-        let _ = writeln!(out, "Not measured: {missing}.");
+        let _ = writeln!(out, "Not measured: {}.", missing.trim_end_matches(['.', ' ']));
     }
     out
 }

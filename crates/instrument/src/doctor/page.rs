@@ -46,7 +46,7 @@ pub(super) fn text(facts: &Facts, findings: &[Finding], seconds: f64) -> String 
         }
     }
     for missing in &facts.missing {
-        let _ = writeln!(out, "Not measured: {missing}.");
+        let _ = writeln!(out, "Not measured: {}.", missing.trim_end_matches(['.', ' ']));
     }
     out
 }
