@@ -146,6 +146,7 @@ fn doctor_names_a_fixed_ssh_window() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_small_receive_buffer() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_small_receive_buffer", &plan) else { return };
@@ -161,6 +162,7 @@ fn doctor_names_a_small_receive_buffer() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_small_send_buffer() {
     let plan = Plan { spec: spec(200, 80), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_small_send_buffer", &plan) else { return };
@@ -184,6 +186,7 @@ fn doctor_names_loss() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_bufferbloat() {
     // 1.25 MB behind 20 Mb/s are 500 ms.
     let plan = Plan { spec: Spec { queue: Some(1_250_000), ..spec(20, 20) }, ..Plan::default() };
@@ -195,6 +198,7 @@ fn doctor_names_bufferbloat() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_finds_no_fault_where_the_path_is_full() {
     let plan = Plan { spec: Spec { queue: Some(100_000), ..spec(40, 30) }, ..Plan::default() };
     let Some(site) = Site::start("doctor_finds_no_fault_where_the_path_is_full", &plan) else { return };
@@ -227,6 +231,7 @@ fn doctor_names_a_path_that_swallows_large_packets() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_throttled_dscp_mark() {
     let test = "doctor_names_a_throttled_dscp_mark";
     if !has_iptables(test) {
@@ -250,6 +255,7 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_forced_command_that_starts_slowly() {
     let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };
@@ -258,6 +264,7 @@ fn doctor_names_a_forced_command_that_starts_slowly() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_slow_pam_modules() {
     let test = "doctor_names_slow_pam_modules";
     let slow = "pam_exec.so quiet /bin/sleep 2";
@@ -272,6 +279,7 @@ fn doctor_names_slow_pam_modules() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_reverse_lookup_without_answer() {
     let test = "doctor_names_a_reverse_lookup_without_answer";
     if !has_iptables(test) {
@@ -286,6 +294,7 @@ fn doctor_names_a_reverse_lookup_without_answer() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_rate_limit_that_was_asked_for() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };

@@ -34,6 +34,9 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
+/// Steps that run only when `--only` names them: what their short form in [`STEPS`] leaves out.
+const LONG: &[Step] = &[("doctor", doctor)];
+
 /// Steps of `--quick`: they need no peer programs and no release build.
 const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];
 
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         [flag, names] if flag == "--only" => Some(names.split(',').collect()),
         _ => return Err("usage: cargo xtask test [--quick] [--only STEP[,STEP…]]".to_owned()),
     };
-    let known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = STEPS.iter().chain(LONG).map(|(name, _)| *name).collect();
     if let Some(unknown) = only.iter().flatten().find(|name| !known.contains(name)) {
         return Err(format!("no step {unknown}; there are: {}", known.join(" ")));
     }
@@ -53,9 +56,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return outcome;
     }
     let mut times = Vec::new();
-    for (name, step) in STEPS {
-        // The full run includes these tests in its step `tests`.
-        let wanted = only.as_ref().map_or(*name != "unit", |only| only.contains(name));
+    for (name, step) in STEPS.iter().chain(LONG) {
+        // The full run includes the tests of `unit` in its step `tests`.
+        let is_long = LONG.iter().any(|(long, _)| long == name);
+        let wanted = only.as_ref().map_or(*name != "unit" && !is_long, |only| only.contains(name));
         if !wanted {
             continue;
         }
@@ -134,6 +138,13 @@ fn tests() -> Outcome {
         }
     }
     outcome
+}
+
+/// Every planted cause that `longhaul doctor` must name; the step `tests` plants a few of them.
+fn doctor() -> Outcome {
+    let bins = build_release()?;
+    let test = ["test", "--locked", "--package", "lh-interop", "--test", "doctor", "--", "--include-ignored"];
+    call(cargo().args(test).env("LH_BIN_DIR", bins).env("LH_REQUIRE_PEERS", "1"))
 }
 
 /// OpenSSH's own tests with our programs. Only root can set up the networks and users that they need.
