@@ -1,5 +1,5 @@
-//! `longhaul doctor HOST`: says what limits the path to a host ([`doctor`]).
-//! `longhaul bench HOST`: tables of a path, and `longhaul compare` ([`bench`]).
+//! `longhaul doctor HOST`: says what limits the path to a host (`doctor`).
+//! `longhaul bench HOST`: tables of a path, and `longhaul compare` (`bench`).
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
 //! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest (`verify`). `longhaul
 //! transfers` lists unfinished copies (`transfers`).

@@ -1,5 +1,5 @@
 //! Measures an SSH path from one end, with installed programs only: what limits it ([`doctor`]), and tables
-//! by algorithm and client ([`bench`]).
+//! by algorithm and client ([`mod@bench`]).
 //!
 //! The connections are made in this process ([`Target`]), so that each measurement sees its socket
 //! (`TCP_INFO`), the windows of its channel and its processor time. What the other end counts comes from
