@@ -24,9 +24,6 @@ const LONGEST: usize = 4096;
 /// The program's name in the system's logs.
 const NAME: &str = "lhsshd";
 
-/// In a debug build, this variable names another socket than the journal's, for tests.
-const JOURNAL: &str = "LHSSHD_JOURNAL";
-
 enum Sink {
     Stderr,
     Syslog(Syslog),
@@ -103,8 +100,7 @@ impl Log {
 
     /// Writes to the system's journal, with fields; to [`syslog`](Self::syslog) where there is none.
     pub fn journal(level: Level, facility: &str) -> Self {
-        let other = std::env::var_os(JOURNAL).filter(|_| cfg!(debug_assertions));
-        let path = other.as_deref().map_or(Path::new(journal::SOCKET), Path::new);
+        let path = Path::new(journal::SOCKET);
         let named = Facility::by_name(facility).unwrap_or(Facility::AUTH);
         match Journal::open(path, NAME).and_then(|journal| journal.with(Some(named), NAME)) {
             Ok(journal) => Self::with(Sink::Journal(journal), level),
