@@ -143,7 +143,10 @@ fn memory(running: &Running) -> Option<u64> {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         !COMMANDS.contains(&name.trim())
     });
-    Memory::of(&pids).map(|memory| memory.pss_kib)
+    // One that has just ended cannot be inspected.
+    let each: Vec<u64> =
+        pids.iter().filter_map(|&pid| Memory::of(&[pid])).map(|memory| memory.pss_kib).collect();
+    (!each.is_empty()).then(|| each.iter().sum())
 }
 
 #[cfg(test)]
