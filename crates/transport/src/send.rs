@@ -74,11 +74,11 @@ impl PaddingPool {
     }
 }
 
-/// Returns the padding length and the packet size without tag, bytes (RFC 4253 section 6). `bare`: packets
-/// without padding, see [`Transport::relayed`](crate::Transport::relayed).
-fn shape(key: &PacketKey, bare: bool, payload: usize) -> (usize, usize) {
+/// Returns the size of a packet without its tag, bytes (RFC 4253 section 6). What exceeds header and payload is
+/// padding. `bare`: packets without padding, see [`Transport::relayed`](crate::Transport::relayed).
+fn packet_size(key: &PacketKey, bare: bool, payload: usize) -> usize {
     if bare {
-        return (0, HEADER + payload);
+        return HEADER + payload;
     }
     let block = key.block_len().max(8);
     let padded = if key.length_is_padded() { HEADER + payload } else { HEADER - 4 + payload };
@@ -86,7 +86,16 @@ fn shape(key: &PacketKey, bare: bool, payload: usize) -> (usize, usize) {
     if padding < 4 {
         padding += block;
     }
-    (padding, HEADER + payload + padding)
+    HEADER + payload + padding
+}
+
+/// Memory behind the last slab's packets that is reserved for a packet.
+#[derive(Debug, Clone, Copy)]
+struct Reserved {
+    /// Length of the payload, bytes.
+    size: usize,
+    /// Length of the packet with its tag, bytes.
+    span: usize,
 }
 
 struct Slab {
@@ -132,8 +141,8 @@ pub(crate) struct Sender {
     next_job: u64,
     /// Packet lists of finished jobs, kept for reuse.
     lists: Vec<Pending>,
-    /// Payload sizes of the packets that are reserved behind the last slab's packets, bytes.
-    reserved: Vec<usize>,
+    /// Packets that are reserved behind the last slab's packets.
+    reserved: Vec<Reserved>,
 }
 
 impl Sender {
@@ -184,7 +193,7 @@ impl Sender {
 
     /// Returns the `packet_length` of a packet with `payload` bytes of payload.
     pub(crate) fn packet_length(&self, payload: usize) -> usize {
-        shape(&self.key, self.bare, payload).1 - 4
+        packet_size(&self.key, self.bare, payload) - 4
     }
 
     /// Queues one packet.
@@ -197,20 +206,20 @@ impl Sender {
     /// Reserves memory for packets, as [`PacketSink::reserve`](lh_wire::PacketSink::reserve) describes.
     pub(crate) fn reserve(&mut self, sizes: &[usize]) {
         let tag = self.key.tag_len();
-        let spans = sizes.iter().map(|&size| shape(&self.key, self.bare, size).1 + tag);
-        Self::slab_for(&mut self.slabs, &mut self.pool, spans.sum());
         self.reserved.clear();
-        self.reserved.extend_from_slice(sizes);
+        for &size in sizes {
+            self.reserved.push(Reserved { size, span: packet_size(&self.key, self.bare, size) + tag });
+        }
+        let total = self.reserved.iter().map(|packet| packet.span).sum();
+        Self::slab_for(&mut self.slabs, &mut self.pool, total);
     }
 
     /// Returns the payload memory of the reserved packets.
     pub(crate) fn reserved(&mut self) -> Slices<'_> {
         let Some(slab) = self.slabs.back_mut() else { return Slices::new() };
-        let tag = self.key.tag_len();
         let mut rest = slab.data.get_mut(slab.filled..).unwrap_or_default();
         let mut slices = Slices::new();
-        for &size in &self.reserved {
-            let span = shape(&self.key, self.bare, size).1 + tag;
+        for &Reserved { size, span } in &self.reserved {
             let Some((packet, tail)) = rest.split_at_mut_checked(span) else { break };
             rest = tail;
             slices.push(packet.get_mut(HEADER..HEADER + size).unwrap_or_default());
@@ -226,8 +235,8 @@ impl Sender {
         // Only packets at the end may have shrunk, so no bytes move. If a caller breaks that rule, the bytes
         // move up and the packets are still correct.
         let (mut place, mut laid_out) = (start, start);
-        for (&used, &largest) in used.iter().zip(&self.reserved) {
-            let (span, size) = (shape(&self.key, self.bare, largest).1 + tag, used.min(largest));
+        for (&used, &Reserved { size: largest, span }) in used.iter().zip(&self.reserved) {
+            let size = used.min(largest);
             let payload = place + HEADER;
             place += span;
             if size == 0 {
@@ -236,7 +245,9 @@ impl Sender {
             if payload != laid_out + HEADER {
                 slab.data.copy_within(payload..payload + size, laid_out + HEADER);
             }
-            let (padding, total) = shape(&self.key, self.bare, size);
+            // Nearly all packets are filled, and have the shape that was reserved.
+            let total = if size == largest { span - tag } else { packet_size(&self.key, self.bare, size) };
+            let padding = total - HEADER - size;
             let Some(packet) = slab.data.get_mut(laid_out..laid_out + total) else { break };
             let length = u32::try_from(total - 4).unwrap_or(u32::MAX);
             packet[..4].copy_from_slice(&length.to_be_bytes());
