@@ -130,35 +130,55 @@ impl Recipe {
         let mut used = vec![false; self.differs.len()];
         let mut wrong = String::new();
         for &(client, server) in pairs {
-            let (mut ours, log) = match server {
-                Family::Stock => visit_unfrozen(&lab, client, server),
-                Family::Ours => visit(&lab, client, server),
-            };
-            let mut stock = stock.clone();
-            for (&(text, theirs, _), used) in self.differs.iter().zip(&mut used) {
-                if text.is_empty() {
-                    *used |= stock.matches(theirs).count() > ours.matches(theirs).count();
-                    stock = stock.replace(theirs, "");
-                    ours = ours.replace(theirs, "");
-                } else {
-                    *used |= ours.contains(text);
-                    ours = ours.replace(text, theirs);
-                }
-            }
-            let (stock, ours) = (settled(&stock), settled(&ours));
-            if ours != stock {
-                let (client, server) = (client.name(), server.name());
-                let _ = write!(
-                    wrong,
-                    "=== client {client}, server {server}\n{}--- server log\n{log}\n",
-                    difference(&lab, &stock, &ours)
-                );
+            let Err(first) = self.compare(&lab, &stock, client, server, &mut used) else { continue };
+            // What a user sees of two programs that race (a command that ends while the client writes to it) varies with
+            // OpenSSH too: both are asked once more, and the difference stays on the record.
+            eprintln!("{test}: differed, once more\n{first}");
+            let (again, _) = visit_unfrozen(&lab, Family::Stock, Family::Stock);
+            if let Err(second) = self.compare(&lab, &again, client, server, &mut used) {
+                wrong.push_str(&second);
             }
         }
         assert!(wrong.is_empty(), "differs from OpenSSH:\n{wrong}=== OpenSSH's\n{stock}");
         for ((text, _, why), used) in self.differs.iter().zip(used) {
             assert!(used, "no longer differs, take it off the list: {text:?} ({why})");
         }
+    }
+
+    /// Runs the recipe with these families, and notes in `used` which of the listed differences were seen.
+    ///
+    /// # Errors
+    /// The difference from OpenSSH's transcript, with the server's log.
+    fn compare(
+        &self,
+        lab: &Lab,
+        stock: &str,
+        client: Family,
+        server: Family,
+        used: &mut [bool],
+    ) -> Result<(), String> {
+        let (mut ours, log) = match server {
+            Family::Stock => visit_unfrozen(lab, client, server),
+            Family::Ours => visit(lab, client, server),
+        };
+        let mut stock = stock.to_owned();
+        for (&(text, theirs, _), used) in self.differs.iter().zip(used) {
+            if text.is_empty() {
+                *used |= stock.matches(theirs).count() > ours.matches(theirs).count();
+                stock = stock.replace(theirs, "");
+                ours = ours.replace(theirs, "");
+            } else {
+                *used |= ours.contains(text);
+                ours = ours.replace(text, theirs);
+            }
+        }
+        let (stock, ours) = (settled(&stock), settled(&ours));
+        if ours == stock {
+            return Ok(());
+        }
+        let (client, server) = (client.name(), server.name());
+        let difference = difference(lab, &stock, &ours);
+        Err(format!("=== client {client}, server {server}\n{difference}--- server log\n{log}\n"))
     }
 
     /// Writes the files that every world reads.
