@@ -204,6 +204,24 @@ impl Lab {
         }
     }
 
+    /// Like [`run`](Self::run), with more variables, each as `NAME=value`.
+    pub fn run_env(&self, variables: &[String], program: &Path, args: &[&str]) -> Ran {
+        let mut words = variables.to_vec();
+        words.push(program.display().to_string());
+        words.extend(args.iter().map(|&arg| arg.to_owned()));
+        self.run(Path::new("env"), &words)
+    }
+
+    /// Returns the DOM of a page of the directory after a browser has drawn it.
+    #[track_caller]
+    pub fn drawn(&self, chromium: &Path, page: &str) -> String {
+        let data = format!("--user-data-dir={}", self.arg("browser"));
+        let address = format!("file://{}", self.arg(page));
+        let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+        let args = [&flags[..], &[&data, "--dump-dom", &address]].concat();
+        self.run(chromium, &args).ok("chromium").text()
+    }
+
     /// Runs a line of shell in the directory.
     pub fn sh(&self, line: &str) -> Ran {
         self.run(Path::new("/bin/bash"), &["-c", &format!("set -o pipefail; {line}")])

@@ -1,6 +1,5 @@
 //! `longhaul bench`, `longhaul compare`, and `longhaul report` on their results.
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::{Inetd, Lab, TestUser, eventually, find, is_root, our, peers, skip};
@@ -200,7 +199,7 @@ fn report_shows_runs_of_bench_side_by_side() {
     };
     assert_eq!(shown(&page), ["101000000", "71000000"], "numbers of the page are those of the data");
     if let Some(chromium) = find("chromium-headless-shell").or_else(|| find("chromium")) {
-        let dom = drawn(&lab, &chromium, "page.html");
+        let dom = lab.drawn(&chromium, "page.html");
         assert_eq!(shown(&dom), shown(&page));
         assert!(dom.contains("<caption>throughput by cipher and MAC"), "{dom}");
     } else {
@@ -208,22 +207,6 @@ fn report_shows_runs_of_bench_side_by_side() {
     }
     let mixed = lab.run(&our("longhaul"), &["report", "a.json", "missing.json"]);
     assert!(mixed.code == 1 && mixed.err.contains("missing.json"), "{}", mixed.err);
-}
-
-/// The page's DOM after a browser has drawn it.
-fn drawn(lab: &Lab, chromium: &Path, page: &str) -> String {
-    let data = format!("--user-data-dir={}", lab.arg("browser"));
-    let address = format!("file://{}", lab.arg(page));
-    let args = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        &data,
-        "--dump-dom",
-        &address,
-    ];
-    lab.run(chromium, &args).ok("chromium").text()
 }
 
 #[test]

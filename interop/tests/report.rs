@@ -1,7 +1,5 @@
 //! `longhaul report`, from a measured session to the page as a browser draws it.
 
-use std::path::Path;
-
 use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
 
 /// Measures two connections, one that receives and one that sends, in files `down.*` and `up.*`.
@@ -30,22 +28,6 @@ fn report(lab: &Lab, args: &[&str]) -> lh_interop::Ran {
     lab.run(&our("longhaul"), &all)
 }
 
-/// Returns the page's DOM after the browser has run it.
-fn drawn(lab: &Lab, chromium: &Path, page: &str) -> String {
-    let address = format!("file://{}", lab.arg(page));
-    let data = format!("--user-data-dir={}", lab.arg("browser"));
-    let args = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        &data,
-        "--dump-dom",
-        &address,
-    ];
-    lab.run(chromium, &args).ok("chromium").text()
-}
-
 /// Covers: longhaul -o
 #[test]
 fn a_browser_draws_the_report() {
@@ -60,7 +42,7 @@ fn a_browser_draws_the_report() {
             "the page refers to something outside itself: {outside}"
         );
     }
-    let dom = drawn(&lab, &chromium, "page.html");
+    let dom = lab.drawn(&chromium, "page.html");
     assert!(dom.contains("data-drawn=\"yes\""), "the script ran to its end");
     for plot in ["throughput", "rtt", "cwnd", "retransmits", "window", "cpu"] {
         let section =
@@ -88,7 +70,7 @@ fn a_browser_draws_the_report() {
         for(let n=0;n<3;n+=1){seen.push(entry.getAttribute('aria-pressed')+getComputedStyle(line).display);entry.click();}\
         document.body.dataset.clicks=seen.join(' ');</script></body>";
     lab.write("click.html", &page.replace("</body>", click));
-    let clicked = drawn(&lab, &chromium, "click.html");
+    let clicked = lab.drawn(&chromium, "click.html");
     assert!(
         clicked.contains("data-clicks=\"trueinline falsenone trueinline\""),
         "the legend toggles its line"
@@ -100,7 +82,7 @@ fn a_browser_draws_the_report() {
         document.body.dataset.hover=getComputedStyle(s.querySelector('.cursor')).visibility\
         +' '+document.querySelector('#throughput .legend b').textContent;</script></body>";
     lab.write("hover.html", &page.replace("</body>", hover));
-    let dom = drawn(&lab, &chromium, "hover.html");
+    let dom = lab.drawn(&chromium, "hover.html");
     let seen = dom.split("data-hover=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("hover");
     assert!(seen.starts_with("visible ") && seen.ends_with("B/s"), "{seen}");
 }

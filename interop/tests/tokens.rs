@@ -82,9 +82,7 @@ impl Token {
     fn run_env(&self, more: &[&str], program: &Path, args: &[&str]) -> Ran {
         let mut words = self.environment();
         words.extend(more.iter().map(|&word| word.to_owned()));
-        words.push(program.display().to_string());
-        words.extend(args.iter().map(|&arg| arg.to_owned()));
-        let ran = self.lab.run(Path::new("env"), &words);
+        let ran = self.lab.run_env(&words, program, args);
         Ran { err: ran.err.replace('\r', ""), ..ran }
     }
 

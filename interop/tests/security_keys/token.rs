@@ -72,9 +72,7 @@ impl Token {
     pub(super) fn run_env(&self, more: &[&str], program: &Path, args: &[&str]) -> Ran {
         let mut words = self.environment();
         words.extend(more.iter().map(|&word| word.to_owned()));
-        words.push(program.display().to_string());
-        words.extend(args.iter().map(|&arg| arg.to_owned()));
-        let ran = self.lab.run(Path::new("env"), &words);
+        let ran = self.lab.run_env(&words, program, args);
         // Some programs end lines with CR LF, as on a terminal in raw mode.
         Ran { err: ran.err.replace('\r', ""), ..ran }
     }
