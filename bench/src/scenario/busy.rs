@@ -5,22 +5,20 @@ use std::time::Duration;
 
 use lh_crypto::PrivateKey;
 
+use super::measured::server_processes;
 use crate::bench::Bench;
 use crate::contestant::{Contestant, Contestants, Kind, Variation};
 use crate::job::{Running, Server};
 use crate::load::{Account, Load, Moved, Task};
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
-use crate::usage::{Memory, descendants};
+use crate::usage::Memory;
 
 /// Idle terminals for each download.
 const TERMINALS: usize = 5;
 
 /// Terminals at which keys are pressed.
 const TYPED_AT: usize = 20;
-
-/// Commands in the sessions, which are not counted as memory of the server.
-const COMMANDS: &[&str] = &["sh", "bash", "dash", "cat", "stty"];
 
 /// Sizes of a run.
 #[derive(Debug, Clone, Copy)]
@@ -138,11 +136,7 @@ fn slowest(bytes: &[u64]) -> f64 {
 
 /// Proportional set size of the server's processes, KiB, without the commands.
 fn memory(running: &Running) -> Option<u64> {
-    let mut pids = descendants(running.pid());
-    pids.retain(|pid| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        !COMMANDS.contains(&name.trim())
-    });
+    let pids = server_processes(running.pid());
     // One that has just ended cannot be inspected.
     let each: Vec<u64> =
         pids.iter().filter_map(|&pid| Memory::of(&[pid])).map(|memory| memory.pss_kib).collect();

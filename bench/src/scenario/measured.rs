@@ -8,7 +8,7 @@ use crate::end::Report;
 use crate::job::{Client, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::Measured;
-use crate::usage::Usage;
+use crate::usage::{Usage, descendants};
 
 /// Name of the row of a direct session.
 pub(crate) const DIRECT: &str = "longhaul, direct session";
@@ -98,6 +98,20 @@ pub(super) fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>
             .map_err(|error| format!("{}: {error}", directory.display()))?;
     }
     Ok(bytes)
+}
+
+/// Commands of sessions, which do not belong to the server.
+const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat", "stty"];
+
+/// Processes below a supervisor, without the commands that sessions run.
+pub(super) fn server_processes(supervisor: u32) -> Vec<u32> {
+    let is_command = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        COMMANDS.contains(&name.trim())
+    };
+    let mut pids = descendants(supervisor);
+    pids.retain(|pid| !is_command(pid));
+    pids
 }
 
 /// A byte count for a heading.

@@ -4,15 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::measured::server_processes;
 use crate::bench::Bench;
 use crate::contestant::{Contestant, Contestants, Kind, Task, Variation};
 use crate::job::{Client, Running, Server, client_command};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
 use crate::usage::{Memory, descendants};
-
-/// Commands in the session, which are not counted.
-const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat"];
 
 /// Idle with several sessions, so that shared memory counts once; busy with one.
 pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, String> {
@@ -92,12 +90,11 @@ fn measure(
     std::thread::sleep(settle);
     let mut here: Vec<u32> = sessions.0.iter().map(Child::id).collect();
     here.extend(sessions.0.iter().flat_map(|child| descendants(child.id())));
-    let mut there = descendants(running.pid());
+    let mut there = server_processes(running.pid());
     if server.listens {
         // The listener exists once, however many sessions there are. It is the supervisor's first child.
         there.remove(0);
     }
-    there.retain(|pid| !COMMANDS.contains(&name_of(*pid).as_str()));
     let memory =
         |pids: &[u32]| Memory::of(pids).ok_or("the memory of a process cannot be seen (try as root)");
     let (here, there) = (memory(&here)?, memory(&there)?);
@@ -112,8 +109,4 @@ fn measure(
         ("server MiB (private)", Better::Lower, mib(there.private_kib)),
         ("client MiB (private)", Better::Lower, mib(here.private_kib)),
     ])
-}
-
-fn name_of(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
