@@ -10,7 +10,9 @@ use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
 use lh_config::network::BitRate;
 use lh_config::units::parse_time;
-use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify};
+use lh_transfer::{
+    BadShard, Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify,
+};
 
 use crate::outputs::{Outputs, Wanted};
 use crate::patience::Patience;
@@ -254,15 +256,11 @@ fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
             Err(error) => return Err(SCP.error(&format!("--manifest {path}: {error}"))),
         },
     };
-    let shard = match parsed.long_text("shard").as_deref() {
-        None => None,
-        Some("auto") => Some(Shard::of_task(|name| std::env::var(name).ok()).ok_or_else(|| {
-            SCP.error("--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")
-        })?),
-        Some(text) => Some(Shard::parse(text).ok_or_else(|| {
-            SCP.usage_error(&format!("bad shard \"{text}\": i/n, with i from 1 to n, or auto"))
-        })?),
-    };
+    let shard =
+        parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose().map_err(|bad| match bad {
+            BadShard::NoTask => SCP.error(&bad.to_string()),
+            BadShard::Malformed(_) => SCP.usage_error(&bad.to_string()),
+        })?;
     Ok(Selection { rules: rules.collect(), manifest, shard })
 }
 

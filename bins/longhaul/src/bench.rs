@@ -10,6 +10,7 @@ use std::time::Duration;
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::Destination;
 use lh_instrument::bench::{Pair, Plan, Results, compare, matrix, measure, page, read_pairs, text};
+use lh_instrument::quoted;
 use lh_sys::signals::Signals;
 use lh_transfer::Shard;
 use rustix::process::Signal;
@@ -119,17 +120,8 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
     let words =
         std::fs::read_to_string(list).map_err(|error| format!("{}: {}", list.display(), plain(&error)))?;
     let all = read_pairs(&words).map_err(|why| format!("{}: {why}", list.display()))?;
-    let shard = match parsed.long_text("shard").as_deref() {
-        None => None,
-        Some("auto") => Some(
-            Shard::of_task(|name| std::env::var(name).ok())
-                .ok_or("--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")?,
-        ),
-        Some(text) => Some(
-            Shard::parse(text)
-                .ok_or_else(|| format!("bad shard \"{text}\": i/n, with i from 1 to n, or auto"))?,
-        ),
-    };
+    let shard = parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose();
+    let shard = shard.map_err(|bad| bad.to_string())?;
     let mine = |index: usize| shard.is_none_or(|shard| index % shard.of as usize == shard.number as usize);
     let signals = stop_signals()?;
     let stop = stopper(&signals);
@@ -173,12 +165,11 @@ fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> 
     let plan = plan(parsed, from)?;
     let lhssh = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("lhssh")));
     let lhssh = lhssh.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("lhssh"));
-    let quoted = to.replace('\'', r"'\''");
     let done = Command::new(lhssh)
         .args(["-o", "BatchMode=yes"])
         .args(&plan.client_words)
         .arg(&plan.destination)
-        .arg(format!("longhaul bench --quick --json -q -B '{quoted}'"))
+        .arg(format!("longhaul bench --quick --json -q -B {}", quoted(to)))
         .stdin(Stdio::null())
         .output()
         .map_err(|error| plain(&error))?;

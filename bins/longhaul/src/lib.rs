@@ -47,14 +47,14 @@ fn start() -> u8 {
             .usage_error("nothing to do: try doctor, bench, compare, report, verify or transfers")
             .print();
     };
-    let Some((name, flags)) = COMMANDS.iter().find(|(name, _)| command == name) else {
+    let Some(chosen) = COMMANDS.iter().find(|known| command == known.name) else {
         let command = command.to_string_lossy();
         return LONGHAUL.usage_error(&format!("unknown command {}", command.escape_default())).print();
     };
-    if let Some(flag) = parsed.given().find(|flag| !flags.contains(&flag.as_str())) {
-        return LONGHAUL.usage_error(&format!("{name}: has no flag {flag}")).print();
+    if let Some(flag) = parsed.given().find(|flag| !chosen.takes(flag)) {
+        return LONGHAUL.usage_error(&format!("{}: has no flag {flag}", chosen.name)).print();
     }
-    match *name {
+    match chosen.name {
         "bench" => bench::run(&parsed, files),
         "compare" => bench::run_compare(&parsed, files),
         "doctor" => doctor::run(&parsed, files),
@@ -64,24 +64,28 @@ fn start() -> u8 {
     }
 }
 
-/// What each subcommand takes.
-const COMMANDS: &[(&str, &[&str])] = &[
-    (
-        "bench",
-        &[
-            "-4",
-            "-6",
-            "-A",
-            "-B",
-            "-C",
-            "-c",
-            "-F",
-            "-i",
-            "-J",
-            "-o",
-            "-P",
-            "-q",
-            "-v",
+/// Flags of connections, which subcommands that log in take.
+const CONNECTING: &[&str] = &["-4", "-6", "-A", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v"];
+
+/// A subcommand.
+struct Command {
+    name: &'static str,
+    /// It takes [`CONNECTING`] too.
+    connects: bool,
+    flags: &'static [&'static str],
+}
+
+impl Command {
+    fn takes(&self, flag: &str) -> bool {
+        self.flags.contains(&flag) || (self.connects && CONNECTING.contains(&flag))
+    }
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "bench",
+        connects: true,
+        flags: &[
             "--hosts",
             "--html",
             "--json",
@@ -91,35 +95,12 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "--remote-dir",
             "--shard",
         ],
-    ),
-    ("compare", &["--fail-below"]),
-    (
-        "doctor",
-        &[
-            "-4",
-            "-6",
-            "-A",
-            "-B",
-            "-C",
-            "-c",
-            "-F",
-            "-i",
-            "-J",
-            "-o",
-            "-P",
-            "-q",
-            "-v",
-            "--json",
-            "--local-dir",
-            "--remote-dir",
-        ],
-    ),
-    ("report", &["-o", "--csv"]),
-    ("transfers", &["--json", "--older-than"]),
-    (
-        "verify",
-        &["-4", "-6", "-A", "-B", "-C", "-c", "-F", "-i", "-J", "-o", "-P", "-q", "-v", "--extra", "--json"],
-    ),
+    },
+    Command { name: "compare", connects: false, flags: &["--fail-below"] },
+    Command { name: "doctor", connects: true, flags: &["--json", "--local-dir", "--remote-dir"] },
+    Command { name: "report", connects: false, flags: &["-o", "--csv"] },
+    Command { name: "transfers", connects: false, flags: &["--json", "--older-than"] },
+    Command { name: "verify", connects: true, flags: &["--extra", "--json"] },
 ];
 
 /// `longhaul report`.

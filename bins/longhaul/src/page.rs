@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use lh_instrument::bench::escape;
 use lh_metrics::Side;
 use serde_json::{Value, json};
 
@@ -152,20 +153,6 @@ fn data(connections: &[Connection]) -> Value {
 /// JSON escaped for a script element, so that no part of it ends the element or begins a comment.
 fn in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::shell::quoted;
 use crate::target::Remote;
 use crate::task::{Shown, random};
 
@@ -55,11 +56,11 @@ pub(crate) fn disk_here(directory: &Path) -> std::io::Result<Disk> {
 /// # Errors
 /// It cannot be written: the server's words.
 pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, String> {
-    let quoted = directory.replace('\'', r"'\''");
+    let quoted = quoted(directory);
     let mut result = Err("no size was written".to_owned());
     for size in DISK_SIZES {
         let script = format!(
-            "cd '{quoted}' || exit 1; f=.longhaul-doctor-$$; trap 'rm -f $f' EXIT; trap 'exit 1' HUP INT TERM\n\
+            "cd {quoted} || exit 1; f=.longhaul-doctor-$$; trap 'rm -f $f' EXIT; trap 'exit 1' HUP INT TERM\n\
              echo begin; e=$(dd if=/dev/zero of=$f bs=1048576 count={size} conv=fsync 2>&1) && echo end || \
              echo \"$e\" | head -n 1 >&2; pwd"
         );

@@ -16,4 +16,5 @@ mod stats;
 mod target;
 mod task;
 
+pub use shell::quoted;
 pub use target::Target;

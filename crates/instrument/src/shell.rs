@@ -73,9 +73,14 @@ impl System {
     }
 }
 
+/// Returns the text as one word for a shell.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// A command line for any login shell that has `/bin/sh` run the script.
 pub(crate) fn sh(script: &str) -> Vec<u8> {
-    format!("exec /bin/sh -c '{}'", script.trim().replace('\'', r"'\''")).into_bytes()
+    format!("exec /bin/sh -c {}", quoted(script.trim())).into_bytes()
 }
 
 impl Remote {

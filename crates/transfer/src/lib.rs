@@ -79,7 +79,7 @@ pub use options::{Direction, Keep, Options, Plan, SHARDS_NEED_THE_TARGET, TreeSy
 pub use progress::Current;
 pub use remote_stderr::RemoteStderr;
 
-pub use select::{Manifest, Rule, Selection, Shard};
+pub use select::{BadShard, Manifest, Rule, Selection, Shard};
 pub use token::Side;
 pub use tree::MAX_LISTS;
 pub use wakes::Wakes;

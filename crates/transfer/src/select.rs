@@ -1,6 +1,7 @@
 //! Which files of a tree are copied: patterns, a manifest, a share of all.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use lh_crypto::Hash;
 
@@ -151,12 +152,43 @@ pub struct Shard {
     pub of: u32,
 }
 
+/// Why a flag names no share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadShard {
+    /// `auto` outside of a job array.
+    NoTask,
+    /// Neither `i/n` nor `auto`.
+    Malformed(String),
+}
+
+impl fmt::Display for BadShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTask => {
+                write!(f, "--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")
+            }
+            Self::Malformed(text) => write!(f, "bad shard \"{text}\": i/n, with i from 1 to n, or auto"),
+        }
+    }
+}
+
 impl Shard {
     /// `i/n`, with i from 1 to n.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, of) = text.split_once('/')?;
         let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
         (1..=of).contains(&number).then(|| Self { number: number - 1, of })
+    }
+
+    /// The value of a flag: `i/n`, or `auto` for [`of_task`](Self::of_task) with this process's environment.
+    ///
+    /// # Errors
+    /// It is neither, or this process is no task.
+    pub fn of_flag(text: &str) -> Result<Self, BadShard> {
+        match text {
+            "auto" => Self::of_task(|name| std::env::var(name).ok()).ok_or(BadShard::NoTask),
+            text => Self::parse(text).ok_or_else(|| BadShard::Malformed(text.to_owned())),
+        }
     }
 
     /// What the scheduler that runs this process as a task of a job array says, through `variable`: Slurm, Grid Engine and

@@ -142,7 +142,8 @@ fn missing(runs: &[Results], out: &mut String) {
     out.push_str("</ul>\n</section>\n");
 }
 
-fn escape(text: &str) -> String {
+/// Returns the text for HTML, in an element or a quoted attribute.
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
-use crate::shell::{SHORT, sh};
+use crate::shell::{SHORT, quoted, sh};
 use crate::target::Target;
 use crate::task::{Data, Task};
 
@@ -36,11 +36,11 @@ impl Keeper {
         let name = format!(".longhaul-bench-{}-{}", std::process::id(), stamp.as_millis());
         let path =
             if parent == "." { name.clone() } else { format!("{}/{name}", parent.trim_end_matches('/')) };
-        let quoted = path.replace('\'', r"'\''");
+        let quoted = quoted(&path);
         let script = format!(
-            "trap '' HUP INT TERM PIPE; mkdir -m 700 '{quoted}' && mkdir '{quoted}/many' || exit 1\n\
-             i=0; while [ $i -lt {MANY} ]; do : >'{quoted}'/many/file$i.dat; i=$((i+1)); done\n\
-             echo ready; cat >/dev/null; rm -rf '{quoted}'"
+            "trap '' HUP INT TERM PIPE; mkdir -m 700 {quoted} && mkdir {quoted}/many || exit 1\n\
+             i=0; while [ $i -lt {MANY} ]; do : >{quoted}/many/file$i.dat; i=$((i+1)); done\n\
+             echo ready; cat >/dev/null; rm -rf {quoted}"
         );
         let stop = Arc::new(AtomicBool::new(false));
         let (send, receive) = channel();

@@ -12,6 +12,7 @@ use super::row::{Rows, Unit};
 use super::seal::seal_rate;
 use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
+use crate::shell::quoted;
 use crate::stats::median;
 use crate::target::{Remote, Target};
 
@@ -142,9 +143,9 @@ pub(super) fn run(
 
 /// Makes the files that downloads of small files copy.
 fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), String> {
-    let quoted = there.replace('\'', r"'\''");
+    let quoted = quoted(there);
     let script = format!(
-        "cd '{quoted}' && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
+        "cd {quoted} && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
          while [ $i -lt 100 ]; do cp small-kept/file0 small-kept/file$i; i=$((i+1)); done && echo made"
     );
     let shown = remote.script(&script, Duration::from_secs(30));

@@ -10,7 +10,7 @@ use super::facts::{Facts, Mark, Shell, Wanted};
 use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
 use crate::probe::{largest_segment, reach};
-use crate::shell::{SHORT, System};
+use crate::shell::{SHORT, System, quoted};
 use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
 use crate::task::{Data, Task};
@@ -204,9 +204,9 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
         }
     }
     let (line, took) = slowest.filter(|(line, took)| *took > SLOW_SHELL / 2.0 && !line.is_empty())?;
-    let quoted = line.replace('\'', r"'\''");
+    let quoted = quoted(&line);
     let find = format!(
-        "cd; grep -nsF -m1 -- '{quoted}' .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
+        "cd; grep -nsF -m1 -- {quoted} .bashrc .bash_profile .bash_login .profile .zshenv .zprofile .zshrc \
          .zlogin .kshrc /etc/profile /etc/bash.bashrc /etc/bashrc /etc/zsh/* /etc/profile.d/* /dev/null | head -n 1"
     );
     let place = remote.script(&find, SHORT).text();
