@@ -8,6 +8,7 @@ pub mod client;
 mod exchange;
 pub mod explore;
 pub mod faults;
+pub mod flood;
 pub mod load;
 pub mod packets;
 pub mod server;

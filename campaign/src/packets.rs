@@ -25,6 +25,13 @@ pub enum Received {
     Silent,
 }
 
+/// A payload of a message number and strings.
+pub fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
+    let mut payload = vec![number];
+    fields.iter().for_each(|field| payload.put_string(field));
+    payload
+}
+
 /// Why nothing more can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {

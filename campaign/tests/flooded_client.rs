@@ -1,14 +1,16 @@
 //! Memory of `lhssh` while a server floods it, with a server that reads nothing and with one that reads all.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lh_campaign::explore::sockets::Socket;
+use lh_campaign::flood::flood;
+use lh_campaign::packets::message;
 use lh_campaign::server::Server;
 use lh_crypto::{KeyType, PrivateKey};
-use lh_interop::our;
+use lh_interop::{our, process};
 use lh_wire::Writer;
 
 /// Bytes that one flood sends at most.
@@ -16,8 +18,6 @@ const FLOOD: usize = 24 << 20;
 /// Growth that a flood may cause, KiB: 2 MiB of answers in a queue that grows by doubling, and what the
 /// allocator keeps.
 const MOST: u64 = 16 << 10;
-/// A client that takes nothing for this time has stopped reading.
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// When the flood begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +63,7 @@ impl Client {
 
     /// Peak of resident memory, KiB.
     fn peak(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or_default()
+        process::status(self.0.id(), "VmHWM:").unwrap_or_default()
     }
 }
 
@@ -74,12 +72,6 @@ impl Drop for Client {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
-    let mut payload = vec![number];
-    fields.iter().for_each(|field| payload.put_string(field));
-    payload
 }
 
 /// Brings the connection to the beginning of the phase.
@@ -117,11 +109,15 @@ fn accept<'a>(listener: &TcpListener, key: &'a PrivateKey, phase: Phase) -> Serv
     server
 }
 
-/// Sends the message again and again until the client stops reading, ends the connection or has taken
-/// [`FLOOD`] bytes. Returns the bytes that it took and the last peak, KiB.
-fn flood(server: &mut Server<'_, Socket>, payload: &[u8], replies: Replies, client: &Client) -> (usize, u64) {
+/// Sends the message again and again, at most [`FLOOD`] bytes. Returns the bytes that the client took and the last
+/// peak, KiB.
+fn flood_with(
+    server: &mut Server<'_, Socket>,
+    payload: &[u8],
+    replies: Replies,
+    client: &Client,
+) -> (usize, u64) {
     let mut socket: TcpStream = server.wire().stream().unwrap();
-    socket.set_write_timeout(Some(STOPPED)).unwrap();
     let drained = (replies == Replies::Read).then(|| {
         let mut from = socket.try_clone().unwrap();
         from.set_read_timeout(None).unwrap();
@@ -137,22 +133,8 @@ fn flood(server: &mut Server<'_, Socket>, payload: &[u8], replies: Replies, clie
             }
         })
     });
-    let (mut sent, mut peak) = (0, client.peak());
-    'flood: while sent < FLOOD {
-        let mut batch = Vec::new();
-        while batch.len() < 32 << 10 {
-            batch.extend(server.sealed(payload));
-        }
-        let mut rest = &batch[..];
-        while !rest.is_empty() {
-            match socket.write(rest) {
-                Ok(n) => (sent, rest) = (sent + n, &rest[n..]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break 'flood,
-            }
-        }
-        peak = peak.max(client.peak());
-    }
+    let mut peak = client.peak();
+    let sent = flood(&mut socket, FLOOD, || server.sealed(payload), || peak = peak.max(client.peak()));
     // What the client has read by now counts as well.
     peak = peak.max(client.peak());
     let _ = socket.shutdown(std::net::Shutdown::Both);
@@ -241,7 +223,7 @@ fn flooded_clients_stay_small() {
             let mut server = accept(&listener, &key, phase);
             let before = client.peak();
             assert!(before > 0, "{name}: lhssh runs");
-            let (sent, peak) = flood(&mut server, &payload, replies, &client);
+            let (sent, peak) = flood_with(&mut server, &payload, replies, &client);
             let growth = peak.saturating_sub(before);
             eprintln!("{name}, replies {replies:?}: {sent} bytes taken, {growth} KiB more");
             if growth >= MOST {

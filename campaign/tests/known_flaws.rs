@@ -3,15 +3,10 @@
 
 use lh_campaign::client::{Client, End};
 use lh_campaign::explore::sockets::Socket;
+use lh_campaign::packets::message;
 use lh_crypto::PrivateKey;
 use lh_interop::{Lab, Lhsshd, Scene, me};
 use lh_wire::Writer;
-
-fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
-    let mut payload = vec![number];
-    fields.iter().for_each(|field| payload.put_string(field));
-    payload
-}
 
 /// A client with keys, before any request.
 fn connected(server: &Lhsshd) -> Client<Socket> {

@@ -1,11 +1,9 @@
 //! Memory of the pre-auth process while a client floods it and reads nothing.
 
-use std::io::{ErrorKind, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
-
 use lh_campaign::client::Client;
 use lh_campaign::explore::sockets::Socket;
+use lh_campaign::flood::flood;
+use lh_campaign::packets::message;
 use lh_interop::{Lab, Lhsshd, process};
 use lh_wire::Writer;
 use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType, connect, socket, sockopt};
@@ -14,14 +12,6 @@ use rustix::net::{AddressFamily, Ipv4Addr, SocketAddrV4, SocketType, connect, so
 const FLOOD: usize = 32 << 20;
 /// Growth that a flood may cause, KiB. The limit on unsent bytes is 256 KiB; the rest is the allocator's.
 const MOST: u64 = 8 << 10;
-/// A server that takes nothing for this time has stopped reading.
-const STOPPED: Duration = Duration::from_secs(1);
-
-fn message(number: u8, fields: &[&[u8]]) -> Vec<u8> {
-    let mut payload = vec![number];
-    fields.iter().for_each(|field| payload.put_string(field));
-    payload
-}
 
 fn wait_for(client: &mut Client<Socket>, number: u8) {
     while client.receive().unwrap()[0] != number {}
@@ -47,13 +37,6 @@ fn connected(port: u16) -> Client<Socket> {
     client
 }
 
-/// The value of a line of `/proc/PID/status`.
-fn status(pid: u32, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
 /// Peaks of resident memory, KiB, of the processes that serve a connection.
 struct Peaks {
     /// Process, peak at the beginning, and the last one seen.
@@ -63,15 +46,16 @@ struct Peaks {
 impl Peaks {
     fn of(server: &Lhsshd) -> Self {
         let all = process::below(server.pid()).into_iter();
-        let all: Vec<_> = all.filter_map(|pid| status(pid, "VmHWM:").map(|peak| (pid, peak, peak))).collect();
-        let is_preauth = |(pid, ..): &(u32, u64, u64)| status(*pid, "Seccomp:") == Some(2);
+        let all: Vec<_> =
+            all.filter_map(|pid| process::status(pid, "VmHWM:").map(|peak| (pid, peak, peak))).collect();
+        let is_preauth = |(pid, ..): &(u32, u64, u64)| process::status(*pid, "Seccomp:") == Some(2);
         assert!(all.iter().any(is_preauth), "the pre-auth process, which alone filters its system calls");
         Self { all }
     }
 
     fn sample(&mut self) {
         for (pid, _, peak) in &mut self.all {
-            *peak = status(*pid, "VmHWM:").unwrap_or(*peak);
+            *peak = process::status(*pid, "VmHWM:").unwrap_or(*peak);
         }
     }
 
@@ -80,28 +64,10 @@ impl Peaks {
     }
 }
 
-/// Sends the message again and again until the server stops reading, ends the connection or has taken [`FLOOD`] bytes.
-/// Returns the bytes that it took.
-fn flood(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) -> usize {
-    let mut socket: TcpStream = client.wire().stream().unwrap();
-    socket.set_write_timeout(Some(STOPPED)).unwrap();
-    let mut sent = 0;
-    while sent < FLOOD {
-        let mut batch = Vec::new();
-        while batch.len() < 32 << 10 {
-            batch.extend(client.sealed(payload));
-        }
-        let mut rest = &batch[..];
-        while !rest.is_empty() {
-            match socket.write(rest) {
-                Ok(n) => (sent, rest) = (sent + n, &rest[n..]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return sent,
-            }
-            peaks.sample();
-        }
-    }
-    sent
+/// Sends the message again and again, at most [`FLOOD`] bytes. Returns the bytes that the server took.
+fn flood_with(client: &mut Client<Socket>, payload: &[u8], peaks: &mut Peaks) -> usize {
+    let mut socket = client.wire().stream().unwrap();
+    flood(&mut socket, FLOOD, || client.sealed(payload), || peaks.sample())
 }
 
 #[test]
@@ -146,7 +112,7 @@ fn clients_that_never_read_cost_little_memory() {
             }
             client.packet(first);
         }
-        let sent = flood(&mut client, &payload, &mut peaks);
+        let sent = flood_with(&mut client, &payload, &mut peaks);
         peaks.sample();
         eprintln!("{name}: {sent} bytes taken, {} KiB more", peaks.growth());
         assert!(peaks.growth() < MOST, "{name}: {sent} bytes cost {} KiB", peaks.growth());

@@ -85,12 +85,16 @@ pub fn stops_of_this_process() -> u64 {
     stops.load(Ordering::Relaxed)
 }
 
+/// Returns the number in a line of `/proc/PID/status`, by the line's first word: `VmHWM:` is the peak of resident
+/// memory, KiB.
+pub fn status(pid: u32, line: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let rest = text.lines().find_map(|words| words.strip_prefix(line))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// Returns the highest peak of resident memory among a process and its descendants, MiB.
 pub fn peak_mib(pid: u32) -> u64 {
-    let peak = |pid: &u32| -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
-    };
+    let peak = |pid: &u32| status(*pid, "VmHWM:");
     family(pid).iter().filter_map(peak).max().unwrap_or_default() / 1024
 }

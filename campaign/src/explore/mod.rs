@@ -152,25 +152,22 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
     let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
     let ours = Lhsshd::start(&lab, OURS);
     let theirs = Inetd::openssh(&lab, &sshd, THEIRS);
-    let sequences = chosen(plan, SHORT.1);
     let user = me();
-    let start = Instant::now();
     // Clients wait for servers most of the time.
-    let mut list = Reviewed::read(&SERVERS)?;
-    let differences = compare(&sequences, plan, &list, cores() * 2, |sequence| {
-        let react = |port| {
-            sockets::react(port, &user, &key, sequence)
-                .map_or_else(|error| error.to_string(), |reaction| reaction.class())
-        };
-        (react(ours.port), react(theirs.port))
-    })?;
-    println!(
-        "explore: {} sequences over sockets against lhsshd and sshd in {} s, {} differences",
-        sequences.len(),
-        start.elapsed().as_secs(),
-        differences.len()
-    );
-    review(differences, &mut list, plan)
+    compare(
+        "lhsshd and sshd",
+        chosen(plan, SHORT.1),
+        plan,
+        Reviewed::read(&SERVERS)?,
+        cores() * 2,
+        |sequence| {
+            let react = |port| {
+                sockets::react(port, &user, &key, sequence)
+                    .map_or_else(|error| error.to_string(), |reaction| reaction.class())
+            };
+            (react(ours.port), react(theirs.port))
+        },
+    )
 }
 
 /// Sequences with one insertion against both clients: all of them, or a sample.
@@ -188,24 +185,14 @@ fn with_clients(plan: &Plan) -> Result<(), String> {
     let baits = baits.map_err(|error| format!("a listener: {error}"))?;
     baits.iter().for_each(|bait| lab.know(bait.port()));
     let free = Mutex::new(baits);
-    let sequences = chosen(plan, SHORT.2);
-    let start = Instant::now();
-    let mut list = Reviewed::read(&CLIENTS)?;
-    let differences = compare(&sequences, plan, &list, workers, |sequence| {
+    compare("lhssh and ssh", chosen(plan, SHORT.2), plan, Reviewed::read(&CLIENTS)?, workers, |sequence| {
         let bait = free.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("one for each worker");
         let react =
             |client: &Path| bait.react(client, sequence).unwrap_or_else(|error| format!("failed: {error}"));
         let reactions = (react(&lhssh), react(&ssh));
         free.lock().unwrap_or_else(PoisonError::into_inner).push(bait);
         reactions
-    })?;
-    println!(
-        "explore: {} sequences over sockets against lhssh and ssh in {} s, {} differences",
-        sequences.len(),
-        start.elapsed().as_secs(),
-        differences.len()
-    );
-    review(differences, &mut list, plan)
+    })
 }
 
 /// Sequences over sockets: those of the plan, or a sample of this size, and honest ones.
@@ -221,14 +208,17 @@ fn chosen(plan: &Plan, sample: usize) -> Vec<Sequence> {
     sequences
 }
 
-/// Plays every sequence to our program and to the peer's, and returns the differences of their reactions.
+/// Plays every sequence to our program and to the peer's, and fails for differences of their reactions that are not
+/// on the list.
 fn compare(
-    sequences: &[Sequence],
+    programs: &str,
+    sequences: Vec<Sequence>,
     plan: &Plan,
-    list: &Reviewed,
+    mut list: Reviewed,
     workers: usize,
     react: impl Fn(&Sequence) -> (String, String) + Sync,
-) -> Result<Vec<String>, String> {
+) -> Result<(), String> {
+    let start = Instant::now();
     let (next, differences) = (AtomicUsize::new(0), Mutex::new(Vec::<String>::new()));
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -255,7 +245,13 @@ fn compare(
     });
     let mut differences = differences.into_inner().map_err(|error| error.to_string())?;
     differences.sort();
-    Ok(differences)
+    println!(
+        "explore: {} sequences over sockets against {programs} in {} s, {} differences",
+        sequences.len(),
+        start.elapsed().as_secs(),
+        differences.len()
+    );
+    review(differences, &mut list, plan)
 }
 
 /// Fails for differences that are not on the list.

@@ -6,6 +6,7 @@ use lh_wire::Writer;
 
 use super::message::{Message, Variant};
 use crate::client::{Client, End, Wire};
+use crate::packets::message;
 
 /// Where a message is inserted: after this step of the honest client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,22 +250,16 @@ impl<W: Wire> Walk<'_, W> {
         Ok(())
     }
 
-    fn request(number: u8, fields: &[&[u8]]) -> Vec<u8> {
-        let mut payload = vec![number];
-        fields.iter().for_each(|field| payload.put_string(field));
-        payload
-    }
-
     fn walk(&mut self, login: &Login<'_>) -> Result<(), End> {
         self.client.identify()?;
         self.insert(Place::Identification);
         self.exchange(Place::Kexinit, Some(Place::Public))?;
         self.insert(Place::Newkeys);
-        self.client.packet(&Self::request(5, &[b"ssh-userauth"]));
+        self.client.packet(&message(5, &[b"ssh-userauth"]));
         self.number(6)?;
         self.reached = Place::Service;
         self.insert(Place::Service);
-        self.client.packet(&Self::request(50, &[login.user.as_bytes(), b"ssh-connection", b"none"]));
+        self.client.packet(&message(50, &[login.user.as_bytes(), b"ssh-connection", b"none"]));
         self.number(51)?;
         self.reached = Place::Refusal;
         self.insert(Place::Refusal);
@@ -291,7 +286,7 @@ impl<W: Wire> Walk<'_, W> {
 
     /// Runs `true` on a new session channel, ours of this number, and returns the server's number.
     fn command(&mut self, ours: u8, first: bool) -> Result<Vec<u8>, End> {
-        let mut open = Self::request(90, &[b"session"]);
+        let mut open = message(90, &[b"session"]);
         [u32::from(ours), 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
         self.client.packet(&open);
         let number = [0, 0, 0, ours];
