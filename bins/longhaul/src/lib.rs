@@ -94,6 +94,7 @@ const COMMANDS: &[Command] = &[
             "--quick",
             "--remote-dir",
             "--shard",
+            "--tcp-port",
         ],
     },
     Command { name: "compare", connects: false, flags: &["--fail-below"] },
