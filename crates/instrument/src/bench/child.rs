@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::far_end::FarEnd;
-use super::forward::Way;
+use super::far_end::{FarEnd, Way};
 use super::keeper::MANY;
 use super::results::Plan;
 use super::row::Unit;

@@ -42,6 +42,13 @@ socat TCP-LISTEN:$p,bind="[$a]",reuseaddr,fork SYSTEM:'read t w; if [ "$t" = "$T
 k=$!; echo "ready $a $p socat"; cat >/dev/null; kill $k
 else echo "the server has neither python3 nor perl, nor socat with --tcp-port" >&2; exit 1; fi"#;
 
+/// How a forward to it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Local,
+    Socks,
+}
+
 /// The TCP end; stopped when dropped.
 pub(super) struct FarEnd {
     /// Address where it listens, as the server sees it.

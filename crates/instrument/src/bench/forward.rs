@@ -7,19 +7,13 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::child::{Bench, Figure, kill, said};
+use super::far_end::Way;
 use super::row::Unit;
 use crate::flow::Direction;
 use crate::shell::quoted;
 
 /// Time limit for the client to log in and to listen.
 const LISTENS: Duration = Duration::from_secs(20);
-
-/// How a forward is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    Local,
-    Socks,
-}
 
 impl Bench<'_> {
     /// Both directions through a forward of a port to the TCP end at the server.
