@@ -63,6 +63,12 @@ impl Terminal {
         Self { master: pty.into_master(), child, screen, seen: 0 }
     }
 
+    /// Gives the terminal another size.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.master, size).unwrap();
+    }
+
     /// Types these keys.
     pub fn send(&self, keys: &str) {
         let mut rest = keys.as_bytes();

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Inetd, Lab, TestUser, eventually, find, is_root, our, peers, skip};
+use lh_interop::{Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, skip};
 use serde_json::{Value, json};
 
 /// A user with a plain shell, and Debian's `sshd`.
@@ -58,10 +58,12 @@ impl Site {
 /// Covers: longhaul --quick
 /// Covers: longhaul --peer
 /// Covers: longhaul --html
+/// Covers: longhaul --tcp-port
 #[test]
 fn bench_measures_and_leaves_nothing_behind() {
     let Some(site) = Site::start("bench_measures_and_leaves_nothing_behind") else { return };
     let mut more = vec!["--json".to_owned(), "--html".to_owned(), site.lab.arg("bench.html")];
+    more.extend(["--tcp-port".to_owned(), lh_interop::tunnel::free_port().to_string()]);
     let ssh = find("ssh");
     more.extend(ssh.iter().flat_map(|ssh| ["--peer".to_owned(), format!("stock={}", ssh.display())]));
     more.push(site.host());
@@ -92,6 +94,13 @@ fn bench_measures_and_leaves_nothing_behind() {
         ("ceilings", "disk of the server", "alone"),
         ("clients: login", "lhssh", "wall"),
         ("clients: through a pipe", "lhssh", "down"),
+        ("ceilings", "TCP alone (python3", "up"),
+        ("ceilings", "TCP alone (python3", "down"),
+        ("clients: through -L", "lhssh -L", "up"),
+        ("clients: through -L", "lhssh -D", "down"),
+        ("clients: through -L", "lhssh -J", "up"),
+        ("clients: latency of a keystroke", "lhssh", "alone"),
+        ("clients: latency of a keystroke", "lhssh", "beside a download"),
     ] {
         assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
     }
@@ -104,6 +113,32 @@ fn bench_measures_and_leaves_nothing_behind() {
     assert!(site.lab.read("bench.html").starts_with("<!doctype html>"));
     assert!(site.left().is_empty(), "{:?}", site.left());
     assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
+}
+
+#[test]
+fn bench_says_which_ways_a_server_refuses() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "AllowTcpForwarding no\nNoneEnabled yes\n");
+    std::fs::create_dir_all(lab.path("there")).unwrap();
+    let mut command = Command::new(our("longhaul"));
+    command.args(["bench", "--quick", "--json", "--local-dir", &lab.arg("there")]);
+    command.args(["--remote-dir", &lab.arg("there")]).args(lab.client_options());
+    command.args(["-P", &server.port_arg(), "127.0.0.1"]).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let results: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let missing = results["missing"].to_string();
+    for words in ["(lhssh -L): ", "(lhssh -D): ", "(lhssh -J): ", "TCP alone: --tcp-port N would"] {
+        assert!(missing.contains(words), "{words}: {missing}");
+    }
+    assert!(missing.contains("administratively prohibited"), "{missing}");
+    // Without a port for TCP alone, what is not encrypted is the ceiling, where both ends permit it.
+    let rows = results["rows"].as_array().unwrap();
+    let open = |column: &str| {
+        rows.iter().any(|row| row["row"] == "SSH without encryption" && row["column"] == column)
+    };
+    assert!(open("up") && open("down"), "{results:#}");
+    assert_eq!(std::fs::read_dir(lab.path("there")).unwrap().count(), 0);
 }
 
 #[test]
@@ -222,4 +257,5 @@ fn bench_refuses_what_it_cannot_do() {
     let missing = bench(&["--peer", "x=/no/such/ssh", "host"]);
     assert!(missing.code == 255 && missing.err.contains("/no/such/ssh: No such file"), "{}", missing.err);
     assert!(bench(&["--peer", "x", "host"]).err.contains("NAME=PROGRAM"));
+    assert!(bench(&["--tcp-port", "0", "host"]).err.contains("a number from 1 to 65535"));
 }

@@ -104,7 +104,13 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
         peers.push((name.to_owned(), PathBuf::from(path)));
     }
     let quick = parsed.has_long("quick");
+    let tcp_port = match parsed.long_text("tcp-port").map(|text| text.parse::<u16>()) {
+        None => None,
+        Some(Ok(port @ 1..)) => Some(port),
+        Some(_) => return Err("--tcp-port takes a number from 1 to 65535".to_owned()),
+    };
     Ok(Plan {
+        tcp_port,
         time: if quick { QUICK } else { TIME },
         quick,
         peers,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{LONGHAUL, Parsed};
-use lh_client::{Destination, local_account};
+use lh_client::{Destination, Options, local_account};
 use lh_instrument::Target;
 use lh_instrument::doctor::{Wanted, examine};
 
@@ -26,6 +26,19 @@ pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
     let place = Destination::parse(word).map_err(|error| error.to_string())?;
     let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
     Ok(Target::new(request))
+}
+
+/// The address and port that the host of the command line means, by the configuration.
+///
+/// # Errors
+/// The message.
+pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), String> {
+    let account = local_account()?;
+    let place = Destination::parse(word).map_err(|error| error.to_string())?;
+    let connecting = Connecting::new(parsed, 'B', &account);
+    let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+    let options = Options::load(&request).map_err(|error| error.to_string())?;
+    Ok((options.config.host.clone(), options.config.port()))
 }
 
 /// A line on a terminal about what is measured, which the next one replaces.

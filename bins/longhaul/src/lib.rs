@@ -16,6 +16,7 @@ mod transfers;
 mod units;
 mod verdict;
 mod verify;
+mod watch;
 mod words;
 
 use std::ffi::OsString;
@@ -57,6 +58,7 @@ fn start() -> u8 {
     match chosen.name {
         "bench" => bench::run(&parsed, files),
         "compare" => bench::run_compare(&parsed, files),
+        "doctor" if parsed.has_long("watch") => watch::run(&parsed, files),
         "doctor" => doctor::run(&parsed, files),
         "verify" => verify::run(&parsed, files),
         "transfers" => transfers::run(&parsed, files),
@@ -94,10 +96,11 @@ const COMMANDS: &[Command] = &[
             "--quick",
             "--remote-dir",
             "--shard",
+            "--tcp-port",
         ],
     },
     Command { name: "compare", connects: false, flags: &["--fail-below"] },
-    Command { name: "doctor", connects: true, flags: &["--json", "--local-dir", "--remote-dir"] },
+    Command { name: "doctor", connects: true, flags: &["--json", "--local-dir", "--remote-dir", "--watch"] },
     Command { name: "report", connects: false, flags: &["-o", "--csv"] },
     Command { name: "transfers", connects: false, flags: &["--json", "--older-than"] },
     Command { name: "verify", connects: true, flags: &["--extra", "--json"] },

@@ -41,8 +41,8 @@ pub(crate) enum Data {
     Hold,
 }
 
-/// Says whether a held command goes on; asked several times a second, with whether it has given output.
-pub(crate) type Hold = Box<dyn FnMut(bool) -> bool>;
+/// Says whether a held command goes on; asked several times a second, with the command's output so far.
+pub(crate) type Hold = Box<dyn FnMut(&[u8]) -> bool>;
 
 /// What to run and to measure.
 pub(crate) struct Task {
@@ -501,7 +501,8 @@ impl Control for Watch {
             && *due <= now
         {
             *due = now + HOLD;
-            if !hold(is_ready) {
+            let goes_on = hold(&self.shared.borrow().shown.out);
+            if !goes_on {
                 self.hold = None;
                 self.end_data(cx);
             }

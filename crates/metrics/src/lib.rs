@@ -16,6 +16,6 @@ mod sample;
 
 pub use exchange::{REQUEST, answer, read_answer};
 pub use peak::{Peak, rate};
-pub use reader::{Point, ReadError, Run, read_runs};
+pub use reader::{LineReader, Point, ReadError, Run, read_runs};
 pub use recorder::{About, Recorder, Side};
 pub use sample::{Counters, SSH_FIELDS, Sample, Source};

@@ -62,19 +62,41 @@ pub enum ReadError {
 /// # Errors
 /// See [`ReadError`]: the first invalid line.
 pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
-    let mut runs: Vec<Run> = Vec::new();
+    let mut reader = LineReader::default();
     let mut text = Vec::new();
-    for line in 1.. {
+    loop {
         text.clear();
         if from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)? == 0 {
             break;
         }
+        reader.read_line(&text)?;
+    }
+    if reader.runs.is_empty() { Err(ReadError::Empty) } else { Ok(reader.runs) }
+}
+
+/// Reader of a file that grows, one line at a time.
+#[derive(Debug, Default)]
+pub struct LineReader {
+    /// The runs so far. A caller may take old points away.
+    pub runs: Vec<Run>,
+    lines: usize,
+}
+
+impl LineReader {
+    /// Adds a line, with or without its end. An empty one is passed over.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn read_line(&mut self, text: &[u8]) -> Result<(), ReadError> {
+        self.lines += 1;
+        let line = self.lines;
         if text.iter().all(u8::is_ascii_whitespace) {
-            continue;
+            return Ok(());
         }
-        let object: Map<String, Value> = serde_json::from_slice(&text)
+        let object: Map<String, Value> = serde_json::from_slice(text)
             .map_err(|error| ReadError::Json { line, cut: error.is_eof() && text.starts_with(b"{") })?;
         let content = |what: String| ReadError::Content { line, what };
+        let runs = &mut self.runs;
         if object.contains_key(MARK) {
             let run = begin(&object).map_err(content)?;
             if runs.iter().any(|known| known.about.run == run.about.run && known.side == run.side) {
@@ -90,8 +112,8 @@ pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
             }
             run.points.push(point);
         }
+        Ok(())
     }
-    if runs.is_empty() { Err(ReadError::Empty) } else { Ok(runs) }
 }
 
 fn text(object: &Map<String, Value>, key: &str) -> Result<String, String> {

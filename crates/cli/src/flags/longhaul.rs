@@ -112,5 +112,16 @@ pub static LONGHAUL: Program = Program {
             Works,
             "bench: Measure only the i-th of n equal shares of the paths of --hosts; auto takes both numbers from the job array (Slurm, Grid Engine or LSF) of this process.",
         ),
+        Flag::long_with(
+            "tcp-port",
+            "port",
+            Works,
+            "bench: Measure TCP alone, too, through this port of the server, which its firewall has to let pass. A helper (python3, perl or socat of the server) listens there for the time of the run.",
+        ),
+        Flag::long(
+            "watch",
+            Works,
+            "doctor: Show connections that run: those of a process (its number in place of the host), those of this machine to the host, or those that write a file of metrics (Metrics=yes). Ends with q.",
+        ),
     ],
 };

@@ -14,6 +14,9 @@ pub(super) struct Suite {
     pub(super) mac: Option<&'static str>,
 }
 
+/// HPN-SSH's NONE: no encryption behind the login. Only where both ends permit it.
+pub(super) const NONE: Suite = suite("none", None);
+
 /// Ciphers and MACs of a full run; a quick one takes the first three.
 pub(super) const SUITES: &[Suite] = &[
     suite("aes128-gcm@openssh.com", None),
@@ -42,6 +45,9 @@ impl Suite {
 
     /// Keywords that negotiate it.
     pub(super) fn keywords(self) -> Vec<(&'static str, String)> {
+        if self == NONE {
+            return ["NoneEnabled", "NoneSwitch"].map(|keyword| (keyword, "yes".to_owned())).to_vec();
+        }
         let mut all = vec![("Ciphers", self.cipher.to_owned())];
         all.extend(self.mac.map(|mac| ("MACs", mac.to_owned())));
         all
@@ -71,6 +77,10 @@ const HOST_KEYS: &[&str] = &["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512
 #[derive(Debug, Clone)]
 pub(super) enum Cell {
     Stream(Suite, Direction),
+    /// TCP alone, to the port that the user allows.
+    Tcp(Direction),
+    /// Without encryption, where both ends permit it.
+    Open(Direction),
     Setup(Setup),
     Latency,
     Child(Client, Job),
@@ -79,13 +89,14 @@ pub(super) enum Cell {
 }
 
 /// The cells of a run.
-pub(super) fn cells(options: &Options, quick: bool, clients: &[Client]) -> Vec<Cell> {
+pub(super) fn cells(options: &Options, quick: bool, clients: &[Client], has_port: bool) -> Vec<Cell> {
     let most = if quick { 3 } else { SUITES.len() };
     let suites = SUITES.iter().copied().take(most);
     let mut all = vec![Cell::Latency];
     for suite in suites.clone() {
         all.extend(Direction::BOTH.map(|direction| Cell::Stream(suite, direction)));
     }
+    all.extend(Direction::BOTH.map(if has_port { Cell::Tcp } else { Cell::Open }));
     all.extend(suites.map(Cell::Seal));
     all.extend(setups(options, quick).into_iter().map(Cell::Setup));
     for job in Job::ALL {

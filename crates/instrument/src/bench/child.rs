@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::far_end::{FarEnd, Way};
 use super::keeper::MANY;
 use super::results::Plan;
 use super::row::Unit;
@@ -16,7 +17,7 @@ use crate::task::random;
 const FILES: usize = 100;
 const FILE_LEN: usize = 4096;
 /// Time after which a client is stopped, besides the time it was given.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A client's programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,10 @@ pub(super) enum Job {
     Login,
     Up,
     Down,
+    Local,
+    Socks,
+    Jump,
+    Keystroke,
     FileUp,
     FileDown,
     FilesUp,
@@ -64,10 +69,14 @@ pub(super) enum Job {
 pub(super) type Figure = (&'static str, Unit, f64);
 
 impl Job {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Login,
         Self::Up,
         Self::Down,
+        Self::Local,
+        Self::Socks,
+        Self::Jump,
+        Self::Keystroke,
         Self::FileUp,
         Self::FileDown,
         Self::FilesUp,
@@ -77,17 +86,44 @@ impl Job {
 
     /// True for what a quick run leaves out.
     pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List)
+        self.copies()
     }
 
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Login => "clients: login and a command that does nothing",
             Self::Up | Self::Down => "clients: through a pipe",
+            Self::Local | Self::Socks | Self::Jump => "clients: through -L, -D and -J to the server itself",
+            Self::Keystroke => "clients: latency of a keystroke, echoed by a terminal at the server",
             Self::FileUp | Self::FileDown => "clients: one file over SFTP, with the login",
             Self::FilesUp | Self::FilesDown => "clients: 100 files of 4 KiB, with the login",
             Self::List => "clients: wildcard in a directory of 2000 entries, with the login",
         }
+    }
+
+    /// Name of the client's row.
+    pub(super) fn row(self, client: &Client) -> String {
+        match self {
+            Self::Local => format!("{} -L", client.name),
+            Self::Socks => format!("{} -D", client.name),
+            Self::Jump => format!("{} -J", client.name),
+            _ => client.name.clone(),
+        }
+    }
+
+    /// Slices of time that it takes.
+    pub(super) const fn slices(self) -> u32 {
+        match self {
+            Self::Login => 0,
+            Self::Keystroke => 3,
+            Self::Local | Self::Socks | Self::Jump => 2,
+            _ => 1,
+        }
+    }
+
+    /// True for what needs the programs beside `ssh`.
+    const fn copies(self) -> bool {
+        matches!(self, Self::FileUp | Self::FileDown | Self::FilesUp | Self::FilesDown | Self::List)
     }
 
     /// Runs it once; `None` where the client lacks the program.
@@ -95,14 +131,13 @@ impl Job {
     /// # Errors
     /// The client failed: its words.
     pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, String> {
+        if !self.copies() {
+            return self.run_ssh(client, bench).map(Some);
+        }
         let (Some(scp), Some(sftp)) = (client.scp.as_deref(), client.sftp.as_deref()) else {
-            return match self {
-                Self::Login | Self::Up | Self::Down => self.run_ssh(client, bench).map(Some),
-                _ => Ok(None),
-            };
+            return Ok(None);
         };
         match self {
-            Self::Login | Self::Up | Self::Down => self.run_ssh(client, bench).map(Some),
             Self::FileUp => {
                 bench.copy(scp, &bench.file(), &bench.remote("file"), false, bench.file_len as f64).map(Some)
             }
@@ -116,14 +151,18 @@ impl Job {
                 let back = bench.local(&format!("back-{}", bench.serial()));
                 bench.copy(scp, &bench.remote("small-kept"), &back, true, 0.0).map(Some)
             }
-            Self::List => bench.list(sftp).map(Some),
+            _ => bench.list(sftp).map(Some),
         }
     }
 
     fn run_ssh(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, String> {
         match self {
-            Self::Up => bench.up(&client.ssh),
-            Self::Down => bench.down(&client.ssh),
+            Self::Up => bench.up(&client.ssh, &[]),
+            Self::Down => bench.down(&client.ssh, &[]),
+            Self::Local => bench.forward(&client.ssh, Way::Local),
+            Self::Socks => bench.forward(&client.ssh, Way::Socks),
+            Self::Jump => bench.jump(&client.ssh),
+            Self::Keystroke => bench.keystrokes(&client.ssh),
             _ => bench.login(&client.ssh),
         }
     }
@@ -140,6 +179,8 @@ pub(super) struct Bench<'a> {
     /// Length of the file that is copied, bytes.
     pub(super) file_len: usize,
     pub(super) serial: std::cell::Cell<usize>,
+    /// The TCP end at the server, where there is one.
+    pub(super) far: Option<&'a FarEnd>,
 }
 
 impl Bench<'_> {
@@ -174,7 +215,7 @@ impl Bench<'_> {
         format!("{}:{}/{name}", self.plan.destination, self.there)
     }
 
-    fn command(&self, program: &Path) -> Command {
+    pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.args(["-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"]);
         command
@@ -185,9 +226,9 @@ impl Bench<'_> {
         command
     }
 
-    fn ssh(&self, program: &Path, script: &str) -> Command {
+    pub(super) fn ssh(&self, program: &Path, script: &str, more: &[String]) -> Command {
         let mut command = self.command(program);
-        command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(script)).into_owned());
+        command.args(more).arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(script)).into_owned());
         command
     }
 
@@ -200,13 +241,13 @@ impl Bench<'_> {
     }
 
     fn login(&self, program: &Path) -> Result<Vec<Figure>, String> {
-        let (wall, cpu) = self.timed(&mut self.ssh(program, ":"))?;
+        let (wall, cpu) = self.timed(&mut self.ssh(program, ":", &[]))?;
         Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
     }
 
-    fn up(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {
         let cpu = children_cpu();
-        let mut command = self.ssh(program, "echo ready; cat >/dev/null");
+        let mut command = self.ssh(program, "echo ready; cat >/dev/null", more);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -229,9 +270,9 @@ impl Bench<'_> {
         Ok(moved("up", "client CPU up", sent as f64, begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
-    fn down(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    pub(super) fn down(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {
         let cpu = children_cpu();
-        let mut command = self.ssh(program, "cat /dev/zero");
+        let mut command = self.ssh(program, "cat /dev/zero", more);
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         let guard = Guard::new(&child, self.slice + LIMIT);
         let Some(mut output) = child.stdout.take() else { return Err("no pipe".to_owned()) };
@@ -246,9 +287,9 @@ impl Bench<'_> {
         }
         let took = begun.elapsed().as_secs_f64();
         drop(output);
-        let _ = child.kill();
-        drop(guard);
+        kill(&mut child);
         let said = child.wait_with_output().map_err(|error| error.to_string())?;
+        drop(guard);
         if got == 0 {
             return Err(lh_client::sanitise(String::from_utf8_lossy(&said.stderr).trim()));
         }
@@ -322,13 +363,32 @@ fn finish(child: Child) -> Result<Result<(), String>, String> {
     Ok(Err(lh_client::sanitise(last)))
 }
 
+/// Stops a client: with the signal that lets it remove what it has made, such as the process of its
+/// `ProxyCommand`.
+pub(super) fn kill(child: &mut Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Ok(None), Some(pid)) = (child.try_wait(), pid) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+/// Waits for a child that was stopped; its last words.
+pub(super) fn said(child: Child) -> String {
+    let guard = Guard::new(&child, Duration::from_secs(5));
+    let done = child.wait_with_output();
+    drop(guard);
+    let said = done.map(|done| String::from_utf8_lossy(&done.stderr).into_owned()).unwrap_or_default();
+    let is_own = |line: &&str| !line.trim().is_empty() && !line.contains("Killed by signal");
+    lh_client::sanitise(said.lines().rfind(is_own).unwrap_or_default().trim())
+}
+
 /// Kills a child that takes too long.
-struct Guard {
+pub(super) struct Guard {
     done: std::sync::mpsc::Sender<()>,
 }
 
 impl Guard {
-    fn new(child: &Child, limit: Duration) -> Self {
+    pub(super) fn new(child: &Child, limit: Duration) -> Self {
         let (done, over) = std::sync::mpsc::channel();
         let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
         std::thread::spawn(move || {

@@ -61,8 +61,8 @@ impl Keeper {
                 sample: None,
                 ping: None,
                 limit: SHORT,
-                hold: Some(Box::new(move |ready| {
-                    if ready {
+                hold: Some(Box::new(move |out| {
+                    if !out.is_empty() {
                         let _ = told.send(Ok(()));
                     }
                     !ends.load(Ordering::Relaxed)

@@ -4,8 +4,9 @@ use std::cell::Cell as Counter;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::cells::{Cell, SUITES, Setup, Suite, cells};
+use super::cells::{Cell, NONE, SUITES, Setup, Suite, cells};
 use super::child::{Bench, Client};
+use super::far_end::FarEnd;
 use super::keeper::Keeper;
 use super::results::{Plan, Results};
 use super::row::{Rows, Unit};
@@ -61,9 +62,17 @@ pub(super) fn run(
         missing.push("lhssh, lhscp and lhsftp as clients: they are not beside this program".to_owned());
     }
     clients.extend(plan.peers.iter().map(|(name, path)| Client::peer(name, path)));
-    let cells = cells(&first.options, plan.quick, &clients);
-    let transfers = cells.iter().filter(|cell| matches!(cell, Cell::Stream(..) | Cell::Child(..))).count();
-    let share = plan.time.mul_f64(0.6) / ROUNDS / u32::try_from(transfers.max(1)).unwrap_or(u32::MAX);
+    tell("starting a TCP end at the server");
+    let (far, why) = far_end(target, plan, &first);
+    missing.extend(why);
+    let cells = cells(&first.options, plan.quick, &clients, plan.tcp_port.is_some());
+    let slices = |cell: &Cell| match cell {
+        Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
+        Cell::Child(_, job) => job.slices(),
+        _ => 0,
+    };
+    let transfers: u32 = cells.iter().map(slices).sum();
+    let share = plan.time.mul_f64(0.6) / ROUNDS / transfers.max(1);
     // A window needs round trips to open.
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
     let slice = share.clamp(least, SLICES[1].max(least));
@@ -74,7 +83,8 @@ pub(super) fn run(
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
     let there = keeper.path.as_str();
-    let bench = Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0) };
+    let bench =
+        Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0), far: far.as_ref() };
     bench.prepare().map_err(|error| format!("{}: {error}", here.0.display()))?;
     let mut run = Run {
         target,
@@ -108,8 +118,7 @@ pub(super) fn run(
             }
             tell(&format!("round {}: {} of {}", rounds + 1, step + 1, cells.len()));
             if let Err(why) = run.cell(cell, &bench) {
-                // What the server offers instead is long, and no help here.
-                run.missing.push(why.split(" Their offer:").next().unwrap_or_default().to_owned());
+                run.miss(&why);
                 run.done.push(index);
             }
             // A disk is measured once: it takes seconds and wears out.
@@ -124,11 +133,8 @@ pub(super) fn run(
     }
     tell("cleaning up");
     drop(keeper);
+    drop(far);
     run.rows.remove_empty();
-    run.missing.extend(
-        ["TCP alone (iperf3 between the hosts shows it)", "throughput through -L, -D and -J"]
-            .map(str::to_owned),
-    );
     let counted = if plan.quick { rounds } else { rounds.saturating_sub(1) };
     Ok(Results {
         host,
@@ -139,6 +145,21 @@ pub(super) fn run(
         rows: run.rows,
         missing: run.missing,
     })
+}
+
+/// The TCP end at the server, and why there is none, or what is not measured with it.
+fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Option<String>) {
+    let started = FarEnd::start(target, plan.tcp_port);
+    let no_port =
+        "TCP alone: --tcp-port N would measure it through a port that the server's firewall lets pass";
+    match (started, plan.tcp_port) {
+        (Ok(end), Some(_)) if first.client.address().is_none() => {
+            (Some(end), Some("TCP alone: the host is reached through a proxy".to_owned()))
+        }
+        (Ok(end), Some(_)) => (Some(end), None),
+        (Ok(end), None) => (Some(end), Some(no_port.to_owned())),
+        (Err(why), _) => (None, Some(format!("TCP alone, -L and -D: {why}"))),
+    }
 }
 
 /// Makes the files that downloads of small files copy.
@@ -162,17 +183,34 @@ impl Run<'_> {
         }
     }
 
+    /// Notes once what was not measured.
+    fn miss(&mut self, why: &str) {
+        // What the server offers instead is long, and no help here.
+        let why = why.split(" Their offer:").next().unwrap_or_default().to_owned();
+        if !self.missing.contains(&why) {
+            self.missing.push(why);
+        }
+    }
+
     fn cell(&mut self, cell: &Cell, bench: &Bench<'_>) -> Result<(), String> {
         match cell {
             Cell::Stream(suite, direction) => self.stream(*suite, *direction),
+            Cell::Tcp(direction) => match self.tcp_alone(*direction, bench) {
+                Ok(()) => Ok(()),
+                Err(why) => {
+                    self.miss(&why);
+                    self.unencrypted(*direction)
+                }
+            },
+            Cell::Open(direction) => self.unencrypted(*direction),
             Cell::Setup(setup) => self.set_up(setup),
             Cell::Latency => self.latency(),
             Cell::Child(client, job) => {
                 let figures = job
                     .run(client, bench)
-                    .map_err(|why| format!("{} ({}): {why}", job.table(), client.name))?;
+                    .map_err(|why| format!("{} ({}): {why}", job.table(), job.row(client)))?;
                 for (column, unit, value) in figures.into_iter().flatten() {
-                    self.add(job.table(), &client.name, column, unit, value);
+                    self.add(job.table(), &job.row(client), column, unit, value);
                 }
                 Ok(())
             }
@@ -244,6 +282,35 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn tcp_alone(&mut self, direction: Direction, bench: &Bench<'_>) -> Result<(), String> {
+        let slice = self.slice;
+        let host = self.remote(SUITES.first().copied())?.client.address().map(|address| address.ip());
+        let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
+        let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
+            let port = far.address.port();
+            format!("TCP alone: port {port} of {host}: {error}; does the firewall let it pass?")
+        })?;
+        let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
+        self.add("ceilings", &name, column(direction), Unit::BytesPerSecond, rate);
+        Ok(())
+    }
+
+    fn unencrypted(&mut self, direction: Direction) -> Result<(), String> {
+        let slice = self.slice;
+        let flow = self
+            .remote(Some(NONE))
+            .map_err(|why| {
+                format!("SSH without encryption: {}", why.lines().next_back().unwrap_or_default())
+            })?
+            .flow(direction, slice);
+        if let Some(failure) = &flow.failure {
+            self.remotes.remove(&NONE.name());
+            return Err(format!("SSH without encryption, {}: {failure}", direction.name()));
+        }
+        self.add("ceilings", "SSH without encryption", column(direction), Unit::BytesPerSecond, flow.rate);
+        Ok(())
+    }
+
     fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
         let keywords: Vec<(&str, &str)> =
             setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -263,6 +330,13 @@ impl Run<'_> {
             self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
         }
         Ok(())
+    }
+}
+
+const fn column(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "up",
+        Direction::Down => "down",
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Plan {
     pub destination: String,
     /// Directory for files of this machine.
     pub local_directory: PathBuf,
+    /// A port of the server that TCP alone may use.
+    pub tcp_port: Option<u16>,
     /// Directory for files at the server.
     pub remote_directory: String,
 }

@@ -1,0 +1,273 @@
+//! A plain TCP end at the server for as long as the run lasts, started through the session.
+//!
+//! A connection to it begins with a line of a token, which only this process and the helper know, and a
+//! direction. Anything else is closed.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lh_client::{SessionSetup, Start};
+use lh_sys::tcp_info::TcpInfo;
+
+use crate::flow::Direction;
+use crate::shell::{SHORT, sh};
+use crate::target::Target;
+use crate::task::{Data, Task, random};
+
+/// Time limit of a connection, and of the answer to an upload.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Part of a flow that is not counted, as for flows of SSH: TCP's slow start.
+const WARM_UP: f64 = 0.3;
+/// Time limit for the helper to listen.
+const LISTENS: Duration = Duration::from_secs(3);
+const BLOCK: usize = 128 * 1024;
+
+const PYTHON: &str = include_str!("far_end.py");
+const PERL: &str = include_str!("far_end.pl");
+
+/// Reads the token, then starts the first helper that exists. `@PORT@` is 0 for a loopback port of the
+/// kernel's choice.
+const SCRIPT: &str = r#"
+read T; export T; set -- $SSH_CONNECTION; p=@PORT@; a=127.0.0.1
+[ $p = 0 ] || a=${3:-127.0.0.1}
+if python3 -c 'import socket' 2>/dev/null; then exec python3 -u -c '@PYTHON@' $a $p
+elif perl -MIO::Socket::IP -e 1 2>/dev/null; then exec perl -e '@PERL@' $a $p
+elif [ $p != 0 ] && command -v socat >/dev/null; then
+socat TCP-LISTEN:$p,bind="[$a]",reuseaddr,fork SYSTEM:'read t w; if [ "$t" = "$T" ]; then case $w in D) cat /dev/zero;; U) cat | wc -c;; esac; fi' &
+k=$!; echo "ready $a $p socat"; cat >/dev/null; kill $k
+else echo "the server has neither python3 nor perl, nor socat with --tcp-port" >&2; exit 1; fi"#;
+
+/// How a forward to it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Local,
+    Socks,
+}
+
+/// The TCP end; stopped when dropped.
+pub(super) struct FarEnd {
+    /// Address where it listens, as the server sees it.
+    pub(super) address: SocketAddr,
+    /// The program that serves it.
+    pub(super) program: String,
+    token: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FarEnd {
+    /// Starts it: at this port of the server's address, or at a loopback port.
+    ///
+    /// # Errors
+    /// The server lacks the programs, or the port cannot be used: the server's words.
+    pub(super) fn start(target: &Target, port: Option<u16>) -> Result<Self, String> {
+        let mut bytes = [0; 16];
+        let source = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+        source.map_err(|error| format!("/dev/urandom: {error}"))?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let script = SCRIPT
+            .replace("@PORT@", &port.unwrap_or(0).to_string())
+            .replace("@PYTHON@", PYTHON.trim())
+            .replace("@PERL@", PERL.trim());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, receive) = channel();
+        let (ends, target, input) = (Arc::clone(&stop), target.clone(), format!("{token}\n").into_bytes());
+        let thread = std::thread::spawn(move || serve(&target, &script, input, ends, &send));
+        let ready = receive.recv_timeout(SHORT + Duration::from_secs(30));
+        let mut end = Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            program: String::new(),
+            token,
+            stop,
+            thread: Some(thread),
+        };
+        let line = ready.map_err(|_| "the helper at the server did not start in time".to_owned())??;
+        let mut words = line.split_whitespace().skip(1);
+        let mut next = || words.next().unwrap_or_default().to_owned();
+        let (address, port, program) = (next(), next(), next());
+        let address = address.parse().ok().zip(port.parse().ok());
+        end.address = address
+            .map(|(ip, port)| SocketAddr::new(ip, port))
+            .ok_or_else(|| format!("the helper said: {line}"))?;
+        end.program = program;
+        Ok(end)
+    }
+
+    /// Begins a flow on a connection to this end.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub(super) fn begin(&self, stream: &mut TcpStream, direction: Direction) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let way = if direction == Direction::Up { 'U' } else { 'D' };
+        stream.write_all(format!("{} {way}\n", self.token).as_bytes())
+    }
+
+    /// Moves data on a connection to this end for that time; returns bytes per second.
+    ///
+    /// # Errors
+    /// The connection is lost, or nothing arrives.
+    pub(super) fn flow(
+        &self,
+        stream: &mut TcpStream,
+        direction: Direction,
+        slice: Duration,
+    ) -> io::Result<f64> {
+        self.begin(stream, direction)?;
+        let (bytes, took) = match direction {
+            Direction::Up => upload(stream, slice)?,
+            Direction::Down => download(stream, slice)?,
+        };
+        if bytes == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed at once"));
+        }
+        Ok(bytes as f64 / took.max(1e-6))
+    }
+
+    /// The rate of TCP alone to this end's port at `host`, bytes per second behind its slow start.
+    ///
+    /// # Errors
+    /// The port cannot be reached.
+    pub(super) fn tcp_alone(
+        &self,
+        host: std::net::IpAddr,
+        direction: Direction,
+        slice: Duration,
+    ) -> io::Result<f64> {
+        let address = SocketAddr::new(host, self.address.port());
+        let begun = Instant::now();
+        let mut stream = loop {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::ConnectionRefused && begun.elapsed() < LISTENS =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                other => break other?,
+            }
+        };
+        self.begin(&mut stream, direction)?;
+        let begun = Instant::now();
+        let mut block = random(BLOCK);
+        let (mut moved, mut warm) = (0_u64, None);
+        while begun.elapsed() < slice {
+            let count = match direction {
+                Direction::Up => uninterrupted(|| stream.write(&block))?,
+                Direction::Down => uninterrupted(|| stream.read(&mut block))?,
+            };
+            if count == 0 {
+                break;
+            }
+            moved += count as u64;
+            let now = begun.elapsed().as_secs_f64();
+            if warm.is_none() && now >= slice.as_secs_f64() * WARM_UP {
+                warm = Some((now, arrived(&stream, direction, moved)));
+            }
+        }
+        let (from, before) = warm.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = arrived(&stream, direction, moved).saturating_sub(before);
+        Ok(bytes as f64 / (begun.elapsed().as_secs_f64() - from).max(1e-6))
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Bytes that have arrived at the receiver. Bytes in a send buffer have not.
+fn arrived(stream: &TcpStream, direction: Direction, moved: u64) -> u64 {
+    match direction {
+        Direction::Up => TcpInfo::of(stream).and_then(|info| info.get("bytes_acked")).unwrap_or(moved),
+        Direction::Down => moved,
+    }
+}
+
+fn uninterrupted<T>(mut step: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match step() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Sends, then waits until the other end has counted everything.
+fn upload(stream: &mut TcpStream, slice: Duration) -> io::Result<(u64, f64)> {
+    let (block, begun, mut sent) = (random(BLOCK), Instant::now(), 0);
+    while begun.elapsed() < slice {
+        sent += uninterrupted(|| stream.write(&block))? as u64;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = String::new();
+    stream.take(32).read_to_string(&mut answer)?;
+    let took = begun.elapsed().as_secs_f64();
+    match answer.trim().parse::<u64>() {
+        Ok(got) if got == sent => Ok((sent, took)),
+        _ => Err(io::Error::other(format!(
+            "{sent} bytes were sent, the other end counted {:?}",
+            answer.trim()
+        ))),
+    }
+}
+
+fn download(stream: &mut TcpStream, slice: Duration) -> io::Result<(u64, f64)> {
+    let mut block = vec![0; BLOCK];
+    let mut got = uninterrupted(|| stream.read(&mut block))? as u64;
+    let begun = Instant::now();
+    while got > 0 && begun.elapsed() < slice {
+        match uninterrupted(|| stream.read(&mut block))? {
+            0 => break,
+            count => got += count as u64,
+        }
+    }
+    Ok((got, begun.elapsed().as_secs_f64()))
+}
+
+/// Runs the helper until `ends`; sends its first line.
+fn serve(
+    target: &Target,
+    script: &str,
+    input: Vec<u8>,
+    ends: Arc<AtomicBool>,
+    send: &Sender<Result<String, String>>,
+) {
+    let mut remote = match target.connect(&[]) {
+        Ok(remote) => remote,
+        Err(failure) => {
+            let _ = send.send(Err(failure.text));
+            return;
+        }
+    };
+    let told = send.clone();
+    let shown = remote.run(Task {
+        setup: SessionSetup::new(Start::Exec(sh(script))),
+        data: Data::Hold,
+        input,
+        sample: None,
+        ping: None,
+        limit: SHORT,
+        hold: Some(Box::new(move |out| {
+            if let Some(line) = out.strip_suffix(b"\n") {
+                let line =
+                    String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next_back().unwrap_or(line));
+                let _ = told.send(Ok(lh_client::sanitise(&line)));
+            }
+            !ends.load(Ordering::Relaxed)
+        })),
+    });
+    let said = lh_client::sanitise(shown.err_text().trim());
+    let last = said.lines().next_back().unwrap_or_default().to_owned();
+    let _ = send.send(Err(if last.is_empty() { shown.failure.unwrap_or_default() } else { last }));
+    remote.client.close();
+}
