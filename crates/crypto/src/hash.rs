@@ -1,6 +1,7 @@
 //! Hash functions used by SSH.
 
 use aws_lc_rs::{digest, hmac};
+use zeroize::Zeroizing;
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,31 @@ impl Hash {
             Self::Sha512 => hmac::HMAC_SHA512,
         };
         Tag(hmac::sign(&hmac::Key::new(algorithm, key), data))
+    }
+
+    /// HKDF-Extract (RFC 5869 section 2.2): concentrates the entropy of `material` in a pseudorandom key.
+    pub fn hkdf_extract(self, salt: &[u8], material: &[u8]) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.hmac(salt, material).as_ref().to_vec())
+    }
+
+    /// HKDF-Expand (RFC 5869 section 2.3): derives `len` bytes for the purpose `info` from a pseudorandom key.
+    /// `None` when `len` exceeds 255 digests.
+    pub fn hkdf_expand(self, key: &[u8], info: &[u8], len: usize) -> Option<Zeroizing<Vec<u8>>> {
+        // Includes space for the last block: a growing buffer would leave copies of the key behind.
+        let mut out = Zeroizing::new(Vec::with_capacity(len + self.output_len()));
+        let mut input = Zeroizing::new(Vec::with_capacity(self.output_len() + info.len() + 1));
+        let mut counter: u8 = 0;
+        while out.len() < len {
+            counter = counter.checked_add(1)?;
+            input.extend_from_slice(info);
+            input.push(counter);
+            let block = self.hmac(key, &input);
+            input.clear();
+            input.extend_from_slice(block.as_ref());
+            out.extend_from_slice(block.as_ref());
+        }
+        out.truncate(len);
+        Some(out)
     }
 
     const fn algorithm(self) -> &'static digest::Algorithm {
@@ -126,6 +152,20 @@ mod tests {
             assert_eq!(hash.digest(&[]).as_ref().len(), hash.output_len());
             assert_eq!(hash.hmac(b"key", b"data").as_ref().len(), hash.output_len());
         }
+    }
+
+    /// RFC 5869 appendix A.1.
+    #[test]
+    fn hkdf_sha256_matches_rfc_5869() {
+        let salt: Vec<u8> = (0x00..=0x0c).collect();
+        let info: Vec<u8> = (0xf0..=0xf9).collect();
+        let key = Hash::Sha256.hkdf_extract(&salt, &[0x0b; 22]);
+        assert_eq!(key[..4], [0x07, 0x77, 0x09, 0x36]);
+        let out = Hash::Sha256.hkdf_expand(&key, &info, 42).unwrap();
+        assert_eq!(out[..8], [0x3c, 0xb2, 0x5f, 0x25, 0xfa, 0xac, 0xd5, 0x7a]);
+        assert_eq!(out[32..], [0x34, 0x00, 0x72, 0x08, 0xd5, 0xb8, 0x87, 0x18, 0x58, 0x65]);
+        assert!(Hash::Sha256.hkdf_expand(&key, b"", 255 * 32).is_some());
+        assert!(Hash::Sha256.hkdf_expand(&key, b"", 255 * 32 + 1).is_none());
     }
 
     /// RFC 2202 section 3, case 1.

@@ -37,8 +37,9 @@ impl Transport {
     /// Marks the [early data](Self::send_early) as unsent: the request before it failed, so the server
     /// dropped it.
     pub fn early_dropped(&mut self) {
-        if let Some(early) = &mut self.early {
-            early.sent = 0;
+        let Some(early) = &mut self.early else { return };
+        if std::mem::take(&mut early.sent) > 0 {
+            self.restart_retention();
         }
     }
 

@@ -10,7 +10,8 @@ pub(crate) const HARD_PACKETS: u64 = (1 << 32) - 1;
 /// Packets after which a rekey starts (RFC 4344 section 3.1: "no more than 2^31").
 pub(crate) const SOFT_PACKETS: u64 = 1 << 31;
 
-/// The derived keys, stored beside the ready [`PacketKey`] only for freezing.
+/// The derived keys, stored beside the ready [`PacketKey`] for freezing and for opening what it has sealed.
+#[derive(Clone)]
 pub(crate) struct RawKeys {
     pub(crate) cipher: &'static Cipher,
     /// `None` with a cipher that authenticates.

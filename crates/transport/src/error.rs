@@ -1,5 +1,6 @@
 //! Errors that end a connection.
 
+use lh_resume::CountError;
 use lh_wire::WireError;
 use lh_wire::msg::disconnect;
 
@@ -147,6 +148,12 @@ impl TransportError {
         })
     }
 
+    /// Returns true for errors that an attacker or fault on the path can cause: the other end of the session
+    /// has done nothing wrong, so it may go on over another connection.
+    pub const fn is_break(&self) -> bool {
+        matches!(self, Self::Closed { .. } | Self::BadMac | Self::PacketLength { .. })
+    }
+
     /// Returns the party at fault.
     pub const fn fault(&self) -> Fault {
         match self {
@@ -174,6 +181,9 @@ pub enum FreezeError {
     /// [`set_authenticated`](crate::Transport::set_authenticated), and negotiate only `zlib@openssh.com`.
     #[error("compression is running")]
     Compression,
+    /// Messages are kept for another connection.
+    #[error("unacknowledged messages are kept")]
+    Retained,
     /// The bytes were written by another version.
     #[error("frozen by another version")]
     Version,
@@ -187,4 +197,26 @@ pub enum FreezeError {
     /// The state names an unknown algorithm, or the keys do not match their algorithms.
     #[error("frozen state names an unknown algorithm")]
     Algorithm,
+}
+
+/// Error of going on with a session over another connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// Messages are not kept, or the connection ended in a way that nothing repairs.
+    #[error("the session cannot be resumed")]
+    NotResumable,
+    /// Worker jobs are outstanding, or a key exchange is in progress on the new connection: try again later.
+    #[error("worker jobs or a key exchange are in progress")]
+    Busy,
+    /// The peer's count of received messages cannot be true.
+    #[error("{0}")]
+    Count(
+        /// The check that failed.
+        #[from]
+        CountError,
+    ),
+    /// A kept packet could not be opened.
+    #[error("a kept packet could not be opened")]
+    Lost,
 }

@@ -14,12 +14,13 @@ use zeroize::Zeroizing;
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::{Position, RawKeys};
+use crate::export::Exporter;
 use crate::ident::printable;
 use crate::state::{KexState, Phase};
 use crate::{Config, FreezeError, Negotiated, Role, Transport};
 
 /// First bytes of a frozen state. Changes with every change of the format.
-pub(crate) const TAG: &[u8] = b"longhaul-transport-2";
+pub(crate) const TAG: &[u8] = b"longhaul-transport-3";
 
 /// Transfer of the state to another process.
 impl Transport {
@@ -28,8 +29,8 @@ impl Transport {
     /// must never send with the same keys.
     ///
     /// # Errors
-    /// Fails during a key exchange, with compression running, with outstanding jobs, or with events to be
-    /// polled. The state is then unchanged.
+    /// Fails during a key exchange, with compression running, with outstanding jobs, with events to be polled,
+    /// or where messages are [kept](Self::retain). The state is then unchanged.
     pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
         self.run_jobs();
         if self.jobs_out() > 0 || self.recv.ahead() > 0 {
@@ -47,6 +48,9 @@ impl Transport {
         ) else {
             return Err(FreezeError::KeyExchange);
         };
+        if self.send.retention().is_some() {
+            return Err(FreezeError::Retained);
+        }
         if self.deflater.started() || self.inflater.started() {
             return Err(FreezeError::Compression);
         }
@@ -69,6 +73,7 @@ impl Transport {
         out.put_bool(self.peer == Peer::HpnSsh);
         out.put_string(session_id);
         out.put_string(host_key);
+        out.put_string(self.exporter.as_ref().map_or(&[], Exporter::key));
         put_names(&mut out, names);
         out.put_bool(self.authenticated);
         out.put_bool(self.compressing);
@@ -125,6 +130,8 @@ impl Transport {
         transport.peer_ident_text = Some(identification);
         transport.session_id = Some(reader.string()?.to_vec());
         transport.host_key = Some(reader.string()?.to_vec());
+        let exporter = reader.string()?;
+        transport.exporter = (!exporter.is_empty()).then(|| Exporter::from_key(exporter));
         let names = read_names(&mut reader)?;
         transport.authenticated = reader.boolean()?;
         transport.compressing = reader.boolean()?;

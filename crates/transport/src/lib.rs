@@ -23,6 +23,8 @@
 //!   data is cut into [`Job`]s. The owner takes them ([`Transport::next_job`]), runs them on any thread, and
 //!   brings them back ([`Transport::finish_job`]). Bytes and events are the same as without workers, in the
 //!   same order.
+//! * What a peer has not acknowledged can be kept, and sent again on another connection ([`Transport::retain`]).
+//!   Where that is not asked for, nothing is kept or counted.
 //! * Received payloads are slices of the buffer into which they were read.
 
 mod compress;
@@ -31,6 +33,7 @@ mod early;
 mod epoch;
 mod error;
 mod event;
+mod export;
 mod ext_info;
 mod freeze;
 mod ident;
@@ -39,6 +42,8 @@ mod kex;
 mod machine;
 mod negotiate;
 mod recv;
+mod resume;
+mod retention;
 mod seal;
 mod send;
 mod sink;
@@ -51,8 +56,9 @@ mod tests;
 pub use config::{
     Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, Unencrypted, cpu_has_aes,
 };
-pub use error::{Fault, FreezeError, TransportError};
+pub use error::{Fault, FreezeError, ResumeError, TransportError};
 pub use event::{AcceptedHostKey, Event, Negotiated};
+pub use export::EXPORT_LEN;
 pub use job::Job;
 pub use transport::Transport;
 

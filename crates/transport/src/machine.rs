@@ -9,6 +9,7 @@ use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong, Unimplemented};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::{RawKeys, Way};
+use crate::export::Exporter;
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
@@ -55,7 +56,17 @@ impl Transport {
             return;
         }
         match self.deflater.compress(payload) {
-            Ok(compressed) => self.push(&compressed),
+            Ok(compressed) => {
+                // The packet cannot be decompressed by itself.
+                if let Some(retention) = self.send.retention_mut() {
+                    retention.copy(payload);
+                    retention.set_copied(true);
+                }
+                self.push(&compressed);
+                if let Some(retention) = self.send.retention_mut() {
+                    retention.set_copied(false);
+                }
+            }
             Err(error) => self.phase = Phase::Failed(error),
         }
     }
@@ -380,6 +391,9 @@ impl Transport {
     fn finish(&mut self, finished: Finished, agreement: Box<Agreement>) -> Result<(), TransportError> {
         let Finished { secret, exchange_hash, host_key, signature } = finished;
         let first = self.session_id.is_none();
+        if first {
+            self.exporter = Some(Exporter::new(&secret, &exchange_hash));
+        }
         let session_id = self.session_id.get_or_insert_with(|| exchange_hash.clone());
         let derive = |way| {
             let (cipher, mac) = match way {
@@ -398,6 +412,9 @@ impl Transport {
         let key = out.packet_key(Direction::Seal).map_err(|_| unusable())?;
         self.transmit(&NewKeys::new().to_payload(), self.compressing);
         self.send.new_keys(key, names.strict);
+        if let Some(retention) = self.send.retention_mut() {
+            retention.new_keys(out.clone());
+        }
         self.deflater = Deflater::new(compression);
         self.raw_out = Some(out);
         if first {

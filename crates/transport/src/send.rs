@@ -8,10 +8,12 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use lh_crypto::{CryptoError, PacketKey, Random};
+use lh_resume::CountError;
 use lh_wire::Slices;
 
 use crate::epoch::Position;
 use crate::job::{Job, SealWork, Work};
+use crate::retention::Retention;
 use crate::seal::{PacketMeta, Pending};
 
 /// Small slab size, bytes: enough for a whole handshake or a screenful of text.
@@ -99,6 +101,8 @@ struct Reserved {
 }
 
 struct Slab {
+    /// Number of the slab, in order of use.
+    number: u64,
     data: Box<[u8]>,
     /// End of the packets that are laid out.
     filled: usize,
@@ -110,11 +114,14 @@ struct Slab {
     pending: Pending,
     /// The job that currently owns the bytes.
     job: Option<u64>,
+    /// Last message whose packet is here and may have to be sent again.
+    last: Option<u64>,
 }
 
 impl Slab {
-    fn new(data: Box<[u8]>) -> Self {
-        Self { data, filled: 0, ready: 0, written: 0, pending: Pending::default(), job: None }
+    fn new(number: u64, data: Box<[u8]>) -> Self {
+        let pending = Pending::default();
+        Self { number, data, filled: 0, ready: 0, written: 0, pending, job: None, last: None }
     }
 
     fn free(&self) -> usize {
@@ -143,6 +150,9 @@ pub(crate) struct Sender {
     lists: Vec<Pending>,
     /// Packets that are reserved behind the last slab's packets.
     reserved: Vec<Reserved>,
+    next_slab: u64,
+    /// What the peer has not acknowledged, where sessions can be resumed.
+    retention: Option<Box<Retention>>,
 }
 
 impl Sender {
@@ -161,6 +171,8 @@ impl Sender {
             next_job: 0,
             lists: Vec::new(),
             reserved: Vec::new(),
+            next_slab: 0,
+            retention: None,
         }
     }
 
@@ -182,7 +194,7 @@ impl Sender {
     /// Queues bytes that are not a packet: the identification, or frozen output.
     pub(crate) fn push_raw(&mut self, bytes: &[u8]) {
         self.reserved.clear();
-        let slab = Self::slab_for(&mut self.slabs, &mut self.pool, bytes.len());
+        let slab = self.slab_for(bytes.len());
         let start = slab.filled;
         if let Some(place) = slab.data.get_mut(start..start + bytes.len()) {
             place.copy_from_slice(bytes);
@@ -211,7 +223,7 @@ impl Sender {
             self.reserved.push(Reserved { size, span: packet_size(&self.key, self.bare, size) + tag });
         }
         let total = self.reserved.iter().map(|packet| packet.span).sum();
-        Self::slab_for(&mut self.slabs, &mut self.pool, total);
+        self.slab_for(total);
     }
 
     /// Returns the payload memory of the reserved packets.
@@ -256,6 +268,12 @@ impl Sender {
             let index = self.position.take(&self.key, total);
             let range = laid_out..laid_out + total + tag;
             laid_out = range.end;
+            if let Some(retention) = &mut self.retention {
+                let payload = packet.get(HEADER..HEADER + size).unwrap_or_default();
+                let serial = self.key.is_serial();
+                let kept = retention.on_packet(slab.number, range.clone(), index, serial, payload);
+                slab.last = kept.or(slab.last);
+            }
             slab.pending.push(PacketMeta { range, index }, &self.key);
         }
         self.reserved.clear();
@@ -264,24 +282,27 @@ impl Sender {
     }
 
     /// Returns a slab with space for `bytes` at the end of the queue.
-    fn slab_for<'s>(slabs: &'s mut VecDeque<Slab>, pool: &mut Vec<Box<[u8]>>, bytes: usize) -> &'s mut Slab {
-        let fits = slabs.back().is_some_and(|slab| slab.job.is_none() && slab.free() >= bytes);
+    fn slab_for(&mut self, bytes: usize) -> &mut Slab {
+        let fits = self.slabs.back().is_some_and(|slab| slab.job.is_none() && slab.free() >= bytes);
         if !fits {
-            let idle = slabs.back().is_none_or(|slab| slab.filled == 0);
+            // A slab that is only kept for the case that its packets must be sent again leaves the queue idle.
+            let kept = self.retention.is_some() && self.queued == 0;
+            let idle = self.slabs.back().is_none_or(|slab| slab.filled == 0);
             if idle {
-                slabs.pop_back();
+                self.slabs.pop_back();
             }
             let data = if bytes > LARGE_SLAB {
                 vec![0; bytes].into_boxed_slice()
-            } else if idle && bytes <= SMALL_SLAB {
+            } else if (idle || kept) && bytes <= SMALL_SLAB {
                 vec![0; SMALL_SLAB].into_boxed_slice()
             } else {
-                pool.pop().unwrap_or_else(|| vec![0; LARGE_SLAB].into_boxed_slice())
+                self.pool.pop().unwrap_or_else(|| vec![0; LARGE_SLAB].into_boxed_slice())
             };
-            slabs.push_back(Slab::new(data));
+            self.slabs.push_back(Slab::new(self.next_slab, data));
+            self.next_slab += 1;
         }
-        let last = slabs.len() - 1;
-        &mut slabs[last]
+        let last = self.slabs.len() - 1;
+        &mut self.slabs[last]
     }
 
     /// Uses these keys for packets that are queued from now on.
@@ -353,6 +374,49 @@ impl Sender {
         self.queued = 0;
     }
 
+    // ---- retention
+
+    /// Keeps counted messages from now on, or stops; `None` also forgets what is kept.
+    pub(crate) fn set_retention(&mut self, retention: Option<Box<Retention>>) {
+        self.retention = retention;
+    }
+
+    pub(crate) fn retention(&self) -> Option<&Retention> {
+        self.retention.as_deref()
+    }
+
+    pub(crate) fn retention_mut(&mut self) -> Option<&mut Retention> {
+        self.retention.as_deref_mut()
+    }
+
+    /// Returns false when producers of bulk data must wait for an acknowledgement.
+    pub(crate) fn within_budget(&self) -> bool {
+        self.retention.as_ref().is_none_or(|retention| retention.kept_bytes() < retention.budget())
+    }
+
+    /// Frees what the peer has received: the first `count` messages.
+    pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), CountError> {
+        let Some(retention) = &mut self.retention else { return Ok(()) };
+        // The same slabs circulate: new ones would have to be zeroed.
+        let pooled = POOLED + retention.budget() / LARGE_SLAB;
+        let pool = &mut self.pool;
+        retention.acknowledge(count, |data| Self::recycle(pool, pooled, data))?;
+        if self.queued == 0 && self.slabs.len() == 1 && self.reserved.is_empty() {
+            self.reset_last();
+        }
+        Ok(())
+    }
+
+    /// Gives away what the peer has not acknowledged, with the slabs of the queue. Jobs must have come back.
+    pub(crate) fn take_retention(&mut self) -> Option<Box<Retention>> {
+        let mut retention = self.retention.take()?;
+        for Slab { number, last, data, ready, .. } in std::mem::take(&mut self.slabs) {
+            retention.keep(number, last, data, ready);
+        }
+        self.abandon();
+        Some(retention)
+    }
+
     /// Records that the first `n` bytes were written. A larger number than was available counts as all.
     pub(crate) fn written(&mut self, mut n: usize) {
         while n > 0 {
@@ -371,7 +435,14 @@ impl Sender {
                 break;
             }
             if let Some(slab) = self.slabs.pop_front() {
-                Self::recycle(&mut self.pool, slab.data);
+                let Slab { number, last, data, ready, .. } = slab;
+                let unused = match &mut self.retention {
+                    Some(retention) => retention.keep(number, last, data, ready),
+                    None => Some(data),
+                };
+                if let Some(data) = unused {
+                    Self::recycle(&mut self.pool, POOLED, data);
+                }
             }
         }
     }
@@ -388,17 +459,25 @@ impl Sender {
         if quiet {
             self.pool.clear();
         }
-        if let Some(slab) = self.slabs.front_mut() {
-            if quiet && slab.data.len() > SMALL_SLAB {
-                self.slabs.clear();
-            } else {
-                (slab.filled, slab.ready, slab.written) = (0, 0, 0);
-            }
+        self.reset_last();
+    }
+
+    /// Makes the last slab empty, when all of it is written and nothing of it is needed.
+    fn reset_last(&mut self) {
+        let quiet = self.quiet >= QUIET_DRAINS;
+        let Some(slab) = self.slabs.front_mut() else { return };
+        if self.retention.as_ref().is_some_and(|retention| retention.needs(slab.last)) {
+            return;
+        }
+        if quiet && slab.data.len() > SMALL_SLAB {
+            self.slabs.clear();
+        } else {
+            (slab.filled, slab.ready, slab.written) = (0, 0, 0);
         }
     }
 
-    fn recycle(pool: &mut Vec<Box<[u8]>>, data: Box<[u8]>) {
-        if data.len() == LARGE_SLAB && pool.len() < POOLED {
+    fn recycle(pool: &mut Vec<Box<[u8]>>, most: usize, data: Box<[u8]>) {
+        if data.len() == LARGE_SLAB && pool.len() < most {
             pool.push(data);
         }
     }

@@ -16,19 +16,17 @@ const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
 impl PacketSink for Transport {
     fn payload(&mut self, payload: &[u8]) {
         match payload.first() {
-            _ if !self.is_open() => {}
             None => {}
+            Some(&number) if self.keeps_after_break(number) => self.hold_bounded(payload),
+            Some(_) if !self.is_open() => {}
             Some(number) if self.relayed && !CONNECTION.contains(number) => {}
             Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
             Some(&number) if self.must_hold(number) => {
-                let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
-                if self.held_bytes + payload.len() > most {
-                    return self.fail(&TransportError::TooMany("messages that need an answer"));
-                }
-                self.hold(payload.to_vec());
+                self.hold_bounded(payload);
             }
             Some(_) => {
                 self.transmit(payload, self.compressing);
+                self.check_retained();
                 self.rekey_if_due();
             }
         }
@@ -37,7 +35,7 @@ impl PacketSink for Transport {
     fn reserve(&mut self, sizes: &[usize]) {
         self.aside.clear();
         let direct =
-            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.compressing);
+            self.early.is_none() && self.can_send_now() && !self.deflater.when.applies(self.compressing);
         if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
             self.send.reserve(sizes);
         } else {
@@ -53,6 +51,7 @@ impl PacketSink for Transport {
     fn commit(&mut self, used: &[usize]) {
         if self.aside.is_empty() {
             self.send.commit(used);
+            self.check_retained();
             self.rekey_if_due();
         } else {
             let mut aside = std::mem::take(&mut self.aside);
@@ -61,5 +60,16 @@ impl PacketSink for Transport {
                 self.payload(&payload);
             }
         }
+    }
+}
+
+impl Transport {
+    /// Holds a message back; too many end the connection.
+    fn hold_bounded(&mut self, payload: &[u8]) {
+        let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
+        if self.held_bytes + payload.len() > most {
+            return self.fail(&TransportError::TooMany("messages that need an answer"));
+        }
+        self.hold(payload.to_vec());
     }
 }

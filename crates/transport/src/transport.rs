@@ -11,6 +11,7 @@ use lh_wire::{Message, PacketSink as _};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::RawKeys;
+use crate::export::Exporter;
 use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
@@ -50,6 +51,8 @@ pub struct Transport {
     pub(crate) lines: usize,
     /// Exchange hash of the first exchange.
     pub(crate) session_id: Option<Vec<u8>>,
+    /// Exporter of the first exchange.
+    pub(crate) exporter: Option<Exporter>,
     pub(crate) host_key: Option<Vec<u8>>,
     /// Host key and signature of the first exchange.
     pub(crate) session_proof: Option<(Vec<u8>, Vec<u8>)>,
@@ -140,6 +143,7 @@ impl Transport {
             peer: Peer::Unknown,
             lines: 0,
             session_id: None,
+            exporter: None,
             host_key: None,
             session_proof: None,
             names: None,
@@ -243,7 +247,10 @@ impl Transport {
 
     /// Ends the connection with a local error and, if possible, tells the peer.
     pub(crate) fn fail(&mut self, error: &TransportError) {
-        if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended)) {
+        if self.send.retention().is_some() && self.is_repairable(error) {
+            // The session may go on over another connection, so the peer must not be told that it is over.
+        } else if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended))
+        {
             let text = match error {
                 // The value was decrypted with a key that the peer may not have, so it must not be disclosed.
                 TransportError::PacketLength { .. } => "packet corrupt".to_owned(),
@@ -274,9 +281,15 @@ impl Transport {
         self.answer(|state| state.signed(signature))
     }
 
-    /// Returns false while a key exchange holds back other packets. Producers of bulk data must wait, so that
-    /// nothing accumulates.
+    /// Returns false while a key exchange holds back other packets, and while the memory for unacknowledged
+    /// messages is used up ([`retain`](Self::retain)). Producers of bulk data must wait, so that nothing
+    /// accumulates.
     pub fn can_send_bulk(&self) -> bool {
+        self.can_send_now() && self.send.within_budget()
+    }
+
+    /// Returns true when a message can be queued as a packet at once.
+    pub(crate) const fn can_send_now(&self) -> bool {
         self.is_open() && !self.holding()
     }
 

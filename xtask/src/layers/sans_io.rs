@@ -4,7 +4,8 @@ use super::source::Files;
 use crate::workspace::shown;
 
 /// Crates that use no sockets, files, clocks, threads or processes.
-const SANS_IO: &[&str] = &["crates/wire", "crates/auth", "crates/connection", "crates/transport"];
+const SANS_IO: &[&str] =
+    &["crates/wire", "crates/auth", "crates/connection", "crates/resume", "crates/transport"];
 
 /// Paths that sans-IO crates must not use.
 const FORBIDDEN: &[&str] = &[

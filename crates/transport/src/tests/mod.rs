@@ -9,6 +9,7 @@ mod jobs;
 mod peers;
 mod rekeying;
 mod relayed;
+mod resuming;
 mod slabs;
 mod unencrypted;
 
