@@ -67,7 +67,7 @@ impl Waiting {
         ended
     }
 
-    /// Returns the user with the most sessions: `newcomer` where others have as many, so that nobody else pays.
+    /// Returns the user with the most sessions: `newcomer` where others have as many, so that no other user pays.
     fn heaviest(&self, newcomer: &str) -> Option<String> {
         let heaviest = self.users.iter().max_by_key(|(user, sessions)| (sessions.len(), *user == newcomer));
         heaviest.map(|(user, _)| user.clone())
@@ -183,7 +183,7 @@ mod tests {
             waiting.begin(handle(number), "mallory", GRACE, now);
         }
         assert_eq!((waiting.len(), waiting.waiting_of("bob"), waiting.waiting_of("mallory")), (60, 30, 30));
-        // Who has fewer gets a place of those who have most.
+        // A user with fewer sessions gets a place of the user with most.
         assert_eq!(waiting.begin(handle(1), "bob", GRACE, now), [], "the same session again");
         let ended = waiting.begin(handle(50_000), "carol", GRACE, now);
         assert_eq!((ended.len(), waiting.len(), waiting.waiting_of("carol")), (1, 60, 1));
