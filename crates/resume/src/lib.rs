@@ -9,6 +9,9 @@
 //! | [`Receipts`] | how many messages were received, and when is the peer told? |
 //! | [`ClientSecret`], [`ServerSecret`] | does the other end of a new connection own the session? |
 //! | [`message`] | how do the messages look on the wire? |
+//! | [`Waiting`] | which sessions wait at a server, and which one has to go? |
+//! | [`Reconnect`], [`Silence`] | when is a link broken, and when does a client connect again? |
+//! | [`Rival`] | does a second connection replace one that is stalled? |
 //!
 //! # Words
 //!
@@ -19,12 +22,18 @@
 mod ledger;
 pub mod message;
 mod receipts;
+mod reconnect;
+mod rival;
 mod secret;
+mod waiting;
 
 pub use ledger::{CountError, Ledger};
 pub use message::{Handle, PROOF_LEN};
 pub use receipts::{Pace, Receipts};
+pub use reconnect::{Action, Failure, Reconnect, Silence};
+pub use rival::{Choice, Rival, Which};
 pub use secret::{ClientSecret, Export, Refused, SECRET_LEN, ServerSecret, Verified};
+pub use waiting::{Limits, Waiter, Waiting};
 
 /// Name of the extension in EXT_INFO, of the authentication method and of the exporter's label.
 pub const NAME: &str = "resume@longhaul";
