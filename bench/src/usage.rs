@@ -57,6 +57,18 @@ pub fn so_far_us(pid: u32) -> u64 {
     text.filter_map(|text| schedstat_ns(&text)).sum::<u64>() / 1000
 }
 
+/// Number of times that any thread of a running process has slept so far (voluntary context switches).
+pub fn sleeps(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let text = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    text.filter_map(|text| voluntary_switches(&text)).sum()
+}
+
+/// The voluntary context switches in a `status`.
+fn voluntary_switches(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
 /// CPU time, the first number of a `schedstat`, nanoseconds.
 pub fn schedstat_ns(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
@@ -131,6 +143,9 @@ mod tests {
         assert_eq!(kib(status, "VmHWM"), Some(1780));
         assert_eq!(kib(status, "Vm"), None);
         assert_eq!(kib(status, "Name"), None);
+        let switches = "voluntary_ctxt_switches:\t17\nnonvoluntary_ctxt_switches:\t4\n";
+        assert_eq!(voluntary_switches(switches), Some(17));
+        assert_eq!(voluntary_switches(status), None);
         assert_eq!(parent_of("22739 (a (b) c) R 22730 22730 20671 0 -1"), Some(22730));
         assert_eq!(parent_of("garbage"), None);
     }

@@ -12,7 +12,7 @@ use crate::job::{Running, Server};
 use crate::load::{Account, Load, Moved, Task};
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
-use crate::usage::Memory;
+use crate::usage::{Memory, sleeps, so_far_us};
 
 /// Idle terminals for each download.
 const TERMINALS: usize = 5;
@@ -89,11 +89,13 @@ fn measure(
     bulk.add(Task::Download, sizes.transfers).map_err(failed)?;
     bulk.add(Task::Upload, sizes.transfers).map_err(failed)?;
     // Apart, so that no echo waits for the generator's own share of the bulk.
+    let started = Work::of(&running);
     let (typed, moved) = std::thread::scope(|scope| {
         let typed = scope.spawn(|| terminals.measure(sizes.duration));
         let moved = bulk.measure(sizes.duration);
         (typed.join().unwrap_or_else(|_| Err("the generator panicked".to_owned())), moved)
     });
+    let worked = Work::of(&running);
     let (echoes, moved) = (typed.map_err(failed)?.echoes, moved.map_err(failed)?);
     let busy = memory(&running);
     let together = total(&moved);
@@ -103,6 +105,7 @@ fn measure(
         ("% of one connection", Better::Higher, 100.0 * together / ((down + up) / 2.0)),
         ("slowest, % of mean", Better::Higher, slowest(&moved.down).min(slowest(&moved.up))),
     ];
+    run.extend(worked.per_mb(started, together * moved.seconds));
     for (name, echoes, q) in [
         ("echo ms, median", &echoes, 0.5),
         ("echo ms, 99 %", &echoes, 0.99),
@@ -121,6 +124,31 @@ fn measure(
         ));
     }
     Ok(run)
+}
+
+/// What the server's processes have done so far, without the commands.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    cpu_us: u64,
+    sleeps: u64,
+}
+
+impl Work {
+    fn of(running: &Running) -> Self {
+        let pids = server_processes(running.pid());
+        let sum = |of: fn(u32) -> u64| pids.iter().map(|&pid| of(pid)).sum();
+        Self { cpu_us: sum(so_far_us), sleeps: sum(sleeps) }
+    }
+
+    /// The work since `before`, for each of `megabytes`. It depends less on other load of the machine than
+    /// rates do.
+    fn per_mb(self, before: Self, megabytes: f64) -> [Measured; 2] {
+        let per = |now: u64, then: u64| now.saturating_sub(then) as f64 / megabytes;
+        [
+            ("server CPU-ms/MB", Better::Lower, per(self.cpu_us, before.cpu_us) / 1000.0),
+            ("server sleeps/MB", Better::Lower, per(self.sleeps, before.sleeps)),
+        ]
+    }
 }
 
 /// Rate of all transfers, MB/s.
@@ -146,6 +174,13 @@ fn memory(running: &Running) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_counts_since_the_start_for_each_megabyte() {
+        let (start, end) = (Work { cpu_us: 1000, sleeps: 5 }, Work { cpu_us: 5000, sleeps: 25 });
+        let [cpu, sleeps] = end.per_mb(start, 10.0);
+        assert_eq!((cpu.2, sleeps.2), (0.4, 2.0));
+    }
 
     #[test]
     fn fairness_is_the_share_of_the_slowest() {

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lh_sys::fd::set_nonblocking;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -39,7 +40,15 @@ pub struct LocalFd {
     fd: Arc<OwnedFd>,
     way: Way,
     terminal: bool,
+    /// Size of a pipe that may be enlarged, bytes; otherwise [`FIXED`].
+    pipe_len: Arc<AtomicUsize>,
 }
+
+/// Size of what is no pipe, and of pipes that grow no more.
+const FIXED: usize = usize::MAX;
+
+/// Factor by which a pipe grows when the program at its other end was found waiting.
+const GROWTH: usize = 4;
 
 /// Bytes that a pipe takes at once when `poll` reports it writable (POSIX: PIPE_BUF, at least 512; Linux:
 /// 4096).
@@ -47,28 +56,26 @@ const SURE_PIECE: usize = 4096;
 
 impl LocalFd {
     /// Wraps a descriptor whose open file description no other process uses (a pipe end whose other end a
-    /// child has, the master of a pty, an accepted socket). It becomes non-blocking. A pipe is enlarged as
-    /// far as the kernel allows, up to 1 MiB.
+    /// child has, the master of a pty, an accepted socket). It becomes non-blocking. A pipe is enlarged, up to
+    /// [`lh_sys::fd::PIPE_LEN`], when it is found full.
     ///
     /// # Errors
     /// The descriptor's flags cannot be changed.
     pub fn owned(fd: OwnedFd) -> io::Result<Self> {
-        let way = match file_type(&fd)? {
+        let kind = file_type(&fd)?;
+        let way = match kind {
             FileType::Socket => {
                 enlarge_socket(&fd);
                 Way::Socket
             }
             FileType::RegularFile | FileType::BlockDevice => Way::File,
-            kind => {
+            _ => {
                 set_nonblocking(&fd, true)?;
-                if kind == FileType::Fifo {
-                    enlarge(&fd);
-                }
                 Way::Nonblocking
             }
         };
         let terminal = rustix::termios::isatty(&fd);
-        Ok(Self { fd: Arc::new(fd), way, terminal })
+        Ok(Self::new(fd, way, terminal, kind))
     }
 
     /// Wraps an inherited descriptor (stdin, stdout, stderr), which is probably shared with other processes.
@@ -100,10 +107,32 @@ impl LocalFd {
             },
             _ => (duplicate()?, Way::AskFirst),
         };
-        if kind == FileType::Fifo {
-            enlarge(&fd);
+        Ok(Self::new(fd, way, terminal, kind))
+    }
+
+    fn new(fd: OwnedFd, way: Way, terminal: bool, kind: FileType) -> Self {
+        let pipe_len = if kind == FileType::Fifo {
+            rustix::pipe::fcntl_getpipe_size(&fd).unwrap_or(FIXED)
+        } else {
+            FIXED
+        };
+        Self { fd: Arc::new(fd), way, terminal, pipe_len: Arc::new(AtomicUsize::new(pipe_len)) }
+    }
+
+    /// Enlarges a pipe that was found full with `moved` bytes, for fewer wake-ups per megabyte. True when it
+    /// has become larger.
+    ///
+    /// Pipes that carry little stay small: a user has 64 MiB of pipes altogether
+    /// (`/proc/sys/fs/pipe-user-pages-soft`), and beyond that new ones hold 8 KiB.
+    fn grow_pipe(&self, moved: usize) -> bool {
+        let len = self.pipe_len.load(Ordering::Relaxed);
+        if moved < len || len == FIXED {
+            return false;
         }
-        Ok(Self { fd: Arc::new(fd), way, terminal })
+        let wanted = len.saturating_mul(GROWTH).min(lh_sys::fd::PIPE_LEN);
+        let grown = wanted > len && rustix::pipe::fcntl_setpipe_size(&*self.fd, wanted).is_ok();
+        self.pipe_len.store(if grown { wanted } else { FIXED }, Ordering::Relaxed);
+        grown
     }
 
     /// True for a terminal or the master of a pty.
@@ -127,12 +156,27 @@ impl LocalFd {
         match result {
             Err(Errno::IO) if self.terminal => Ok(0),
             Err(Errno::CONNRESET) => Ok(0),
-            result => Ok(result?),
+            result => {
+                let n = result?;
+                self.grow_pipe(n);
+                Ok(n)
+            }
         }
     }
 
     /// Writes as many bytes as the descriptor takes.
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let result = self.try_write(slices);
+        let wanted = || slices.iter().map(|slice| slice.len()).sum();
+        match &result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.grow_pipe(wanted()) => {
+                self.try_write(slices)
+            }
+            _ => result,
+        }
+    }
+
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let result = retry_on_intr(|| match self.way {
             Way::Socket => rustix::net::sendmsg(
                 &self.fd,
@@ -195,14 +239,6 @@ fn reopen(fd: BorrowedFd<'_>, direction: Direction) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Enlarges a pipe, for fewer wake-ups per megabyte. A user over the pipe budget keeps the small one, which
-/// works as well.
-fn enlarge(fd: &OwnedFd) {
-    if rustix::pipe::fcntl_getpipe_size(fd).is_ok_and(|size| size < lh_sys::fd::PIPE_LEN) {
-        let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
-    }
-}
-
 /// Enlarges the send buffer of a local socket, its only buffer, as far as an unprivileged process may
 /// (`/proc/sys/net/core/wmem_max`). The kernel sizes the buffer of a TCP connection itself.
 fn enlarge_socket(fd: &OwnedFd) {
@@ -220,7 +256,7 @@ mod tests {
 
     fn pipe(way: Way) -> (OwnedFd, LocalFd) {
         let (read, write) = lh_sys::fd::pipe().unwrap();
-        (read, LocalFd { fd: Arc::new(write), way, terminal: false })
+        (read, LocalFd::new(write, way, false, FileType::Fifo))
     }
 
     fn fill(fd: &LocalFd) -> usize {
@@ -242,9 +278,36 @@ mod tests {
         let (_read, write) = pipe(Way::AskFirst);
         assert!(fill(&write) >= 65536);
         let (read, _write) = lh_sys::fd::pipe().unwrap();
-        let read = LocalFd { fd: Arc::new(read), way: Way::AskFirst, terminal: false };
+        let read = LocalFd::new(read, Way::AskFirst, false, FileType::Fifo);
         let error = read.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Beyond 64 MiB of pipes the kernel gives a user pipes of 8 KiB, which make a session many times slower.
+    #[test]
+    fn pipes_grow_only_when_they_are_found_full() {
+        let size = |fd: &LocalFd| rustix::pipe::fcntl_getpipe_size(&*fd.fd).unwrap();
+        let (read, write) = lh_sys::fd::pipe().unwrap();
+        let (read, write) = (LocalFd::owned(read).unwrap(), LocalFd::owned(write).unwrap());
+        let first = size(&write);
+        assert!(first <= 64 << 10, "a pipe that carries little takes {first} bytes");
+        let mut buffer = vec![0; 2 << 20];
+        for _ in 0..100 {
+            let sent = write.write_vectored(&[IoSlice::new(&[1; 1000])]).unwrap();
+            assert_eq!(read.read_vectored(&mut [IoSliceMut::new(&mut buffer)]).unwrap(), sent);
+        }
+        assert_eq!(size(&write), first);
+        // A full pipe grows, where the kernel allows it, as soon as more waits for it.
+        let sent = write.write_vectored(&[IoSlice::new(&buffer)]).unwrap();
+        assert_eq!(sent, first);
+        let more = write.write_vectored(&[IoSlice::new(&buffer)]);
+        assert!(size(&write) > first || more.is_err());
+        // And when a read has emptied it at once.
+        let (read, write) = lh_sys::fd::pipe().unwrap();
+        let (read, mut write) = (LocalFd::owned(read).unwrap(), std::fs::File::from(write));
+        std::io::Write::write_all(&mut write, &buffer[..first]).unwrap();
+        assert_eq!(read.read_vectored(&mut [IoSliceMut::new(&mut buffer)]).unwrap(), first);
+        assert!(size(&read) > first || read.pipe_len.load(Ordering::Relaxed) == FIXED);
     }
 
     #[test]
@@ -284,11 +347,8 @@ mod tests {
     #[test]
     fn local_socket_buffer_is_enlarged() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let before = fill(&LocalFd {
-            fd: Arc::new(ours.try_clone().unwrap().into()),
-            way: Way::Socket,
-            terminal: false,
-        });
+        let before =
+            fill(&LocalFd::new(ours.try_clone().unwrap().into(), Way::Socket, false, FileType::Socket));
         drop(_theirs);
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let after = fill(&LocalFd::owned(ours.into()).unwrap());

@@ -1,4 +1,4 @@
-//! Descriptors: large pipes, flags, and standard input, output and error.
+//! Descriptors: pipes, flags, and standard input, output and error.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,14 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// Size to which a pipe between a session and its program is enlarged, bytes: fewer wake-ups per megabyte. It
-/// is the default limit for unprivileged processes (`/proc/sys/fs/pipe-max-size`).
+/// Size to which a pipe between a session and its program is enlarged when it carries much, bytes: fewer
+/// wake-ups per megabyte. It is the default limit for unprivileged processes
+/// (`/proc/sys/fs/pipe-max-size`).
 pub const PIPE_LEN: usize = 1 << 20;
 
-/// A pipe (read end, write end), close-on-exec, enlarged to [`PIPE_LEN`] where the kernel allows.
+/// A pipe (read end, write end), close-on-exec, of the kernel's size: mostly 64 KiB.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // A user over the pipe budget gets the default of 64 KiB, which works as well.
-    let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_LEN);
-    Ok((reader, writer))
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 /// Sets or clears non-blocking mode. It belongs to the open file description, so other processes that share
@@ -118,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipes_are_enlarged_and_can_be_nonblocking() {
+    fn pipes_have_a_useful_size_and_can_be_nonblocking() {
         let (reader, writer) = pipe().unwrap();
         assert!(rustix::pipe::fcntl_getpipe_size(&writer).unwrap() >= 65536);
         set_nonblocking(&reader, true).unwrap();
