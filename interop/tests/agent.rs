@@ -5,5 +5,6 @@ mod agent {
     mod forwarding;
     mod programs;
     mod rules;
+    mod service;
     mod using;
 }

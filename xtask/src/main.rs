@@ -7,6 +7,7 @@ mod covers;
 mod demo;
 mod dist;
 mod docs;
+mod executables;
 mod fuzz;
 #[cfg(test)]
 mod guides;

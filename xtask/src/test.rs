@@ -1,10 +1,11 @@
 //! The README's test command: all steps of CI, those that fail fastest first.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
-use crate::{bench, campaign, fuzz, layers, names, peers};
+use crate::{bench, campaign, executables, fuzz, layers, names, peers};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -112,25 +113,21 @@ fn install_peers() -> Outcome {
 /// Tests of the crates themselves, all but `interop`, in the debug build. Tests without their peer skip
 /// themselves.
 fn unit() -> Outcome {
-    let test =
-        ["test", "--locked", "--workspace", "--exclude", "lh-interop", "--lib", "--bins", "--no-fail-fast"];
-    call(cargo().args(test))
+    let workspace = ["--locked", "--workspace", "--exclude", "lh-interop"];
+    executables::run(&workspace, &["--lib", "--bins"], &[])
 }
 
 fn tests() -> Outcome {
     let skipped = target_dir().join("skipped-tests.log");
     let _ = std::fs::remove_file(&skipped);
-    let mut command = cargo();
-    command
-        .args(["test", "--locked", "--workspace", "--no-fail-fast"])
-        .args(features())
-        .env("LH_BIN_DIR", target_dir().join("release"))
-        .env("LH_SKIP_LOG", &skipped);
+    let bins = target_dir().join("release");
+    let mut variables = vec![("LH_BIN_DIR", bins.as_path()), ("LH_SKIP_LOG", &skipped)];
     // Root could install every peer, so none may be missing.
     if lh_interop::is_root() {
-        command.env("LH_REQUIRE_PEERS", "1");
+        variables.push(("LH_REQUIRE_PEERS", Path::new("1")));
     }
-    let outcome = call(&mut command);
+    let outcome =
+        executables::run(&[&["--locked", "--workspace"][..], &features()].concat(), &[], &variables);
     if let Ok(text) = std::fs::read_to_string(&skipped) {
         println!("\nTHESE TESTS DID NOT RUN:");
         for line in text.lines() {

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use lh_cli::flags::AGENT;
+use lh_sys::service::Service;
 
 use crate::keyring::Keyring;
 use crate::listen::Socket;
@@ -38,10 +39,10 @@ pub fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();
-    ExitCode::from(start())
+    ExitCode::from(start(Service::take()))
 }
 
-fn start() -> u8 {
+fn start(service: Service) -> u8 {
     let parsed = match AGENT.parse(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
         Err(stop) => return stop.print(),
@@ -66,16 +67,22 @@ fn start() -> u8 {
             }
             Err(why) => fail(&why),
         },
-        Mode::Serve => serve(options).unwrap_or_else(|why| fail(&why)),
+        Mode::Serve => serve(options, service).unwrap_or_else(|why| fail(&why)),
     }
 }
 
 /// Opens the socket and becomes the agent, or forks into the agent and the command that uses it.
-fn serve(options: Options) -> Result<u8, String> {
+fn serve(options: Options, mut service: Service) -> Result<u8, String> {
     if let Err(error) = guard::protect() {
         return Err(format!("cannot protect the memory of this process: {error}"));
     }
-    let socket = Socket::open(&options)?;
+    // As OpenSSH's agent: a passed socket counts in the foreground, where no other was asked for.
+    let passed = match options.foreground && options.bind.is_none() {
+        true => Socket::passed(&mut service)?,
+        false => None,
+    };
+    drop(service);
+    let socket = passed.map_or_else(|| Socket::open(&options), Ok)?;
     if let Some((program, arguments)) = options.command.split_first() {
         let path = socket.path().to_path_buf();
         let parent = rustix::process::getpid();

@@ -1,4 +1,5 @@
-//! The agent's socket: in `~/.ssh/agent`, in a directory below `$TMPDIR` (`-T`), or at the path of `-a`.
+//! The agent's socket: in `~/.ssh/agent`, in a directory below `$TMPDIR` (`-T`), at the path of `-a`, or passed by
+//! the service manager.
 
 use std::fs;
 use std::io;
@@ -10,7 +11,9 @@ use std::time::{Duration, SystemTime};
 use lh_agent::place;
 use lh_crypto::SystemRandom;
 use lh_sys::directories;
+use lh_sys::service::Service;
 use rustix::fs::Mode;
+use rustix::net::{AddressFamily, sockopt};
 
 use crate::log::reason;
 use crate::options::Options;
@@ -57,6 +60,30 @@ impl Socket {
         let node = rustix::system::uname();
         let name = place::socket_name(node.nodename().to_bytes(), "agent", &mut SystemRandom);
         Self::bind(directory.join(name), None)
+    }
+
+    /// Takes over the socket that the service manager listens on, if it has passed one. The manager owns its file.
+    ///
+    /// # Errors
+    /// The line to print: the descriptor is no listening Unix socket, or not the only one.
+    pub(crate) fn passed(service: &mut Service) -> Result<Option<Self>, String> {
+        let mut sockets = service.take_sockets();
+        let Some(passed) = sockets.pop() else { return Ok(None) };
+        if !sockets.is_empty() {
+            return Err(format!("the service manager passed {} sockets, not one", sockets.len() + 1));
+        }
+        let bad = || "the service manager passed a descriptor that is no listening Unix socket".to_owned();
+        let listens = sockopt::socket_acceptconn(&passed.socket).unwrap_or(false);
+        let is_unix =
+            sockopt::socket_domain(&passed.socket).is_ok_and(|domain| domain == AddressFamily::UNIX);
+        if !(listens && is_unix) {
+            return Err(bad());
+        }
+        let listener = UnixListener::from(passed.socket);
+        let address = listener.local_addr().map_err(|error| reason(&error))?;
+        let path = address.as_pathname().ok_or_else(bad)?.to_path_buf();
+        listener.set_nonblocking(true).map_err(|error| reason(&error))?;
+        Ok(Some(Self { listener, path, directory: None, ours: false }))
     }
 
     fn bind(path: PathBuf, directory: Option<PathBuf>) -> Result<Self, String> {
@@ -143,6 +170,11 @@ pub(crate) fn remove_stale(directory: &Path, of_all_hosts: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_manager_no_socket_is_passed() {
+        assert!(Socket::passed(&mut Service::default()).expect("fine").is_none());
+    }
 
     #[test]
     fn only_stale_sockets_are_removed() {

@@ -88,10 +88,10 @@ impl Parts {
                 .is_some_and(|name| name == "lhsshd" || name == "lhsshd_config");
             if of_server { server.push(item) } else { client.push(item) }
         }
-        client.push(Item::text(
-            "usr/lib/systemd/user/lhssh-agent.service",
-            read("packaging/systemd/lhssh-agent.service")?,
-        ));
+        for unit in ["lhssh-agent.service", "lhssh-agent.socket"] {
+            let text = read(&format!("packaging/systemd/{unit}"))?;
+            client.push(Item::text(format!("usr/lib/systemd/user/{unit}"), text));
+        }
         for (to, from) in [
             ("usr/lib/systemd/system/lhsshd.service", "systemd/lhsshd.service"),
             ("usr/lib/systemd/system/lhsshd.socket", "systemd/lhsshd.socket"),

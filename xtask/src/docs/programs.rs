@@ -422,6 +422,10 @@ pub(super) const PAGES: &[Page] = &[
             ("SSH_AUTH_SOCK, SSH_AGENT_PID", "Set for what it starts; -k reads the second."),
             ("SSH_ASKPASS", "Program that asks where a key is to be confirmed (lhssh-add -c)."),
             ("TMPDIR", "Where the socket is with -T."),
+            (
+                "LISTEN_PID, LISTEN_FDS",
+                "With -d or -D and without -a: the socket that a service manager has opened.",
+            ),
         ],
         files: &[("~/.ssh/agent/", "Sockets of agents of this user.")],
         examples: &[

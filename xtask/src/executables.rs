@@ -1,0 +1,252 @@
+//! Runs the workspace's test executables side by side.
+//!
+//! Cargo runs them one after the other, and while one of them waits (for a server's delay, a lost packet, a
+//! sleeping machine), the cores idle. Here each lane takes the next executable, the longest first. Those that
+//! measure time, memory or rates run alone afterwards.
+
+use std::collections::VecDeque;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::workspace::{Outcome, cargo, shown};
+
+/// Number of executables at once. Each runs as many tests at once as there are cores.
+const LANES: usize = 2;
+
+/// Executables that take longest, the longest first, so that none of them starts last. Only the run's length
+/// depends on this list.
+const LONGEST: &[&str] = &[
+    "recipes_time",
+    "recipes_tools",
+    "our_server",
+    "recipes_restricted",
+    "recipes_sftp",
+    "recipes_accounts",
+    "server_service",
+    "additional_connections",
+    "additional_automatic",
+    "recipes_surroundings",
+    "lh_transport",
+    "lying_servers",
+    "recipes_hosts",
+    "recipes_client",
+    "our_client",
+    "unread",
+    "foreign_servers",
+    "legacy_algorithms",
+    "forwarding_limits",
+    "openssh",
+    "server_auth",
+    "foreign_clients",
+    "odd_targets",
+    "preserve",
+    "ansible",
+];
+
+/// Executables that measure: another one beside them would change their result.
+const ALONE: &[&str] = &[
+    "bench",
+    "doctor",
+    "flooded_client",
+    "hung_files",
+    "many_sessions",
+    "rate_limits",
+    "server_abuse",
+    "windows",
+];
+
+/// Interval of the message that an executable is still running.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One process of tests: a test executable, or all tests in documentation.
+struct Job {
+    /// Name of the executable's target.
+    name: String,
+    /// Line printed above the output.
+    title: String,
+    command: Command,
+}
+
+/// Parses one line of `cargo test --no-run --message-format json`; `None` if it names no test executable.
+fn from_message(line: &str) -> Option<Job> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+    let file = Path::new(message["executable"].as_str().filter(|_| is_test)?);
+    let source = Path::new(message["target"]["src_path"].as_str()?);
+    let package = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let mut command = Command::new(file);
+    // What cargo gives to tests.
+    command.current_dir(package).env("CARGO_MANIFEST_DIR", package);
+    Some(Job {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        title: format!("     Running {} ({})", shown(source), shown(file)),
+        command,
+    })
+}
+
+/// Builds the tests with these arguments of `cargo test`, and runs them with these variables. `targets` selects
+/// targets (`--lib`); without any, tests in documentation run too.
+pub(crate) fn run(args: &[&str], targets: &[&str], variables: &[(&str, &Path)]) -> Outcome {
+    let (mut beside, mut alone) = split(build(&[args, targets].concat())?);
+    if targets.is_empty() {
+        let mut command = cargo();
+        command.arg("test").args(args).arg("--doc");
+        let title = "   Doc-tests of all crates".to_owned();
+        beside.push_front(Job { name: "doc-tests".to_owned(), title, command });
+    }
+    for job in beside.iter_mut().chain(&mut alone) {
+        job.command.envs(variables.iter().copied());
+    }
+    println!("tests: {} executables, {LANES} at a time, then {} alone", beside.len(), alone.len());
+    let start = Instant::now();
+    let mut failed = run_all(beside, LANES)?;
+    println!("tests: side by side {} s", start.elapsed().as_secs());
+    failed.extend(run_all(alone, 1)?);
+    if failed.is_empty() {
+        return Ok(());
+    }
+    failed.sort();
+    Err(format!("tests failed in {}", failed.join(", ")))
+}
+
+/// Builds all test executables.
+fn build(args: &[&str]) -> Result<Vec<Job>, String> {
+    let mut command = cargo();
+    command.arg("test").args(args).args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo test: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo test --no-run: {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found: Vec<Job> = text.lines().filter_map(from_message).collect();
+    if found.is_empty() { Err("cargo named no test executable".to_owned()) } else { Ok(found) }
+}
+
+/// Splits the executables into those that may run side by side, the longest first, and those that run alone.
+fn split(all: Vec<Job>) -> (VecDeque<Job>, VecDeque<Job>) {
+    let (alone, mut beside): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|job| ALONE.contains(&job.name.as_str()));
+    let rank = |job: &Job| LONGEST.iter().position(|name| *name == job.name);
+    beside.sort_by_key(|job| rank(job).unwrap_or(LONGEST.len()));
+    (beside.into(), alone.into())
+}
+
+/// Runs the jobs in this number of lanes; returns the names of those that failed.
+fn run_all(jobs: VecDeque<Job>, lanes: usize) -> Result<Vec<String>, String> {
+    let jobs = Mutex::new(jobs);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                loop {
+                    let next = jobs.lock().ok().and_then(|mut jobs| jobs.pop_front());
+                    let Some(job) = next else { return };
+                    let name = job.name.clone();
+                    let failure = match run_one(job) {
+                        Ok(true) => continue,
+                        Ok(false) => name,
+                        Err(error) => format!("{name} ({error})"),
+                    };
+                    if let Ok(mut failed) = failed.lock() {
+                        failed.push(failure);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().map_err(|error| error.to_string())
+}
+
+/// Runs one job and prints its output in one piece. Returns whether all its tests passed.
+fn run_one(mut job: Job) -> Result<bool, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut log = tempfile::tempfile().map_err(failed)?;
+    // One file description for both, so that their lines stay in order.
+    let (out, err) = (log.try_clone().map_err(failed)?, log.try_clone().map_err(failed)?);
+    let start = Instant::now();
+    let mut child = job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(failed)?;
+    let mut told = PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if start.elapsed() > told {
+            println!("tests: {} is still running after {} s", job.name, told.as_secs());
+            told += PATIENCE;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    log.rewind().map_err(failed)?;
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{}", job.title).map_err(failed)?;
+    std::io::copy(&mut log, &mut stdout).map_err(failed)?;
+    Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn job(name: &str, line: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        Job { name: name.to_owned(), title: name.to_owned(), command }
+    }
+
+    #[test]
+    fn executables_are_read_from_cargo_s_messages() {
+        let line = r#"{"reason":"compiler-artifact","manifest_path":"/w/interop/Cargo.toml",
+            "target":{"kind":["test"],"name":"bulk","src_path":"/w/interop/tests/bulk.rs"},
+            "profile":{"test":true},"executable":"/w/target/debug/deps/bulk-1"}"#;
+        let found = from_message(line).unwrap();
+        assert_eq!(found.name, "bulk");
+        assert_eq!(found.command.get_program(), "/w/target/debug/deps/bulk-1");
+        assert_eq!(found.command.get_current_dir(), Some(Path::new("/w/interop")));
+        assert!(from_message(&line.replace("true", "false")).is_none());
+        assert!(from_message(&line.replace("\"/w/target/debug/deps/bulk-1\"", "null")).is_none());
+        assert!(from_message("text of a program").is_none());
+    }
+
+    #[test]
+    fn longest_start_first_and_measuring_ones_run_alone() {
+        let all = ["formats", "doctor", "our_server", "recipes_time", "bench"].map(|name| job(name, ":"));
+        let (beside, alone) = split(all.into());
+        let names = |jobs: VecDeque<Job>| jobs.into_iter().map(|job| job.name).collect::<Vec<_>>();
+        assert_eq!(names(beside), ["recipes_time", "our_server", "formats"]);
+        assert_eq!(names(alone), ["doctor", "bench"]);
+    }
+
+    #[test]
+    fn lists_name_executables_that_exist() {
+        let root = crate::workspace::root();
+        let below = |directory: &Path| -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect()
+        };
+        let mut packages = ["interop", "bench", "campaign"].map(|name| root.join(name)).to_vec();
+        packages.extend(["bins", "crates"].iter().flat_map(|name| below(&root.join(name))));
+        let sources: Vec<PathBuf> =
+            packages.iter().flat_map(|package| below(&package.join("tests"))).collect();
+        let names = |path: &Path, name: &str| path.file_stem().is_some_and(|stem| stem == name);
+        let library = |name: &str| root.join("crates").join(name.trim_start_matches("lh_")).is_dir();
+        for name in LONGEST.iter().chain(ALONE) {
+            let found = library(name) || sources.iter().any(|source| names(source, name));
+            assert!(found, "no test executable {name}");
+        }
+    }
+
+    #[test]
+    fn failed_executables_are_named() {
+        let jobs = [job("good", "exit 0"), job("bad", "echo why; exit 101"), job("gone", "kill -9 $$")];
+        let mut failed = run_all(jobs.into(), 2).unwrap();
+        failed.sort();
+        assert_eq!(failed, ["bad", "gone"]);
+    }
+}
