@@ -32,6 +32,8 @@ impl Json {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            // JSON has no word for what is not a number.
+            Self::Number(value) if !value.is_finite() => out.push_str("null"),
             Self::Number(value) => {
                 let _ = write!(out, "{value}");
             }

@@ -19,6 +19,7 @@ mod regress;
 mod security;
 mod site;
 mod suites;
+mod tables;
 mod test;
 mod wan;
 mod workspace;
@@ -73,6 +74,9 @@ usage: cargo xtask <command>
   suites [--bins DIR] [SUITE…]
             run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, and ssh-audit, fetched from
             their registries, with our programs under OpenSSH's names
+  tables [--out FILE] [--bins DIR] [--rounds N] [--smoke]
+            write docs/tables.md: throughput by cipher and MAC, processor time, cost of sessions, listings,
+            beside OpenSSH and historical figures (as root; a quarter of an hour). --smoke: does it work?
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/long-paths.md has more, `cargo xtask wan --help` every option
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Some("regress") => regress::run(rest),
         Some("site") => site::run(rest),
         Some("suites") => suites::run(rest),
+        Some("tables") => tables::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

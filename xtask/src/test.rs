@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     ("site", || crate::site::run(&[])),
     ("packages", crate::dist::short_test),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
-    ("bench", bench::smoke),
+    ("bench", || bench::smoke().and_then(|()| crate::tables::smoke())),
     ("explore", campaign::short_explore),
     ("load", campaign::short_load),
     ("faults", campaign::short_faults),

@@ -63,6 +63,12 @@ pub(super) fn rate(sample: &Sample, bytes: u64) -> Vec<Measured> {
         ("MB/s", Better::Higher, megabytes / sample.wall_s),
         ("CPU-ms/MB", Better::Lower, sample.cpu_ms() / megabytes),
     ];
+    for (name, end) in [("client CPU-ms/MB", &sample.client), ("server CPU-ms/MB", &sample.server)] {
+        // `cp` has one end only.
+        if *end != Usage::default() {
+            run.push((name, Better::Lower, end.cpu_us() as f64 / 1000.0 / megabytes));
+        }
+    }
     run.extend(ends(sample));
     run
 }

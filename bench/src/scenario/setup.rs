@@ -81,7 +81,7 @@ fn per_session(sample: &Sample, times: u64) -> Vec<Measured> {
     ]
 }
 
-/// Key exchanges of Longhaul, without those that are obsolete or differ only in their hash or name.
+/// Key exchanges of Longhaul, without those that differ only in their name.
 fn kex_names(field: &Contestants) -> Vec<String> {
     let Kind::Suite { ssh, .. } = &field.ours().kind else { return Vec::new() };
     let all = query(ssh, "kex");
@@ -89,9 +89,8 @@ fn kex_names(field: &Contestants) -> Vec<String> {
         all.iter().any(|other| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('@')))
     };
     let old_openssh = |name: &str| name == "sntrup761x25519-sha512";
-    let names = all.iter().filter(|name| !name.ends_with("-sha1"));
     // OpenSSH before 9.9 knows sntrup761 only by its long name, which all others know too.
-    names
+    all.iter()
         .filter(|name| old_openssh(name.trim_end_matches("@openssh.com")) || !second_name(name))
         .filter(|name| !old_openssh(name))
         .cloned()

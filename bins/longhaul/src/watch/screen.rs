@@ -87,7 +87,7 @@ impl Screen {
     /// Waits for a key, a signal, or this time.
     pub(super) fn wait(&mut self, until: Instant) -> io::Result<Key> {
         loop {
-            while let Some(signal) = self.signals.take()? {
+            if let Some(signal) = self.signals.take()? {
                 match signal {
                     Signal::WINCH => return Ok(Key::Redraw),
                     Signal::TSTP => {

@@ -151,8 +151,11 @@ fn family(pid: Pid) -> Vec<Pid> {
     family
 }
 
-/// The established TCP connections of a process: key, name, sample, unread bytes.
-fn sockets(pid: Pid) -> rustix::io::Result<Vec<(String, String, Sample, Option<u64>)>> {
+/// Key, name, sample, and unread bytes of a connection.
+type Found = (String, String, Sample, Option<u64>);
+
+/// The established TCP connections of a process.
+fn sockets(pid: Pid) -> rustix::io::Result<Vec<Found>> {
     let number = pid.as_raw_nonzero();
     let stat = Stat::read(pid).ok_or(rustix::io::Errno::SRCH)?;
     let directory = format!("/proc/{number}/fd");
