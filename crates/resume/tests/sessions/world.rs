@@ -392,7 +392,7 @@ impl World {
                 Err(error) => {
                     // The session waits.
                     assert!(error.is_break(), "{error}");
-                    self.paths.retain(|path| path.number != link || path.number == self.client_link);
+                    // The client may be waiting for its answer on this link still.
                     if let Some(path) = self.paths.iter_mut().find(|path| path.number == link) {
                         path.link.down.close();
                     }
