@@ -314,7 +314,7 @@ fn unsafe_config_files_and_host_names_are_refused() {
         (&["-G", "-l", "x;y", "h"], "remote username contains invalid characters"),
         (&["-G", "-oUser=x|y", "h"], "remote username contains invalid characters"),
         (&["-G", "-oBogus=1", "h"], "command-line: line 0: Bad configuration option: bogus"),
-        (&["-G", "-J", "a`id`", "h"], "command-line line 0: Invalid ProxyJump \"a`id`\""),
+        (&["-G", "-J", "a`id`", "h"], "Invalid -J argument"),
         (
             &["-G", "-o", "ProxyJump=host'with'quote", "h"],
             "command-line line 0: Invalid ProxyJump \"host'with'quote\"",

@@ -30,7 +30,7 @@ fn chroots_with_mistakes_are_refused_and_logged() {
 fn authorized_keys_in_several_places() {
     Recipe {
         server: "AuthorizedKeysFile .ssh/none /etc/ssh/keys/%u /etc/ssh/keys/uid-%U %h/my%%keys\nMatch User only\n  AuthorizedKeysFile none\nMatch User abs\n  AuthorizedKeysFile /etc/ssh/keys/\"with space\"",
-        setup: "n=0; for u in a b c only abs bad dir link; do n=$((n+1)); account $u 260$n; rm /home/$u/.ssh/authorized_keys; done; mkdir -p /etc/ssh/keys/dir; cd /etc/ssh/keys; for f in a uid-2602 bad 'with space' '/home/c/my%keys' /home/only/.ssh/authorized_keys; do cp /world/authorized_keys \"$f\"; done; chmod 666 bad; ln -s a link; cd /",
+        setup: "n=0; for u in a b c only abs bad dir link; do n=$((n+1)); account $u 260$n; rm /home/$u/.ssh/authorized_keys; done; mkdir -p /etc/ssh/keys/dir; cd /etc/ssh/keys; for f in a uid-2602 bad 'with space' '/home/c/my%keys' /home/only/.ssh/authorized_keys; do cp /world/authorized_keys \"$f\"; chmod 644 \"$f\"; done; chmod 666 bad; ln -s a link; cd /",
         client: "for u in a b c only abs bad dir link bob; do echo \"== $u\"; ssh -o BatchMode=yes $u@server id -un; echo $?; done 2>&1",
         look: "grep -h 'refused: bad' /var/log/sshd.log",
         sees: &["== c\nc\n0\n", "== bob\nbob@server: Permission denied", "for file /etc/ssh/keys/bad"],
