@@ -174,46 +174,6 @@ fn known_hosts_command_supplies_host_keys() {
     );
 }
 
-/// Covers: ssh_config CheckHostIP
-#[test]
-fn the_address_of_a_host_is_checked_too() {
-    let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
-    let client = Client { lab: &lab, port: server.port };
-    let by_name = |options: &[&str]| {
-        let mut all = vec![
-            "CheckHostIP=yes",
-            "HostKeyAlgorithms=ssh-ed25519",
-            "AddressFamily=inet",
-            "UpdateHostKeys=no",
-        ];
-        all.extend(options);
-        let mut args = client.args(&all);
-        args.pop();
-        args.extend([format!("{}@localhost", me()), "true".to_owned()]);
-        lab.run(&our("lhssh"), &args)
-    };
-    lab.write("known", "");
-    let ran = by_name(&["StrictHostKeyChecking=accept-new"]).ok("first use");
-    let both = format!("[localhost]:{0},[127.0.0.1]:{0}", server.port);
-    assert!(client.known().starts_with(&format!("{both} ssh-ed25519 ")), "{}", client.known());
-    assert!(ran.err.contains(&format!("Permanently added '{both}' (ED25519)")), "{}", ran.err);
-    // Only the name is known: the address is added.
-    let name_only = client.known().replace(&both, &format!("[localhost]:{}", server.port));
-    lab.write("known", &name_only);
-    let ran = by_name(&["StrictHostKeyChecking=yes"]).ok("known by name");
-    let address =
-        format!("Permanently added the ED25519 host key for IP address '[127.0.0.1]:{}'", server.port);
-    assert!(ran.err.contains(&address), "{}", ran.err);
-    // The address is known with another key.
-    let user_key = client.line("user_ed25519");
-    lab.write("known", &(name_only + &user_key));
-    let ran = by_name(&["StrictHostKeyChecking=yes"]);
-    assert_eq!(ran.code, 255, "{}", ran.err);
-    assert!(ran.err.contains("differs from the key for the IP address"), "{}", ran.err);
-    by_name(&["StrictHostKeyChecking=no"]).ok("without strict checking it is only said");
-}
-
 /// Covers: ssh_config HashKnownHosts
 #[test]
 fn learned_names_are_hashed_where_asked_for() {

@@ -188,7 +188,7 @@ fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     assert_eq!((ran.code, ran.text().as_str()), (1, "This service allows sftp connections only.\n"));
     fs::set_permissions(&jail, fs::Permissions::from_mode(0o775)).unwrap();
     assert_ne!(scene.ssh_as(&user.name, &[], &["id"]).code, 0);
-    scene.logged("bad ownership or modes for chroot directory component");
+    scene.logged("bad ownership or modes for chroot directory");
     fs::remove_dir_all(&jail).unwrap();
 }
 

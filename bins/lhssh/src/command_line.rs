@@ -8,8 +8,9 @@ use lh_cli::flags::{Parsed, SSH};
 use lh_cli::identity::identity_warning;
 use lh_client::{Destination, SystemEnvironment};
 use lh_config::algorithms::AlgorithmKind;
-use lh_config::client::{CommandLine, Request, UserFile};
+use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward, parse_port};
+use lh_config::names::{host_is_safe, user_is_safe};
 use lh_config::{Account, Environment as _};
 
 /// The parsed command line.
@@ -84,7 +85,6 @@ const FIXED: &[(char, &str, &str)] = &[
     ('K', "GSSAPIAuthentication", "yes"),
     ('K', "GSSAPIDelegateCredentials", "yes"),
     ('N', "SessionType", "none"),
-    ('T', "RequestTTY", "no"),
     ('a', "ForwardAgent", "no"),
     ('f', "ForkAfterAuthentication", "yes"),
     ('f', "StdinNull", "yes"),
@@ -101,7 +101,6 @@ const FIXED: &[(char, &str, &str)] = &[
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[
     ('B', "BindInterface"),
-    ('J', "ProxyJump"),
     ('P', "Tag"),
     ('b', "BindAddress"),
     ('e', "EscapeChar"),
@@ -131,7 +130,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
-    let (mut stdio, mut control) = (None, None);
+    let (mut stdio, mut control, mut terminal) = (None, None, None);
     let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
     for (index, (flag, value)) in parsed.flags.iter().enumerate() {
         if index == parsed.flags_before_operands {
@@ -202,6 +201,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 }
                 lines.push(CommandLine::Flag("TunnelDevice", vec![spec]));
             }
+            'J' => lines.push(jump(lines, text())?),
+            't' | 'T' => terminal = Some(terminal_after(terminal, *flag)),
             'O' => control = Some(ControlCommand::parse(&text())?),
             'o' => lines.push(CommandLine::Option(text())),
             'F' => {
@@ -241,10 +242,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
         _ => lines.push(CommandLine::Flag("ControlMaster", vec!["ask".to_owned()])),
     }
-    match parsed.count('t') {
-        0 => {}
-        1 => lines.push(CommandLine::Flag("RequestTTY", vec!["yes".to_owned()])),
-        _ => lines.push(CommandLine::Flag("RequestTTY", vec!["force".to_owned()])),
+    if let Some(terminal) = terminal {
+        // Unlike other flags, these stand above an earlier -o.
+        lines.insert(0, CommandLine::Flag("RequestTTY", vec![terminal.to_owned()]));
     }
     if let Some(level) = log_level(parsed) {
         lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
@@ -287,10 +287,46 @@ fn forward(
 ) -> Result<CommandLine, String> {
     parse(spec).ok_or_else(|| format!("Bad {kind} forwarding specification '{spec}'"))?;
     let words = match spec.split_once(':') {
+        // An empty address means all of them.
+        Some(("", rest)) => vec!["*".to_owned(), rest.to_owned()],
         Some((first, rest)) => vec![first.to_owned(), rest.to_owned()],
         None => vec![spec.to_owned()],
     };
     Ok(CommandLine::Flag(keyword, words))
+}
+
+/// Value of `RequestTTY` after `-t` or `-T`: the last flag decides, and a repeated `-t` forces a terminal.
+fn terminal_after(before: Option<&'static str>, flag: char) -> &'static str {
+    match (flag, before) {
+        ('T', _) => "no",
+        (_, Some("yes" | "force")) => "force",
+        _ => "yes",
+    }
+}
+
+/// `-J` as a keyword. It is given once, and not after a `ProxyCommand`.
+fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, String> {
+    let set = |keyword: &str| {
+        earlier.iter().any(|line| match line {
+            CommandLine::Flag(name, _) => *name == keyword,
+            CommandLine::Option(text) => {
+                let end = text.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(text.len());
+                text[..end].eq_ignore_ascii_case(keyword)
+            }
+        })
+    };
+    if set("ProxyJump") {
+        let text = "Only a single -J option is permitted (use commas to separate multiple jump hops)";
+        return Err(text.to_owned());
+    }
+    if set("ProxyCommand") {
+        return Err("Cannot specify -J with ProxyCommand".to_owned());
+    }
+    let safe = |hop: &JumpHost| host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe);
+    if spec.is_empty() || !JumpHost::parse_list(&spec).is_some_and(|hops| hops.iter().all(safe)) {
+        return Err("Invalid -J argument".to_owned());
+    }
+    Ok(CommandLine::Flag("ProxyJump", vec![spec]))
 }
 
 /// True for `local[:remote]`, each a number or `any`.
@@ -420,6 +456,43 @@ mod tests {
         assert_eq!(got.stdio, Some(Endpoint::Tcp { host: Some("::1".to_owned()), port: 80 }));
         let cleared = ("ClearAllForwardings".to_owned(), "yes".to_owned());
         assert!(keywords(&got).contains(&cleared));
+    }
+
+    #[test]
+    fn empty_listen_address_means_every_address() {
+        for (flag, keyword) in [("-L", "LocalForward"), ("-R", "RemoteForward")] {
+            let got = interpreted(&[flag, ":80:h:443", "h"]).expect("fine");
+            assert_eq!(keywords(&got)[0], (keyword.to_owned(), "* 80:h:443".to_owned()));
+        }
+    }
+
+    #[test]
+    fn jump_is_given_once_and_not_after_a_proxy() {
+        let single = "Only a single -J option is permitted (use commas to separate multiple jump hops)";
+        for (args, message) in [
+            (&["-J", "a", "-J", "b", "h"][..], single),
+            (&["-o", "proxyjump a", "-J", "b", "h"], single),
+            (&["-o", "ProxyCommand=x", "-J", "b", "h"], "Cannot specify -J with ProxyCommand"),
+            (&["-J", "", "h"], "Invalid -J argument"),
+            (&["-J", "a@b@c,,d", "h"], "Invalid -J argument"),
+        ] {
+            assert_eq!(interpreted(args).err().as_deref(), Some(message), "{args:?}");
+        }
+        let got = interpreted(&["-J", "u@a:22,ssh://b", "-o", "ProxyCommand=x", "h"]).expect("fine");
+        assert_eq!(keywords(&got)[0], ("ProxyJump".to_owned(), "u@a:22,ssh://b".to_owned()));
+    }
+
+    #[test]
+    fn last_terminal_flag_decides_even_over_an_option() {
+        for (args, value) in [
+            (&["-tt", "-o", "RequestTTY=no", "h"][..], "force"),
+            (&["-o", "RequestTTY=no", "-t", "h"], "yes"),
+            (&["-tt", "-T", "h"], "no"),
+            (&["-T", "-t", "h"], "yes"),
+        ] {
+            let got = interpreted(args).expect("fine");
+            assert_eq!(keywords(&got)[0], ("RequestTTY".to_owned(), value.to_owned()), "{args:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,9 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
         Ok(tunnel) => tunnel,
         Err(error) => return report(options, &error, ui),
     };
-    run_local_command(options, tunnel.as_ref(), ui);
+    if let Err(text) = run_local_command(options, tunnel.as_ref(), ui) {
+        return report(options, &ClientError::Config(text), ui);
+    }
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
@@ -78,22 +80,29 @@ fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEn
     }
 }
 
-/// Runs `LocalCommand`, where permitted.
-fn run_local_command(options: &Options, tunnel: Option<&TunnelEnd>, ui: &mut TerminalUi) {
+/// Runs `LocalCommand`, where permitted. A command that cannot be started is logged and has no other effect.
+///
+/// # Errors
+/// A token that the keyword does not have.
+fn run_local_command(
+    options: &Options,
+    tunnel: Option<&TunnelEnd>,
+    ui: &mut TerminalUi,
+) -> Result<(), String> {
     let config = &options.config;
     if !*config.permit_local_command {
-        return;
+        return Ok(());
     }
-    let Some(command) = config.local_command.command() else { return };
+    let Some(command) = config.local_command.command() else { return Ok(()) };
     let device = tunnel.map_or("NONE", TunnelEnd::name);
     let tokens = config.tokens(&SystemEnvironment).with('T', device);
-    let failed = match tokens.expand_command(command) {
-        Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
-        Err(why) => Some(why),
-    };
-    if let Some(why) = failed.filter(|_| options.log_level >= LogLevel::Error) {
-        ui.say(&format!("LocalCommand: {why}"));
+    let command = tokens.expand_command(command).map_err(|why| format!("LocalCommand: {why}"))?;
+    if let Err(error) = run_in_shell(&command)
+        && options.log_level >= LogLevel::Error
+    {
+        ui.say(&format!("LocalCommand: {error}"));
     }
+    Ok(())
 }
 
 /// Runs a command in the user's shell on our own standard descriptors, and waits for it. It receives signals

@@ -534,17 +534,17 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         hash: *config.hash_known_hosts,
         fingerprint: options.fingerprint_hash(),
         visual: *config.visual_host_key,
-        checks: checks(options),
+        checks: checks(options, loopback),
     })
 }
 
 /// The sources besides the files that are checked for a host's key.
-fn checks(options: &Options) -> Checks {
+fn checks(options: &Options, loopback: bool) -> Checks {
     use lh_config::enums::YesNoAsk;
     let config = &options.config;
     Checks {
-        // An alias has no address of its own.
-        ip: *config.check_host_ip && config.host_key_alias.is_none(),
+        // An alias has no address of its own, and that of a loopback interface stands for many hosts.
+        ip: *config.check_host_ip && config.host_key_alias.is_none() && !loopback,
         dns: match *config.verify_host_key_dns {
             YesNoAsk::No => Dns::No,
             YesNoAsk::Ask => Dns::Ask,

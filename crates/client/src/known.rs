@@ -245,11 +245,10 @@ fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut L
     let hash: Option<&mut dyn Random> = if policy.hash { Some(&mut random) } else { None };
     match known_hosts::append(file, names, key, hash) {
         Ok(()) => log.info(said),
-        Err(error) => log.info(&format!(
-            "Failed to add the host to the list of known hosts ({}): {}",
-            file.display(),
-            errno_text(&error)
-        )),
+        Err(error) => {
+            log.debug(|| format!("hostkeys: {}: {}", file.display(), errno_text(&error)));
+            log.info(&format!("Failed to add the host to the list of known hosts ({}).", file.display()));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `KnownHostsCommand`: a program that prints known host keys as known_hosts lines.
 
 use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 
 use base64ct::{Base64, Encoding as _};
 use lh_config::line::split_words;
@@ -64,23 +65,23 @@ impl KnownHostsCommand {
         log: &mut Log<'_>,
     ) -> Result<KnownHosts, ClientError> {
         let failed = |log: &mut Log<'_>, why: &str| {
-            log.error(why);
+            log.error(&format!("{NAME}{} {why}", reason.word()));
             ClientError::HostKey("KnownHostsCommand failed".to_owned())
         };
-        let words =
-            self.words(reason, name, key).map_err(|why| failed(log, &format!("KnownHostsCommand {why}")))?;
+        let words = self.words(reason, name, key).map_err(|why| failed(log, &why))?;
         let [path, arguments @ ..] = words.as_slice() else {
-            return Err(failed(log, "KnownHostsCommand \"\" has no command"));
+            return Err(failed(log, "\"\" has no command"));
         };
         if !path.starts_with('/') {
-            return Err(failed(log, "KnownHostsCommand path is not absolute"));
+            return Err(failed(log, "path is not absolute"));
         }
-        log.debug(|| format!("{NAME}{}: running {}", reason.word(), words.join(" ")));
+        let line = words.join(" ");
+        log.debug(|| format!("{NAME}{}: running {line}", reason.word()));
         let output = execute(path, arguments)
-            .map_err(|error| failed(log, &format!("KnownHostsCommand {path}: {}", errno_text(&error))))?;
+            .map_err(|error| failed(log, &format!("{path}: {}", errno_text(&error))))?;
         match output {
             (bytes, None) => Ok(KnownHosts::parse(&bytes)),
-            (_, Some(how)) => Err(failed(log, &format!("KnownHostsCommand {path} failed, {how}"))),
+            (_, Some(how)) => Err(failed(log, &format!("{line} {how}"))),
         }
     }
 
@@ -117,9 +118,15 @@ fn execute(path: &str, arguments: &[String]) -> std::io::Result<(Vec<u8>, Option
     let status = child.wait()?;
     read?;
     if bytes.len() as u64 > MAX_OUTPUT {
-        return Ok((Vec::new(), Some("its output is too long".to_owned())));
+        return Ok((Vec::new(), Some("failed, its output is too long".to_owned())));
     }
-    Ok((bytes, (!status.success()).then(|| status.to_string())))
+    let how = match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("failed, status {code}")),
+        (None, Some(signal)) => Some(format!("exited on signal {signal}")),
+        (None, None) => Some("failed".to_owned()),
+    };
+    Ok((bytes, how))
 }
 
 #[cfg(test)]
@@ -161,11 +168,11 @@ mod tests {
     #[test]
     fn failed_command_ends_the_connection() {
         for (text, said) in [
-            ("/bin/false", "KnownHostsCommand /bin/false failed, exit status: 1"),
-            ("false", "KnownHostsCommand path is not absolute"),
-            ("/no/such/thing", "KnownHostsCommand /no/such/thing: No such file or directory"),
-            ("/bin/echo %z", "KnownHostsCommand unknown key %z"),
-            ("/bin/echo 'x", "KnownHostsCommand \"/bin/echo 'x\" has bad quotes"),
+            ("/bin/false", "KnownHostsCommand-ORDER /bin/false failed, status 1"),
+            ("false", "KnownHostsCommand-ORDER path is not absolute"),
+            ("/no/such/thing", "KnownHostsCommand-ORDER /no/such/thing: No such file or directory"),
+            ("/bin/echo %z", "KnownHostsCommand-ORDER unknown key %z"),
+            ("/bin/echo 'x", "KnownHostsCommand-ORDER \"/bin/echo 'x\" has bad quotes"),
         ] {
             let (result, lines) = run(text, Reason::Order, None);
             assert_eq!(result, Err("KnownHostsCommand failed".to_owned()));

@@ -131,6 +131,23 @@ impl Arguments {
         Self { keyword, dialect, words: words.iter().map(|w| w.to_string()).collect(), next: 0, rest }
     }
 
+    /// Whose file it is.
+    pub const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Checks that `none` is not one of several words.
+    ///
+    /// # Errors
+    /// OpenSSH's message about it.
+    pub fn refuse_none_among(&self, words: &[String]) -> Result<(), String> {
+        if words.len() > 1 && words.iter().any(|word| word.eq_ignore_ascii_case("none")) {
+            let keyword = self.keyword.to_ascii_lowercase();
+            return Err(format!("keyword {keyword} \"none\" argument must appear alone."));
+        }
+        Ok(())
+    }
+
     /// The next word, or `None` at the end.
     pub fn next_word(&mut self) -> Option<String> {
         let word = self.words.get(self.next)?;

@@ -472,6 +472,7 @@ impl Value for PermittedCnames {
         if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
             return Ok(Self::default());
         }
+        args.refuse_none_among(&words)?;
         let mut out = Vec::new();
         for word in words {
             let (source, target) = match (word.as_str(), word.split_once(':')) {
@@ -506,6 +507,7 @@ impl Value for CanonicalDomains {
         if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
             return Ok(Self::default());
         }
+        args.refuse_none_among(&words)?;
         for word in &words {
             let first = word.chars().next();
             if !first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {

@@ -167,6 +167,10 @@ impl Value for Words {
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
+        // A server's list may name further files.
+        if args.dialect() == Dialect::Client {
+            args.refuse_none_among(&words)?;
+        }
         Ok(Self(words))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

@@ -75,7 +75,9 @@ impl Shell {
         self.remote.begin_command();
         let Line { ignore_errors, no_echo, command } = parse(text);
         if self.settings.echo && !no_echo {
-            print(&format!("{PROMPT}{}", lh_cli::progress::printable(text)));
+            // Batches written on Windows have a carriage return at the end of each line.
+            let shown = text.strip_suffix(b"\r").unwrap_or(text);
+            print(&format!("{PROMPT}{}", lh_cli::progress::printable(shown)));
         }
         let outcome = match command {
             Ok(None) => Ok(()),

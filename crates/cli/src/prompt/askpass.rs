@@ -16,7 +16,12 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
         Kind::Confirm => command.env("SSH_ASKPASS_PROMPT", "confirm"),
         Kind::Secret | Kind::Visible => command.env_remove("SSH_ASKPASS_PROMPT"),
     };
-    let mut child = command.spawn().map_err(|_| PromptError::Nobody)?;
+    let mut child = command.spawn().map_err(|error| {
+        let problem = error.to_string();
+        let problem = problem.split(" (os error").next().unwrap_or_default();
+        crate::helper::say(&format!("ssh_askpass: exec({}): {problem}", program.display()));
+        PromptError::Nobody
+    })?;
     // Large enough for any answer, so that growing leaves no copy of a secret behind.
     let mut answer = Zeroizing::new(Vec::with_capacity(MAX_ANSWER + 1));
     let read = match child.stdout.take() {

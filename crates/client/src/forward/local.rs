@@ -97,13 +97,8 @@ impl Forwards {
         let listener = match UnixListener::bind(Path::new(path), rules.bind_mask, rules.bind_unlink) {
             Ok(listener) => listener,
             Err(problem) => {
-                self.complain(format!(
-                    "unix_listener: cannot bind to path {path}: {}",
-                    error_words(&problem)
-                ));
-                return Err(self.complain(format!(
-                    "channel_setup_fwd_listener_streamlocal: cannot listen to path: {path}"
-                )));
+                let problem = error_words(&problem);
+                return Err(self.complain(format!("unix_listener: cannot bind to path {path}: {problem}")));
             }
         };
         self.0.logger.debug(|| format!("Local forwarding listening on path {path}."));

@@ -15,14 +15,38 @@ use super::command;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BecomeError {
     /// A chroot whose path others could change is a way to become root.
-    #[error("bad ownership or modes for chroot directory component \"{0}\"")]
-    ChrootModes(PathBuf),
+    #[error("bad ownership or modes for chroot directory {0}")]
+    ChrootModes(Component),
+    /// A file is in the way.
+    #[error("chroot path {0} is not a directory")]
+    ChrootFile(Component),
+    /// The path is relative.
+    #[error("chroot path does not begin at root")]
+    ChrootRelative,
     /// The path cannot be used.
-    #[error("chroot: {0}")]
+    #[error("safely_chroot: {0}")]
     Chroot(String),
     /// The system refused.
     #[error("cannot become user {user}: {error}")]
     Ids { user: String, error: io::Error },
+}
+
+/// A directory on the way to a chroot. `Display` is OpenSSH's text: the last one has no word in front of it.
+#[derive(Debug)]
+pub(super) struct Component {
+    path: PathBuf,
+    last: bool,
+}
+
+impl std::fmt::Display for Component {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.display();
+        match (self.last, self.path.parent()) {
+            (true, _) => write!(f, "\"{path}\""),
+            (false, None) => write!(f, "component \"{path}\""),
+            (false, Some(_)) => write!(f, "component \"{path}/\""),
+        }
+    }
 }
 
 /// What lies outside of the chroot and is read before it is entered, as sshd does.
@@ -86,13 +110,21 @@ fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
         .map_err(BecomeError::Chroot)?;
     let path = Path::new(&path);
     if !path.is_absolute() {
-        return Err(BecomeError::Chroot(format!("path \"{}\" is not absolute", path.display())));
+        return Err(BecomeError::ChrootRelative);
     }
-    for component in path.ancestors() {
-        let metadata = std::fs::metadata(component)
-            .map_err(|error| BecomeError::Chroot(format!("stat(\"{}\"): {error}", component.display())))?;
-        if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 || !metadata.is_dir() {
-            return Err(BecomeError::ChrootModes(component.to_owned()));
+    let components: Vec<&Path> = path.ancestors().collect();
+    for component in components.into_iter().rev() {
+        let named = || Component { path: component.to_owned(), last: component == path };
+        let metadata = std::fs::metadata(component).map_err(|error| {
+            let error = error.to_string();
+            let problem = error.split(" (os error").next().unwrap_or_default();
+            BecomeError::Chroot(format!("stat(\"{}\"): {problem}", component.display()))
+        })?;
+        if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
+            return Err(BecomeError::ChrootModes(named()));
+        }
+        if !metadata.is_dir() {
+            return Err(BecomeError::ChrootFile(named()));
         }
     }
     rustix::process::chdir(path)

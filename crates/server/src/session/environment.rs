@@ -128,7 +128,8 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     if let Some(zone) = std::env::var_os("TZ") {
         environment.set("TZ", zone);
     }
-    if let Some((_, kind)) = sources.terminal {
+    // A client without a terminal type requests an empty one.
+    if let Some((_, kind)) = sources.terminal.filter(|(_, kind)| !kind.is_empty()) {
         environment.set("TERM", kind);
     }
     for (name, value) in sources.key.iter().chain(sources.user_file) {
