@@ -216,7 +216,8 @@ fn split(
         debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
     let address = common.address(common.log());
-    let usage_log = UsageLog::new(&common.session.config, &address);
+    let id = common.id.clone();
+    let usage_log = UsageLog::new(&common.session.config, &address, &id);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
