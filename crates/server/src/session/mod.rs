@@ -47,7 +47,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
-use crate::hand_over::{CoreLimit, HandOver, Secrets, Session, receive_secrets};
+use crate::hand_over::{CoreLimit, HandOver, STARTED, Secrets, Session, receive_secrets};
 use crate::listener::{CLIENT_FLAG, SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
@@ -212,6 +212,8 @@ fn split(
         Ok(secrets) => secrets,
         Err(problem) => return Err((common, problem.into())),
     };
+    // A listener that has been restarted does not count us any more.
+    let _ = control.write_all(STARTED);
     if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
         debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
