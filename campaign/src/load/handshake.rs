@@ -6,6 +6,11 @@ use crate::explore::sockets::Socket;
 /// The key exchange of an honest client.
 pub(super) fn handshake(client: &mut Client<Socket>) -> Result<(), End> {
     client.identify()?;
+    exchange_keys(client)
+}
+
+/// The key exchange that follows the identification lines.
+pub(super) fn exchange_keys(client: &mut Client<Socket>) -> Result<(), End> {
     client.send_kexinit();
     let theirs = wait_for(client, 20)?;
     client.on_kexinit(&theirs);

@@ -2,6 +2,7 @@
 //! beside hostile connections; and whether everything is back to where it was afterwards.
 
 mod handshake;
+mod honest;
 mod hostile;
 mod memory;
 
@@ -11,12 +12,11 @@ use std::time::{Duration, Instant};
 
 use lh_crypto::PrivateKey;
 use lh_interop::{Lab, Lhsshd, me};
-use lh_wire::Writer;
 
 use crate::client::{Client, End};
-use crate::explore::sequence::{Login, Sequence, run};
 use crate::explore::sockets::Socket;
-use handshake::{handshake, wait_for};
+use handshake::handshake;
+use honest::{PHASES, Timing};
 use hostile::{Hostility, Target};
 use memory::{CpuTime, Footprint};
 
@@ -77,12 +77,10 @@ impl Scene {
     }
 
     /// Connects, logs in and runs a command. How long that took.
-    fn log_in(&self) -> Result<Duration, String> {
+    fn log_in(&self) -> Result<Timing, String> {
         let start = Instant::now();
-        let login = Login { user: &self.user, key: &self.key };
-        let reaction = run(&mut self.connect()?, &Sequence::honest(true), &login);
-        reaction.end.map_err(|end| format!("an honest login failed: {end:?}"))?;
-        Ok(start.elapsed())
+        honest::log_in(&mut self.connect()?, &self.user, &self.key, start)
+            .map_err(|end| format!("an honest login failed: {end:?}"))
     }
 
     /// A client that has logged in and does nothing.
@@ -90,13 +88,7 @@ impl Scene {
         let mut client = self.connect()?;
         let failed = |end: End| format!("an idle session failed: {end:?}");
         handshake(&mut client).map_err(failed)?;
-        let mut service = vec![5];
-        service.put_string(b"ssh-userauth");
-        client.packet(&service);
-        wait_for(&mut client, 6).map_err(failed)?;
-        let request = client.signed_request(&self.user, &self.key);
-        client.packet(&request);
-        wait_for(&mut client, 52).map_err(failed)?;
+        honest::authenticate(&mut client, &self.user, &self.key).map_err(failed)?;
         Ok(client)
     }
 
@@ -170,7 +162,7 @@ fn idle_sessions(scene: &Scene, plan: &Plan, before: &Footprint) -> Result<(), S
 fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
     let before = CpuTime::of(scene.server.pid());
     let barrier = Barrier::new(plan.burst);
-    let times: Vec<Result<Duration, String>> = std::thread::scope(|scope| {
+    let times: Vec<Result<Timing, String>> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..plan.burst)
             .map(|_| {
                 scope.spawn(|| {
@@ -183,8 +175,8 @@ fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
         clients.into_iter().map(|client| client.join().unwrap_or_else(failed)).collect()
     });
     let times = times.into_iter().collect::<Result<Vec<_>, String>>()?;
-    let wall = times.iter().max().copied().unwrap_or_default();
-    println!("load: {} logins begun at once, all served: {}", plan.burst, Percentiles::of(times));
+    let wall = times.iter().map(Timing::total).max().unwrap_or_default();
+    println!("load: {} logins begun at once, all served: {}", plan.burst, Percentiles::of(totals(&times)));
     scene.settled()?;
     let used = CpuTime::of(scene.server.pid()).since(&before);
     let each = |time: Duration| time.as_secs_f64() * 1000.0 / plan.burst.max(1) as f64;
@@ -201,8 +193,10 @@ fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
 
 fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
     let measure = || (0..plan.honest).map(|_| scene.log_in()).collect::<Result<Vec<_>, String>>();
-    let quiet = Percentiles::of(measure()?);
+    let times = measure()?;
+    let quiet = Percentiles::of(totals(&times));
     println!("load: {} honest logins, quiet: {quiet}", plan.honest);
+    print_phases(&times);
     let stop = AtomicBool::new(false);
     let (busy, peak) = std::thread::scope(|scope| {
         for number in 0..plan.hostile {
@@ -223,8 +217,10 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
         stop.store(true, Ordering::Relaxed);
         (busy, sampler.join().unwrap_or_default())
     });
-    let busy = Percentiles::of(busy?);
+    let times = busy?;
+    let busy = Percentiles::of(totals(&times));
     println!("load: {} honest logins beside {} hostile connections: {busy}", plan.honest, plan.hostile);
+    print_phases(&times);
     println!(
         "load: median {:.1} times, 99th percentile {:.1} times quiet; the server at its largest: {peak}",
         busy.median.as_secs_f64() / quiet.median.as_secs_f64(),
@@ -234,6 +230,17 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
         return Err(format!("one process had {} KiB", peak.largest_kib));
     }
     Ok(())
+}
+
+fn totals(times: &[Timing]) -> Vec<Duration> {
+    times.iter().map(Timing::total).collect()
+}
+
+/// Prints how long each phase of these logins took.
+fn print_phases(times: &[Timing]) {
+    for (phase, name) in PHASES.iter().enumerate() {
+        println!("load:   {name}: {}", Percentiles::of(times.iter().map(|time| time.phase(phase)).collect()));
+    }
 }
 
 /// Median and 99th percentile.

@@ -398,6 +398,11 @@ keyword_table! {
     /// counts). Our own keyword.
     /// Example: `TransferLogFormat json`
     transfer_log_format: TransferLogFormat = "text", "TransferLogFormat", Global, Works;
+    /// yes: TransferLog also has a line for each SFTP request that changes names or attributes (rename, remove,
+    /// mkdir, rmdir, setstat, symlink, hardlink and the like), with its outcome, and for each request that is
+    /// denied. Our own keyword.
+    /// Example: `TransferLogOperations yes`
+    transfer_log_operations: bool = "no", "TransferLogOperations", Match, Works;
     /// Serve counters over HTTP, in the text format of Prometheus, at /metrics of this address: a loopback
     /// one, unless the word public follows it. Our own keyword.
     /// Example: `PrometheusListen 127.0.0.1:9122`

@@ -91,8 +91,18 @@ impl<K: Copy + PartialEq> Admission<K> {
         self.known.insert(source, now);
     }
 
-    fn is_known(&self, source: Source, now: Instant) -> bool {
+    /// True when a user has logged in from this source lately.
+    pub(crate) fn is_known(&self, source: Source, now: Instant) -> bool {
         self.known.get(&source).is_some_and(|last| now.saturating_duration_since(*last) < KNOWN_FOR)
+    }
+
+    /// Number of unauthenticated connections of each source that has any.
+    pub(crate) fn held_by_source(&self) -> HashMap<Source, usize> {
+        let mut held = HashMap::new();
+        for one in &self.waiting {
+            *held.entry(one.source).or_insert(0) += 1;
+        }
+        held
     }
 
     fn held(&self, source: Source) -> usize {

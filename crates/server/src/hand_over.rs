@@ -18,6 +18,9 @@ use crate::log::{Level, Log};
 /// More than any configuration and its keys; a length beyond it is a fault of ours.
 const LARGEST: u32 = 64 << 20;
 
+/// What a session process writes to the listener when it has begun to serve its client.
+pub(crate) const STARTED: &[u8] = b"S";
+
 /// What a session writes to the listener when its user has logged in.
 pub(crate) const AUTHENTICATED: &[u8] = b"A";
 

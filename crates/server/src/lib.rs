@@ -8,6 +8,7 @@
 
 mod account;
 mod admission;
+mod arrivals;
 pub mod authorized_keys;
 mod cert_options;
 mod counters;

@@ -4,6 +4,7 @@
 //! headers of load balancers. What it learns about a login is whether it has succeeded, from the session process
 //! itself.
 
+mod admit;
 mod balancers;
 mod bind;
 mod exporter;
@@ -18,23 +19,23 @@ mod startup;
 use std::collections::HashMap;
 use std::convert::identity;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use lh_sys::service::Service;
 use lh_sys::signals::Signals;
-use lh_sys::spawn::Program;
+use lh_sys::spawn::NOT_EXECUTED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use zeroize::Zeroizing;
 
 use crate::admission::Admission;
+use crate::arrivals::{Arrivals, most_waiting};
 use crate::counters::Counters;
 use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
-use crate::log::{Log, debug, error, info, verbose};
+use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
@@ -54,9 +55,6 @@ pub const SESSION_FLAG: &str = "--session-process";
 pub(crate) const CLIENT_FLAG: &str = "--client=";
 /// Argument 0 of session processes, for `ps`.
 pub const SESSION_NAME: &str = "lhsshd-session";
-
-/// Most connections that are taken from a socket before others are looked at.
-const MOST_ACCEPTED: usize = 64;
 
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
@@ -98,6 +96,8 @@ struct Listener {
     /// Those of them for which there is no ticket.
     admission: Admission<Pid>,
     throttling: bool,
+    /// Accepted connections without a process.
+    arrivals: Arrivals<Source, Arrived>,
     signals: Signals,
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
@@ -161,6 +161,7 @@ pub fn serve(
         startups: Vec::new(),
         balancers,
         admission,
+        arrivals: Arrivals::new(most_waiting()),
         throttling: false,
         signals,
         exporter,
@@ -217,12 +218,6 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     }
 }
 
-/// Sends a line to a client that is refused. Does not wait: the line fits any socket buffer.
-fn turn_away(socket: &OwnedFd, line: &[u8]) {
-    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-    let _ = rustix::net::send(socket, line, flags);
-}
-
 /// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
 /// its end.
 fn first_word(control: &OwnedFd) -> Option<u8> {
@@ -260,6 +255,7 @@ impl Listener {
                             continue;
                         }
                         info!(self.log, "Received SIGHUP; restarting.");
+                        self.start_all();
                         return Ok(End::Restart);
                     }
                     signal => {
@@ -281,25 +277,18 @@ impl Listener {
             if let Some(exporter) = &mut self.exporter {
                 exporter.serve(present, Instant::now());
             }
-            for index in accepting {
-                for _ in 0..MOST_ACCEPTED {
-                    let Some((socket, peer)) = self.accept(index) else { break };
-                    let balancer = self.balancers.include(peer.ip());
-                    if options.once {
-                        let arrived = Arrived { socket, peer, client: None };
-                        let one =
-                            if balancer { self.balancers.wait(arrived.socket, peer) } else { Some(arrived) };
-                        return one.map_or(Ok(End::Status(255)), |arrived| self.serve_one(arrived));
-                    }
-                    match balancer {
-                        true => self.balancers.add(socket, peer, Instant::now()),
-                        false => self.admit(Arrived { socket, peer, client: None }),
-                    }
+            if options.once {
+                if let Some((socket, peer)) = accepting.first().and_then(|index| self.accept(*index)) {
+                    let one = match self.balancers.include(peer.ip()) {
+                        true => self.balancers.wait(socket, peer),
+                        false => Some(Arrived { socket, peer, client: None }),
+                    };
+                    return one.map_or(Ok(End::Status(255)), |arrived| self.serve_one(arrived));
                 }
+                continue;
             }
-            for arrived in self.balancers.arrived(Instant::now()) {
-                self.admit(arrived);
-            }
+            self.accept_from(accepting);
+            self.start_some();
         }
     }
 
@@ -324,9 +313,11 @@ impl Listener {
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
         let exporter = self.exporter.as_ref().and_then(Exporter::deadline);
         let others = [exporter, self.manager.deadline(), self.balancers.deadline()];
-        let deadline = overdue.chain(others.into_iter().flatten()).min();
+        let waiting = self.next_start(now);
+        let deadline = overdue.chain(others.into_iter().flatten()).chain(waiting).min();
         let timeout = deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
+            let left = deadline.saturating_duration_since(now);
+            let left = if left.is_zero() { left } else { left + Duration::from_millis(1) };
             let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
             Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
         });
@@ -361,6 +352,9 @@ impl Listener {
     fn hear(&mut self, heard: &[Pid]) {
         for pid in heard {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
+            if self.startups.get_mut(at).is_some_and(Startup::take_started) {
+                continue;
+            }
             let joins = |startup: &Startup| startup.answer_joiner(&mut self.tickets, Instant::now());
             if self.startups.get(at).is_some_and(joins) {
                 continue;
@@ -381,7 +375,9 @@ impl Listener {
     }
 
     /// Takes what a startup says first.
-    fn take_word(&mut self, startup: Startup, running: &mut Running) {
+    fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
+        // A session may have ended before its first word was read.
+        startup.take_started();
         let first = first_word(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if running.authenticated {
@@ -439,6 +435,11 @@ impl Listener {
                 reports.read(&mut exporter.seen.sessions, &mut Vec::new());
             }
             self.tickets.void(pid);
+            if status.exit_status() == Some(NOT_EXECUTED) {
+                error!(self.log, "cannot start a session process: the program cannot be executed");
+                self.saw(|seen| seen.errors += 1);
+                continue;
+            }
             let misdeed = match (status.exit_status(), status.terminating_signal()) {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
                 _ if running.replaced => None,
@@ -465,99 +466,11 @@ impl Listener {
         }
     }
 
-    fn accept(&self, index: usize) -> Option<(OwnedFd, SocketAddr)> {
-        use rustix::net::{SocketFlags, accept_with};
-        let listening = self.sockets.get(index)?;
-        match accept_with(listening, SocketFlags::CLOEXEC) {
-            Ok(socket) => {
-                // Already gone again: nothing to serve.
-                let peer = lh_sys::socket::peer_address(&socket)?;
-                Some((socket, peer))
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => None,
-            Err(problem) => {
-                error!(self.log, "accept: {problem}");
-                // Out of descriptors: trying again at once would only burn the CPU.
-                std::thread::sleep(Duration::from_millis(100));
-                None
-            }
-        }
-    }
-
-    /// Starts a session, unless too many have not authenticated.
-    fn admit(&mut self, arrived: Arrived) {
-        let Arrived { socket, peer, client } = arrived;
-        let source = Source::of(peer.ip(), self.hand_over.config.per_source_net_block_size.value);
-        // As many connections as there are tickets for that address are accepted regardless of limits.
-        let address = peer.ip();
-        let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
-        let expected = self.tickets.expected(address, Instant::now()) > coming;
-        let refused = if expected { None } else { self.penalties.refuses(address, source, Instant::now()) };
-        if let Some(reason) = refused {
-            let waiting = self.startups.len();
-            verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
-            turn_away(&socket, b"Not allowed at this time\r\n");
-            self.saw(|seen| seen.penalised += 1);
-            return;
-        }
-        let too_many = if expected { None } else { self.make_room(source, address) };
-        if let Some(reason) = too_many {
-            let waiting = self.startups.len();
-            verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
-            turn_away(&socket, b"Exceeded MaxStartups\r\n");
-            self.saw(|seen| seen.throttled += 1);
-            return;
-        }
-        match self.start_session(socket, client) {
-            Ok((control, pid)) => {
-                if !expected {
-                    self.admission.begin(pid, self.block_of(address), Instant::now());
-                }
-                let grace = self.hand_over.config.login_grace_time.value.0;
-                let deadline =
-                    grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
-                let running = Running {
-                    address,
-                    source,
-                    authenticated: false,
-                    overdue: false,
-                    replaced: false,
-                    reports: None,
-                };
-                self.running.insert(pid, running);
-                self.saw(|seen| seen.accepted += 1);
-                let mut startup = Startup { control, pid, peer, source, deadline, expected, handed_over: 0 };
-                startup.push(&self.bytes);
-                self.startups.push(startup);
-            }
-            Err(problem) => {
-                error!(self.log, "cannot start a session process: {problem}");
-                self.saw(|seen| seen.errors += 1);
-            }
-        }
-    }
-
     /// Counts an event, where `PrometheusListen` is set.
     fn saw(&mut self, what: impl FnOnce(&mut exporter::Seen)) {
         if let Some(exporter) = &mut self.exporter {
             what(&mut exporter.seen);
         }
-    }
-
-    /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
-    /// `client` is the client's address where a load balancer has named it.
-    fn start_session(&self, socket: OwnedFd, client: Option<SocketAddr>) -> io::Result<(OwnedFd, Pid)> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-        let own = Path::new("/proc/self/exe");
-        // Without /proc the program is found by its path, which an upgrade may have replaced.
-        let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
-        let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
-        if let Some(client) = client {
-            program = program.arg(format!("{CLIENT_FLAG}{client}"));
-        }
-        let child = program.stdio(socket, theirs.into(), stderr).new_session().spawn()?;
-        Ok((ours.into(), Pid::from_child(&child)))
     }
 
     /// `-d`: one connection, and then the end with its status.

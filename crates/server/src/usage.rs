@@ -4,7 +4,7 @@
 
 use lh_wire::{Reader, WireError, Writer};
 
-use crate::monitor_ipc::fields::text;
+use crate::monitor_ipc::fields::{put_option, read_option, text};
 
 /// No path that a kernel takes is longer.
 const LONGEST_PATH: usize = 4096;
@@ -69,6 +69,19 @@ pub(crate) struct Transfer {
     pub(crate) outcome: Outcome,
 }
 
+/// A request over SFTP that changed something, or was denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileOperation {
+    /// The request's name, as `-Q requests` of the SFTP server prints it.
+    pub(crate) request: String,
+    pub(crate) path: Vec<u8>,
+    /// The new name, or the text of a symbolic link.
+    pub(crate) other: Option<Vec<u8>>,
+    /// The attributes that were to be set, as names and values.
+    pub(crate) attributes: String,
+    pub(crate) outcome: Outcome,
+}
+
 fn bounded(reader: &mut Reader<'_>) -> Result<String, WireError> {
     Ok(text(reader)?.chars().take(LONGEST_TEXT).collect())
 }
@@ -101,6 +114,52 @@ impl Conduct {
     }
 }
 
+fn bounded_path(path: &[u8]) -> &[u8] {
+    path.get(..LONGEST_PATH).unwrap_or(path)
+}
+
+impl Outcome {
+    fn write_to(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Complete => out.put_u8(0),
+            Self::Failed(why) => {
+                out.put_u8(1);
+                out.put_string(why.as_bytes());
+            }
+            Self::Abandoned => out.put_u8(2),
+        }
+    }
+
+    fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        match reader.u8()? {
+            0 => Ok(Self::Complete),
+            1 => Ok(Self::Failed(bounded(reader)?)),
+            2 => Ok(Self::Abandoned),
+            _ => Err(WireError::Invalid { what: "outcome" }),
+        }
+    }
+}
+
+impl FileOperation {
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        out.put_string(self.request.as_bytes());
+        out.put_string(bounded_path(&self.path));
+        put_option(out, self.other.as_deref().map(bounded_path));
+        out.put_string(self.attributes.as_bytes());
+        self.outcome.write_to(out);
+    }
+
+    pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            request: bounded(reader)?,
+            path: bounded_path(reader.string()?).to_vec(),
+            other: read_option(reader)?.map(|path| bounded_path(path).to_vec()),
+            attributes: bounded(reader)?,
+            outcome: Outcome::read_from(reader)?,
+        })
+    }
+}
+
 impl Transfer {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         out.put_u8(match self.kind {
@@ -108,19 +167,12 @@ impl Transfer {
             Kind::Sftp => 1,
             Kind::Scp => 2,
         });
-        out.put_string(self.path.get(..LONGEST_PATH).unwrap_or(&self.path));
+        out.put_string(bounded_path(&self.path));
         out.put_bool(self.upload);
         for number in [self.bytes_in, self.bytes_out, self.start, self.micros] {
             out.put_u64(number);
         }
-        match &self.outcome {
-            Outcome::Complete => out.put_u8(0),
-            Outcome::Failed(why) => {
-                out.put_u8(1);
-                out.put_string(why.as_bytes());
-            }
-            Outcome::Abandoned => out.put_u8(2),
-        }
+        self.outcome.write_to(out);
     }
 
     pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -129,21 +181,15 @@ impl Transfer {
             2 => Kind::Scp,
             _ => Kind::Command,
         };
-        let path = reader.string()?;
         Ok(Self {
             kind,
-            path: path.get(..LONGEST_PATH).unwrap_or(path).to_vec(),
+            path: bounded_path(reader.string()?).to_vec(),
             upload: reader.boolean()?,
             bytes_in: reader.u64()?,
             bytes_out: reader.u64()?,
             start: reader.u64()?,
             micros: reader.u64()?,
-            outcome: match reader.u8()? {
-                0 => Outcome::Complete,
-                1 => Outcome::Failed(bounded(reader)?),
-                2 => Outcome::Abandoned,
-                _ => return Err(WireError::Invalid { what: "outcome" }),
-            },
+            outcome: Outcome::read_from(reader)?,
         })
     }
 }
@@ -180,6 +226,37 @@ pub(crate) mod tests {
             micros: 500_000,
             outcome,
         }
+    }
+
+    pub(crate) fn operation(path: &[u8], outcome: Outcome) -> FileOperation {
+        FileOperation {
+            request: "rename".into(),
+            path: path.to_vec(),
+            other: Some(path.to_vec()),
+            attributes: "mode=0644".into(),
+            outcome,
+        }
+    }
+
+    #[test]
+    fn operations_arrive_within_bounds() {
+        let read = |operation: &FileOperation| {
+            let mut bytes = Vec::new();
+            operation.write_to(&mut bytes);
+            FileOperation::read_from(&mut Reader::new(&bytes)).unwrap()
+        };
+        let one = operation(b"/a\xff", Outcome::Failed("no".into()));
+        assert_eq!(read(&one), one);
+        let alone = FileOperation { other: None, ..operation(b"/a", Outcome::Complete) };
+        assert_eq!(read(&alone), alone);
+        let long = FileOperation {
+            attributes: "z".repeat(9999),
+            ..operation(&[b'x'; 9999], Outcome::Failed("y".repeat(9999)))
+        };
+        let read = read(&long);
+        assert_eq!((read.path.len(), read.other.map(|path| path.len())), (LONGEST_PATH, Some(LONGEST_PATH)));
+        assert_eq!(read.attributes.len(), LONGEST_TEXT);
+        assert_eq!(read.outcome, Outcome::Failed("y".repeat(LONGEST_TEXT)));
     }
 
     #[test]

@@ -13,7 +13,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Pid;
+
 use crate::ids::Ids;
+
+/// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
+pub const NOT_EXECUTED: i32 = 127;
 
 /// A program and its settings; built with [`Program::new`], started with [`Program::spawn`].
 #[derive(Debug)]
@@ -140,6 +145,36 @@ impl Program {
     /// Starts the program. Every descriptor from 3 up is closed in it except those of [`extended_attrs`](Self::keep).
     /// Its signals have their default actions, and none is blocked.
     pub fn spawn(self) -> io::Result<Child> {
+        let (mut command, keep) = self.command()?;
+        let child = command.spawn();
+        // The kept descriptors must stay open here until the child has its copies.
+        drop(keep);
+        child
+    }
+
+    /// Like [`spawn`](Self::spawn), but returns before the program is executed: on a busy machine it takes tens of
+    /// milliseconds until the new process runs. Where the program cannot be executed, that process exits with
+    /// [`NOT_EXECUTED`].
+    ///
+    /// # Errors
+    /// The system cannot create another process.
+    pub fn start(self) -> io::Result<Pid> {
+        match crate::background::split() {
+            Ok(Some(pid)) => Ok(pid),
+            Ok(None) => {
+                // The copy has one thread, so this may allocate.
+                if let Ok((mut command, _keep)) = self.command() {
+                    let _ = command.exec();
+                }
+                crate::background::leave(NOT_EXECUTED)
+            }
+            // A process with threads cannot be copied safely. Where there are no more processes, this fails as well.
+            Err(_) => self.spawn().map(|child| Pid::from_child(&child)),
+        }
+    }
+
+    /// The command of the standard library, and descriptors that must stay open until it has run.
+    fn command(self) -> io::Result<(Command, Vec<OwnedFd>)> {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
         if let Some(arg0) = &self.arg0 {
@@ -175,10 +210,7 @@ impl Program {
                 Ok(())
             });
         }
-        let child = command.spawn();
-        // The kept descriptors must stay open here until the child has its copies.
-        drop(self.keep);
-        child
+        Ok((command, self.keep))
     }
 }
 

@@ -2,15 +2,19 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::Pid;
 
+use crate::hand_over::STARTED;
 use crate::penalties::Source;
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
+
+/// A process that has not begun after this time is not waited for any longer.
+const LONG_START: Duration = Duration::from_millis(200);
 
 /// See the module documentation.
 pub(super) struct Startup {
@@ -21,6 +25,10 @@ pub(super) struct Startup {
     pub(super) deadline: Option<Instant>,
     /// There is a ticket for it: it is no unauthenticated client that logs in.
     pub(super) expected: bool,
+    /// When its process was created.
+    pub(super) since: Instant,
+    /// The process has begun to serve its client.
+    pub(super) started: bool,
     /// How much of the hand-over the session process has taken.
     pub(super) handed_over: usize,
 }
@@ -45,6 +53,23 @@ impl Startup {
         }
     }
 
+    /// When the process has begun, or has had the time for it.
+    pub(super) fn begun_by(&self) -> Option<Instant> {
+        (!self.started).then(|| self.since.checked_add(LONG_START)).flatten()
+    }
+
+    /// Takes the word that the process has begun; false when it says something else, or nothing.
+    pub(super) fn take_started(&mut self) -> bool {
+        let mut first = [0; STARTED.len()];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        if self.started || !matches!(recv(&self.control, &mut first, look), Ok((1, _))) || first != STARTED {
+            return false;
+        }
+        let _ = recv(&self.control, &mut first, RecvFlags::DONTWAIT);
+        self.started = true;
+        true
+    }
+
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something else.
     pub(super) fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
         let mut request = [0; TAKE_LENGTH];
@@ -66,23 +91,48 @@ impl Startup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hand_over::AUTHENTICATED;
     use lh_config::server_values::NetBlockSize;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    #[test]
-    fn a_session_that_does_not_read_holds_nobody_up() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
+    /// A startup, and its process's end of the socket.
+    fn startup() -> (Startup, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
         let peer: SocketAddr = ([127, 0, 0, 1], 7).into();
-        let mut startup = Startup {
+        let startup = Startup {
             control: ours.into(),
             pid: rustix::process::getpid(),
             peer,
             source: Source::of(peer.ip(), NetBlockSize { ipv4: 32, ipv6: 64 }),
             deadline: None,
             expected: false,
+            since: Instant::now(),
+            started: false,
             handed_over: 0,
         };
+        (startup, theirs)
+    }
+
+    #[test]
+    fn a_started_process_is_not_waited_for() {
+        use std::io::Write;
+        let (mut startup, mut theirs) = startup();
+        assert_eq!(startup.begun_by(), Some(startup.since + LONG_START));
+        assert!(!startup.take_started());
+        theirs.write_all(STARTED).unwrap();
+        theirs.write_all(AUTHENTICATED).unwrap();
+        drop(theirs);
+        assert!(startup.take_started());
+        assert_eq!(startup.begun_by(), None);
+        // The next word stays where it is, and is not this one.
+        assert!(!startup.take_started());
+        assert_eq!(super::super::first_word(&startup.control), AUTHENTICATED.first().copied());
+    }
+
+    #[test]
+    fn a_session_that_does_not_read_holds_nobody_up() {
+        let (mut startup, mut theirs) = startup();
         // More than a socket holds.
         let hand_over: Vec<u8> = (0..8_u32 << 20).map(|at| at as u8).collect();
         startup.push(&hand_over);

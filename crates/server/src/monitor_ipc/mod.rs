@@ -19,7 +19,7 @@ use self::fields::{put_list, put_option, read_list, read_option, text};
 use self::methods::{put_method, read_method};
 pub(crate) use self::socket::{MonitorSocket, MonitorSocketError};
 use crate::log_level::Level;
-use crate::usage::{Conduct, Transfer};
+use crate::usage::{Conduct, FileOperation, Transfer};
 use crate::verdict::Verdict;
 
 /// Longer than any attempt to log in that fits a packet.
@@ -49,6 +49,8 @@ pub(crate) enum MonitorRequest {
     Terminal,
     /// No answer: a file or a command of the user's is done.
     Transfer(Transfer),
+    /// No answer: a request over SFTP that changed something, or was denied.
+    Operation(FileOperation),
     /// No answer: how the connection goes.
     Conduct(Conduct),
     /// The client wants to bring an additional connection; its key is to be the ticket.
@@ -145,6 +147,10 @@ impl MonitorRequest {
                 out.put_u8(8);
                 transfer.write_to(&mut out);
             }
+            Self::Operation(operation) => {
+                out.put_u8(11);
+                operation.write_to(&mut out);
+            }
             Self::Conduct(conduct) => {
                 out.put_u8(9);
                 conduct.write_to(&mut out);
@@ -181,6 +187,7 @@ impl MonitorRequest {
             8 => Self::Transfer(Transfer::read_from(&mut reader)?),
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
             10 => Self::Terminal,
+            11 => Self::Operation(FileOperation::read_from(&mut reader)?),
             20 => Self::Ticket { key: reader.string()?.to_vec() },
             _ => return Err(WireError::Invalid { what: "kind of request" }),
         };

@@ -30,6 +30,8 @@ fn every_request_arrives() {
     same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));
     let outcome = crate::usage::Outcome::Complete;
     same(&MonitorRequest::Transfer(crate::usage::tests::transfer(b"/a\n\xff", outcome)));
+    let failed = crate::usage::Outcome::Failed("No such file".into());
+    same(&MonitorRequest::Operation(crate::usage::tests::operation(b"/a\n\xff", failed)));
     for last in [None, Some(Last { time: 1_700_000_000, host: "client.example".into() })] {
         assert_eq!(decode_last(&encode_last(last.as_ref())).unwrap(), last);
     }

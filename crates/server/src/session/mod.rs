@@ -47,7 +47,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
-use crate::hand_over::{CoreLimit, HandOver, Secrets, Session, receive_secrets};
+use crate::hand_over::{CoreLimit, HandOver, STARTED, Secrets, Session, receive_secrets};
 use crate::listener::{CLIENT_FLAG, SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
@@ -212,11 +212,14 @@ fn split(
         Ok(secrets) => secrets,
         Err(problem) => return Err((common, problem.into())),
     };
+    // A listener that has been restarted does not count us any more.
+    let _ = control.write_all(STARTED);
     if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
         debug!(common.log(), "host keys cannot be excluded from core dumps: {problem}");
     }
     let address = common.address(common.log());
-    let usage_log = UsageLog::new(&common.session.config, &address);
+    let id = common.id.clone();
+    let usage_log = UsageLog::new(&common.session.config, &address, &id);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =

@@ -246,6 +246,7 @@ fn converse(
                 | MonitorRequest::Left { .. }
                 | MonitorRequest::Terminal
                 | MonitorRequest::Transfer(_)
+                | MonitorRequest::Operation(_)
                 | MonitorRequest::Ticket { .. }
                 | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
             }
@@ -317,6 +318,7 @@ fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
         while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
             match MonitorRequest::decode(&message) {
                 Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
+                Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
                 Ok(MonitorRequest::Conduct(conduct)) => books.usage_log.conduct(conduct, books.control),
                 _ => {}
             }
@@ -362,6 +364,10 @@ fn serve_user(
             }
             MonitorRequest::Transfer(transfer) => {
                 books.usage_log.transfer(&transfer, books.control);
+                continue;
+            }
+            MonitorRequest::Operation(operation) => {
+                books.usage_log.operation(&operation);
                 continue;
             }
             MonitorRequest::Conduct(conduct) => {

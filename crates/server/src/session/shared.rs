@@ -68,6 +68,8 @@ pub(super) struct Shared {
     pub(super) agent: RefCell<Option<PathBuf>>,
     /// Usage is recorded: `TransferLog` or `PrometheusListen` is set.
     pub(super) accounts: bool,
+    /// Requests over SFTP that change something or are denied are recorded: `TransferLogOperations`.
+    pub(super) operations: bool,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
 }

@@ -11,7 +11,7 @@ use crate::exit_status::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVAL
 use crate::log::error;
 use crate::monitor::{Monitor, Who};
 use crate::transfer_log::{Record, TransferLog};
-use crate::usage::{Conduct, Kind, Outcome, Transfer};
+use crate::usage::{Conduct, FileOperation, Kind, Outcome, Transfer};
 use lh_config::server_table::ServerSettings;
 
 /// The account of one connection.
@@ -20,6 +20,8 @@ pub(super) struct UsageLog<'a> {
     /// The listener wants counters.
     exports: bool,
     address: &'a Address,
+    /// Identifies the connection in all logs.
+    session: &'a str,
     began: Instant,
     who: Who,
     authenticated: bool,
@@ -31,11 +33,12 @@ pub(super) struct UsageLog<'a> {
 }
 
 impl<'a> UsageLog<'a> {
-    pub(super) fn new(settings: &ServerSettings, address: &'a Address) -> Self {
+    pub(super) fn new(settings: &ServerSettings, address: &'a Address, session: &'a str) -> Self {
         Self {
             log: TransferLog::new(settings),
             exports: settings.prometheus_listen.value.0.is_some(),
             address,
+            session,
             began: Instant::now(),
             who: Who::default(),
             authenticated: false,
@@ -98,13 +101,25 @@ impl<'a> UsageLog<'a> {
                 .number("average_in", per_second(*bytes_in, *micros))
                 .number("average_out", per_second(*bytes_out, *micros))
         };
-        let record = match outcome {
-            Outcome::Complete => record.text("outcome", "complete"),
-            Outcome::Abandoned => record.text("outcome", "abandoned"),
-            Outcome::Failed(why) => record.text("outcome", "failed").text("reason", why),
-        };
-        self.write(&record);
+        self.write(&with_outcome(record, outcome));
         self.report(control);
+    }
+
+    /// A request over SFTP changed something, or was denied.
+    pub(super) fn operation(&mut self, operation: &FileOperation) {
+        let FileOperation { request, path, other, attributes, outcome } = operation;
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let record = self
+            .about("operation")
+            .text("protocol", "sftp")
+            .text("operation", request)
+            .text("path", &text(path))
+            .text(
+                if request == "symlink" { "target" } else { "new_path" },
+                &other.as_deref().map(text).unwrap_or_default(),
+            )
+            .text("attributes", attributes);
+        self.write(&with_outcome(record, outcome));
     }
 
     /// The connection is over, with this exit status of its session.
@@ -170,6 +185,7 @@ impl<'a> UsageLog<'a> {
     fn about(&self, event: &'static str) -> Record {
         Record::new(event)
             .number("pid", std::process::id().into())
+            .text("session", self.session)
             .text("user", &self.who.user)
             .text("remote", &self.address.peer.ip().to_string())
             .number("port", self.address.peer.port().into())
@@ -195,6 +211,14 @@ impl<'a> UsageLog<'a> {
         self.counters.set(Counter::Rekeys, self.conduct.rekeys);
         let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
         let _ = rustix::net::send(control.as_fd(), &self.counters.report(), flags);
+    }
+}
+
+fn with_outcome(record: Record, outcome: &Outcome) -> Record {
+    match outcome {
+        Outcome::Complete => record.text("outcome", "complete"),
+        Outcome::Abandoned => record.text("outcome", "abandoned"),
+        Outcome::Failed(why) => record.text("outcome", "failed").text("reason", why),
     }
 }
 

@@ -9,7 +9,7 @@ use lh_transport::{Negotiated, Transport};
 
 use super::shared::Shared;
 use crate::monitor_ipc::MonitorRequest;
-use crate::usage::{Conduct, Transfer};
+use crate::usage::{Conduct, FileOperation, Transfer};
 
 /// How often counters grow while something moves.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -104,6 +104,11 @@ impl Shared {
         if self.accounts {
             self.account(&MonitorRequest::Transfer(transfer));
         }
+    }
+
+    /// Tells the monitor about a request that changed something or was denied.
+    pub(super) fn operated(&self, operation: FileOperation) {
+        self.account(&MonitorRequest::Operation(operation));
     }
 
     /// Tells the monitor about uploads that were not renamed on this connection.

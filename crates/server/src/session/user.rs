@@ -235,8 +235,9 @@ fn share(
     };
     let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
     let (modules_environment, session_problem) = modules.unwrap_or_default();
-    let accounts =
-        settings.transfer_log.value != TransferLog::None || settings.prometheus_listen.value.0.is_some();
+    let logs = settings.transfer_log.value != TransferLog::None;
+    let accounts = logs || settings.prometheus_listen.value.0.is_some();
+    let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
         connection: address.known.then_some((address.peer, address.local)),
@@ -263,6 +264,7 @@ fn share(
         file_workers: FileWorkers::default(),
         agent: std::cell::RefCell::default(),
         accounts,
+        operations,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
     }
 }

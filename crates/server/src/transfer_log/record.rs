@@ -15,7 +15,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A record of an event: `connection`, `file` or `command`.
+    /// A record of an event: `connection`, `file`, `command` or `operation`.
     pub(crate) fn new(event: &'static str) -> Self {
         Self::default().text("event", event)
     }
@@ -88,6 +88,20 @@ impl Record {
         let number = |name: &str| self.fields.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let remote = format!("{}-{}", get("remote"), get("port"));
         let line = |kind: &str, rest: String| format!("SSH: Server;{kind};Remote: {remote};{rest}");
+        if get("event") == "operation" {
+            let to = [get("new_path"), get("target")].concat();
+            return vec![line(
+                "Ltype: Operation",
+                format!(
+                    "Name: {};Operation: {};Path: {};To: {to};Attributes: {};Outcome: {}",
+                    get("user"),
+                    get("operation"),
+                    get("path"),
+                    get("attributes"),
+                    get("outcome")
+                ),
+            )];
+        }
         if get("event") != "connection" {
             let (event, bytes) = (get("event"), number("bytes") + number("bytes_in") + number("bytes_out"));
             return vec![line(

@@ -6,7 +6,7 @@ use lh_wire::Writer;
 
 use super::handles::{Open, OpenFile};
 use super::jobs::Checked;
-use super::log::{LogLevel, Shown};
+use super::log::{LogLevel, Operation, Shown};
 use super::long_name;
 use super::state::Server;
 use crate::fs::status_of;
@@ -41,7 +41,7 @@ impl Server {
                 if outcome.is_ok() {
                     self.log.removed(path);
                 }
-                self.reply_outcome(id, &outcome);
+                self.reply_change(id, Operation::new("remove", path), &outcome);
             }
             Request::Mkdir { path, attrs } => {
                 let permissions = attrs.permissions.map_or(0o777, |bits| bits & 0o7777);
@@ -50,12 +50,13 @@ impl Server {
                     format_args!("mkdir name \"{}\" mode 0{permissions:o}", Shown(path)),
                 );
                 let outcome = self.fs.make_dir(path, permissions);
-                self.reply_outcome(id, &outcome);
+                let made_with = Attrs { permissions: Some(permissions), ..Attrs::NONE };
+                self.reply_change(id, Operation::new("mkdir", path).setting(made_with), &outcome);
             }
             Request::Rmdir { path } => {
                 self.log_line(LogLevel::Info, format_args!("rmdir name \"{}\"", Shown(path)));
                 let outcome = self.fs.remove_dir(path);
-                self.reply_outcome(id, &outcome);
+                self.reply_change(id, Operation::new("rmdir", path), &outcome);
             }
             Request::Realpath { path } => {
                 self.log_line(LogLevel::Verbose, format_args!("realpath \"{}\"", Shown(path)));
@@ -67,7 +68,7 @@ impl Server {
                 if outcome.is_ok() {
                     self.log.renamed(old, new);
                 }
-                self.reply_outcome(id, &outcome);
+                self.reply_change(id, Operation::new("rename", old).and(new), &outcome);
             }
             Request::PosixRename { old, new } => {
                 self.log_two("posix-rename old", old, "new", new);
@@ -75,7 +76,7 @@ impl Server {
                 if outcome.is_ok() {
                     self.log.renamed(old, new);
                 }
-                self.reply_outcome(id, &outcome);
+                self.reply_change(id, Operation::new("posix-rename", old).and(new), &outcome);
             }
             Request::Readlink { path } => {
                 self.log_line(LogLevel::Verbose, format_args!("readlink \"{}\"", Shown(path)));
@@ -86,7 +87,7 @@ impl Server {
             Request::Hardlink { old, new } => {
                 self.log_two("hardlink old", old, "new", new);
                 let outcome = self.fs.hard_link(old, new);
-                self.reply_outcome(id, &outcome);
+                self.reply_change(id, Operation::new("hardlink", old).and(new), &outcome);
             }
             Request::Statvfs { path } => {
                 self.log_line(LogLevel::Info, format_args!("statvfs \"{}\"", Shown(path)));
@@ -181,7 +182,7 @@ impl Server {
             return self.reply_status(id, StatusCode::PERMISSION_DENIED);
         }
         if !self.may_open(id) {
-            return;
+            return self.log.file_refused(path, flags, StatusCode::FAILURE);
         }
         match self.open_file(path, flags, permissions) {
             Ok(file) => {
@@ -236,7 +237,8 @@ impl Server {
         }
         self.log_set(path, attrs);
         let outcome = self.fs.set_attrs(path, attrs, follow);
-        self.reply_outcome(id, &outcome);
+        let request = if follow { "setstat" } else { "lsetstat" };
+        self.reply_change(id, Operation::new(request, path).setting(*attrs), &outcome);
     }
 
     fn serve_fsetstat(&mut self, id: u32, handle: &[u8], attrs: &Attrs) {
@@ -246,7 +248,7 @@ impl Server {
             None => return self.reply_bad_handle(id),
         };
         self.log_set(&path, attrs);
-        self.reply_outcome(id, &outcome);
+        self.reply_change(id, Operation::new("fsetstat", &path).setting(*attrs), &outcome);
     }
 
     fn serve_realpath(&mut self, id: u32, path: &[u8]) {

@@ -151,8 +151,13 @@ impl Server {
                     self.reply_status(id, StatusCode::OP_UNSUPPORTED);
                 }
                 Some(info) => {
-                    if self.permitted(id, info) {
+                    self.denied = false;
+                    let permitted = self.permitted(id, info);
+                    if permitted {
                         self.serve_request(id, &request);
+                    }
+                    if self.denied {
+                        self.log_denied(info, &request, !permitted);
                     }
                 }
             },

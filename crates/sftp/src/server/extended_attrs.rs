@@ -1,6 +1,6 @@
 //! Requests about attributes that version 3 has no fields for ([`crate::extended_attrs`]).
 
-use super::log::Shown;
+use super::log::{Operation, Shown};
 use super::{LogLevel, Server};
 use crate::StatusCode;
 use crate::batch::{GET_OVERHEAD, GET_OVERHEAD_FULL};
@@ -51,6 +51,6 @@ impl Server {
         }
         self.log_line(LogLevel::Info, format_args!("set-xattrs \"{}\"", Shown(path)));
         let outcome = self.fs.set_xattrs(path, wanted, &xattrs);
-        self.reply_outcome(id, &outcome);
+        self.reply_change(id, Operation::new("set-xattrs", path), &outcome);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{OpenFlags, StatusCode};
+use crate::{Attrs, OpenFlags, StatusCode};
 
 /// How important a line is; sftp-server(8) logs `Info` and above when given `-l INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +62,39 @@ impl FileEvent {
     }
 }
 
+/// A request that changes names or attributes, or that was denied, with its outcome. (Data of files and opens that
+/// fail are [`FileEvent`]s and [`LogSink::file_refused`].)
+#[derive(Debug, Clone, Copy)]
+pub struct Operation<'a> {
+    /// The request's name, as `-Q requests` prints it.
+    pub request: &'static str,
+    /// The path as the client gave it.
+    pub path: &'a [u8],
+    /// The new name of a rename or hard link; the text of a symbolic link, whose own name is `path`.
+    pub other: Option<&'a [u8]>,
+    /// The attributes that are set.
+    pub attrs: Attrs,
+    /// The answer.
+    pub status: StatusCode,
+}
+
+impl<'a> Operation<'a> {
+    /// Returns an operation that concerns one path and has succeeded.
+    pub(super) const fn new(request: &'static str, path: &'a [u8]) -> Self {
+        Self { request, path, other: None, attrs: Attrs::NONE, status: StatusCode::OK }
+    }
+
+    /// Adds a second path.
+    pub(super) const fn and(self, other: &'a [u8]) -> Self {
+        Self { other: Some(other), ..self }
+    }
+
+    /// Adds the attributes that are set.
+    pub(super) const fn setting(self, attrs: Attrs) -> Self {
+        Self { attrs, ..self }
+    }
+}
+
 /// Takes log lines and usage records. The sink adds time stamps.
 pub trait LogSink: Send {
     /// The least important level wanted; lines beyond it are not even formatted.
@@ -78,6 +111,8 @@ pub trait LogSink: Send {
     fn removed(&mut self, _path: &[u8]) {}
     /// A file could not be opened.
     fn file_refused(&mut self, _path: &[u8], _flags: OpenFlags, _code: StatusCode) {}
+    /// A change was made or has failed, or a request was denied.
+    fn operation(&mut self, _operation: &Operation<'_>) {}
 }
 
 /// Drops all log lines.

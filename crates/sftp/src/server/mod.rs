@@ -19,6 +19,7 @@ mod listing;
 mod log;
 pub mod long_name;
 mod lookup;
+mod operations;
 mod options;
 mod output;
 mod pace;
@@ -29,7 +30,7 @@ mod symlink;
 
 pub use closing::OpenFiles;
 pub use engine::Progress;
-pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
+pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog, Operation};
 pub use lookup::{Lookup, SystemFiles};
 pub use options::ServerOptions;
 pub use output::Backlog;

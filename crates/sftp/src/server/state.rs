@@ -90,6 +90,8 @@ pub struct Server {
     /// Requests that this call of `poll` may still serve.
     pub(super) turns: usize,
     pub(super) pace: Pace,
+    /// The present request was answered with PERMISSION_DENIED, and nothing records it yet.
+    pub(super) denied: bool,
     pub(super) initialised: bool,
     pub(super) closed: bool,
     pub(super) failed: Option<ServerError>,
@@ -122,6 +124,7 @@ impl Server {
             sent: 0,
             turns: 0,
             pace: Pace::new(Instant::now()),
+            denied: false,
             initialised: false,
             closed: false,
             failed: None,
@@ -221,6 +224,7 @@ impl Server {
             _ => LogLevel::Info,
         };
         self.log_line(level, format_args!("sent status {text}"));
+        self.denied |= code == StatusCode::PERMISSION_DENIED;
         ReplyWriter(&mut self.pending).status(id, code, text);
     }
 

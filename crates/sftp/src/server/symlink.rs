@@ -1,6 +1,7 @@
 //! SYMLINK: which of the two strings is the link.
 
-use super::Server;
+use super::log::Operation;
+use super::state::Server;
 use crate::link_order::{Known, LinkOrder};
 
 impl Server {
@@ -13,7 +14,7 @@ impl Server {
         let (target, link) = order.sort(first, second);
         self.log_two("symlink old", target, "new", link);
         let outcome = self.fs.symlink(target, link);
-        self.reply_outcome(id, &outcome);
+        self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }
 
     /// The order that makes sense with the files there are: a link can be made only where there is nothing,

@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
-use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink};
-use lh_sftp::{OpenFlags, StatusCode};
+use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink, Operation};
+use lh_sftp::{Attrs, OpenFlags, StatusCode};
 use lh_sftp_server::Verbosity;
 
 use crate::log::{Level, Log};
 use crate::session::shared::Shared;
-use crate::usage::{Kind, Outcome, Transfer};
+use crate::usage::{FileOperation, Kind, Outcome, Transfer};
 
 /// Lines for the client that wait; with more than this waiting, further ones are lost.
 const STDERR: usize = 64 * 1024;
@@ -44,6 +44,7 @@ enum Record {
         size: Option<u64>,
     },
     Removed(PathBuf),
+    Operation(FileOperation),
 }
 
 type Records = Arc<Mutex<Vec<Record>>>;
@@ -52,6 +53,7 @@ type Records = Arc<Mutex<Vec<Record>>>;
 struct Recorder {
     verbosity: Verbosity,
     accounts: bool,
+    operations: bool,
     shares_files: Arc<AtomicBool>,
     /// When the files that are open were opened, by their numbers.
     open: HashMap<u64, Instant>,
@@ -109,6 +111,23 @@ impl LogSink for Recorder {
         }
     }
 
+    fn operation(&mut self, operation: &Operation<'_>) {
+        if self.operations {
+            let Operation { request, path, other, attrs, status } = *operation;
+            let full = |path: &[u8]| self.path(path).into_os_string().into_vec();
+            // The text of a link stays as it is.
+            let other = other.map(|other| if request == "symlink" { other.to_vec() } else { full(other) });
+            let outcome = match status {
+                StatusCode::OK => Outcome::Complete,
+                status => Outcome::Failed(status.text().to_owned()),
+            };
+            let attributes = attributes(&attrs);
+            let path = full(path);
+            let request = request.to_owned();
+            self.keep(Record::Operation(FileOperation { request, path, other, attributes, outcome }));
+        }
+    }
+
     fn file_refused(&mut self, path: &[u8], flags: OpenFlags, code: StatusCode) {
         if self.accounts {
             self.keep(Record::Refused { path: path.to_vec(), flags, code });
@@ -144,6 +163,7 @@ impl Reporter {
         let recorder = Recorder {
             verbosity,
             accounts: shared.accounts,
+            operations: shared.operations,
             shares_files: Arc::clone(&shared.shares_files),
             open: HashMap::new(),
             start: start.clone(),
@@ -175,6 +195,7 @@ impl Reporter {
                 shared.parts.borrow_mut().closed(transfer, opened.unwrap_or(closed), closed)
             }
             Record::Renamed { old, new, size } => shared.parts.borrow_mut().renamed(&old, &new, size),
+            Record::Operation(operation) => return shared.operated(operation),
             Record::Removed(path) => shared.parts.borrow_mut().removed(&path),
             Record::Refused { path, flags, code } => {
                 let outcome = Outcome::Failed(code.text().to_owned());
@@ -229,6 +250,26 @@ impl Reporter {
             outcome,
         }
     }
+}
+
+/// Attributes that a client sets, as names and values.
+fn attributes(attrs: &Attrs) -> String {
+    let Attrs { size, ids, permissions, times, full_times, .. } = attrs;
+    let modified = full_times.map(|times| times.modification.0).or(times.map(|(_, time)| time.into()));
+    [
+        size.map(|size| format!("size={size}")),
+        permissions.map(|bits| format!("mode={:04o}", bits & 0o7777)),
+        ids.map(|(user, group)| format!("owner={user} group={group}")),
+        modified.map(|time| {
+            let time = u64::try_from(time).map(Duration::from_secs).ok();
+            let time = time.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));
+            format!("modified={}", time.map_or_else(|| "before-1970".to_owned(), lh_sys::time::utc_text))
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(" ")
 }
 
 const fn level_of(level: LogLevel) -> Level {

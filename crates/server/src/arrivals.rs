@@ -1,0 +1,214 @@
+//! Connections that have been accepted and wait for their session process, and the order in which they get one.
+//!
+//! To start a process takes the listener milliseconds. In the order of their arrival, one client would wait for the
+//! processes of hundreds that come back together. Here the source that holds the fewest unauthenticated connections
+//! is served first.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use rustix::process::{Resource, getrlimit};
+
+/// Every so many starts the connection that has waited longest is served, so that each one is served at some time.
+const OLDEST_EVERY: u32 = 4;
+
+/// Most connections that wait here. The kernel holds the others.
+const MOST_WAITING: u64 = 1024;
+
+/// Number of connections that may wait, with the limit of descriptors of this process. Each session needs one too.
+pub(crate) fn most_waiting() -> usize {
+    let most = getrlimit(Resource::Nofile).current.map_or(MOST_WAITING, |limit| MOST_WAITING.min(limit / 4));
+    usize::try_from(most).unwrap_or(usize::MAX).max(1)
+}
+
+/// The claim of one source, compared in this order; the lowest is served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// Unauthenticated connections that the source holds already.
+    pub(crate) held: usize,
+    /// No user has logged in from there.
+    pub(crate) unknown: bool,
+}
+
+/// The connections that wait, in the order of their arrival. `S` names a source, `T` is a connection.
+pub(crate) struct Arrivals<S, T> {
+    waiting: Vec<(S, T)>,
+    most: usize,
+    starts: u32,
+}
+
+impl<S: Copy + Eq + Hash, T> Arrivals<S, T> {
+    /// Returns a queue for at most this many connections.
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { waiting: Vec::new(), most, starts: 0 }
+    }
+
+    /// True when no more are to be accepted for now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.most
+    }
+
+    /// True when none waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Adds a connection of this source.
+    pub(crate) fn push(&mut self, source: S, connection: T) {
+        self.waiting.push((source, connection));
+    }
+
+    /// Removes and returns the connection that is to be served next. `rank` is asked once for each source.
+    pub(crate) fn next(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        self.starts = self.starts.wrapping_add(1);
+        if self.starts.is_multiple_of(OLDEST_EVERY) {
+            return Some(self.waiting.remove(0).1);
+        }
+        let (_, first) = self.first(rank)?;
+        Some(self.waiting.remove(first).1)
+    }
+
+    /// Like [`next`](Self::next), but only a connection of a source where users have logged in and that holds no
+    /// unauthenticated connection.
+    pub(crate) fn next_welcome(&mut self, rank: impl FnMut(S, &T) -> Rank) -> Option<T> {
+        let (rank, first) = self.first(rank)?;
+        (rank == Rank { held: 0, unknown: false }).then(|| self.waiting.remove(first).1)
+    }
+
+    /// The connection with the lowest rank.
+    fn first(&self, mut rank: impl FnMut(S, &T) -> Rank) -> Option<(Rank, usize)> {
+        let mut ranks: HashMap<S, Rank> = HashMap::new();
+        let ranked = self.waiting.iter().enumerate().map(|(at, (source, connection))| {
+            (*ranks.entry(*source).or_insert_with(|| rank(*source, connection)), at)
+        });
+        ranked.min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server whose sources hold what has been started, until they log in.
+    #[derive(Default)]
+    struct Scene {
+        held: HashMap<char, usize>,
+        known: Vec<char>,
+    }
+
+    impl Scene {
+        fn rank(&self, source: char) -> Rank {
+            Rank {
+                held: self.held.get(&source).copied().unwrap_or(0),
+                unknown: !self.known.contains(&source),
+            }
+        }
+
+        fn start(&mut self, queue: &mut Arrivals<char, u32>) -> Option<u32> {
+            let found =
+                queue.waiting.iter().map(|(source, number)| (*number, *source)).collect::<HashMap<_, _>>();
+            let next = queue.next(|source, _| self.rank(source))?;
+            *self.held.entry(found[&next]).or_default() += 1;
+            Some(next)
+        }
+    }
+
+    #[test]
+    fn a_newcomer_passes_sources_that_hold_connections() {
+        let mut scene = Scene { held: HashMap::from([('a', 4), ('b', 3)]), known: Vec::new() };
+        let mut queue = Arrivals::new(1000);
+        for number in 0..200 {
+            queue.push(if number % 2 == 0 { 'a' } else { 'b' }, number);
+        }
+        queue.push('h', 200);
+        assert_eq!(scene.start(&mut queue), Some(200));
+        // Then the source that holds less, in the order of arrival, until both hold as many.
+        assert_eq!(scene.start(&mut queue), Some(1));
+        assert_eq!(scene.start(&mut queue), Some(0));
+    }
+
+    #[test]
+    fn sources_that_have_logged_in_come_first_among_equals() {
+        let mut scene = Scene { held: HashMap::new(), known: vec!['k'] };
+        let mut queue = Arrivals::new(1000);
+        (0..50).for_each(|number| queue.push(char::from_u32(0x4e00 + number).expect("a character"), number));
+        queue.push('k', 50);
+        assert_eq!(scene.start(&mut queue), Some(50));
+        assert_eq!(scene.start(&mut queue), Some(0));
+        // It holds one now.
+        queue.push('k', 51);
+        assert_eq!(scene.start(&mut queue), Some(1));
+    }
+
+    #[test]
+    fn only_known_sources_without_connections_are_welcome() {
+        let scene = Scene { held: HashMap::from([('l', 1)]), known: vec!['k', 'l'] };
+        let rank = |source: char, _: &u32| scene.rank(source);
+        let mut queue = Arrivals::new(1000);
+        assert_eq!(queue.next_welcome(rank), None);
+        queue.push('a', 1);
+        queue.push('l', 2);
+        assert_eq!(queue.next_welcome(rank), None);
+        queue.push('k', 3);
+        assert_eq!(queue.next_welcome(rank), Some(3));
+        assert_eq!(queue.next_welcome(rank), None);
+        assert_eq!(queue.next(rank), Some(1));
+    }
+
+    #[test]
+    fn a_source_with_many_connections_is_served_too() {
+        let mut scene = Scene { held: HashMap::from([('n', 100)]), known: Vec::new() };
+        let mut queue = Arrivals::new(1000);
+        queue.push('n', 1_000_000);
+        let mut starts = 0;
+        // Each start makes way for another source that holds nothing.
+        for number in 0.. {
+            queue.push(char::from_u32(0x4e00 + number).expect("a character"), number);
+            starts += 1;
+            if scene.start(&mut queue) == Some(1_000_000) {
+                break;
+            }
+        }
+        assert_eq!(starts, OLDEST_EVERY);
+    }
+
+    #[test]
+    fn one_source_is_served_in_the_order_of_arrival() {
+        let mut scene = Scene::default();
+        let mut queue = Arrivals::new(100);
+        assert!(queue.is_empty());
+        (0..100).for_each(|number| queue.push('a', number));
+        assert!(queue.is_full() && !queue.is_empty());
+        let order: Vec<u32> = std::iter::from_fn(|| scene.start(&mut queue)).collect();
+        assert_eq!(order, (0..100).collect::<Vec<u32>>());
+        assert!(queue.is_empty() && !queue.is_full());
+    }
+
+    #[test]
+    fn an_honest_login_passes_a_full_queue() {
+        let mut scene = Scene { held: HashMap::new(), known: vec!['h'] };
+        let mut queue = Arrivals::new(1000);
+        // Fifty sources with four connections each renew all of them again and again; the honest one logs in at once.
+        let mut number = 0;
+        for round in 0..100_u32 {
+            while !queue.is_full() {
+                queue.push(char::from(b'0' + u8::try_from(number % 50).unwrap_or(0)), number);
+                number += 1;
+            }
+            let honest = u32::MAX - round;
+            queue.most += 1;
+            queue.push('h', honest);
+            let starts =
+                std::iter::from_fn(|| scene.start(&mut queue)).take_while(|&next| next != honest).count();
+            assert!(starts <= 1, "{starts} others in round {round}");
+            queue.most -= 1;
+            scene.held.insert('h', 0);
+            for _ in 0..20 {
+                let _ = scene.start(&mut queue);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! From a listening socket to a session process: connections are accepted at once, and get their processes in a fair
+//! order.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use lh_sys::spawn::Program;
+use rustix::process::Pid;
+
+use super::balancers::Arrived;
+use super::startup::Startup;
+use super::{CLIENT_FLAG, GRACE_OF_GRACE, Listener, Running, SESSION_FLAG, SESSION_NAME};
+use crate::arrivals::Rank;
+use crate::log::{error, verbose};
+use crate::penalties::Source;
+
+/// Processes for each core that may be starting at a time. More of them would take as long together, and keep those
+/// that come later, and may be more welcome, from starting.
+const STARTING_PER_CORE: usize = 2;
+
+/// Processes that are started before signals, reports and new connections are looked at again.
+const STARTS: usize = 4;
+
+fn most_starting() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    STARTING_PER_CORE
+        * CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+/// Sends a line to a client that is refused. Does not wait: the line fits any socket buffer.
+fn turn_away(socket: &OwnedFd, line: &[u8]) {
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(socket, line, flags);
+}
+
+impl Listener {
+    /// Accepts what waits at these listening sockets, and what load balancers have named.
+    pub(super) fn accept_from(&mut self, sockets: impl IntoIterator<Item = usize>) {
+        for index in sockets {
+            while !self.arrivals.is_full()
+                && let Some((socket, peer)) = self.accept(index)
+            {
+                match self.balancers.include(peer.ip()) {
+                    true => self.balancers.add(socket, peer, Instant::now()),
+                    false => self.queue(Arrived { socket, peer, client: None }),
+                }
+            }
+        }
+        for arrived in self.balancers.arrived(Instant::now()) {
+            self.queue(arrived);
+        }
+    }
+
+    /// Starts the processes of some connections that wait.
+    pub(super) fn start_some(&mut self) {
+        let mut starts = 0;
+        while starts < STARTS && !self.arrivals.is_empty() {
+            // A connection that has come meanwhile may be the next.
+            if starts > 0 {
+                self.accept_from(0..self.sockets.len());
+            }
+            let only_known = self.starting(Instant::now()).count() >= most_starting();
+            starts += usize::from(!only_known);
+            let Some(arrived) = self.next_arrival(only_known) else { return };
+            self.admit(arrived);
+        }
+    }
+
+    /// When processes that are starting will have begun, or will not be waited for any longer.
+    fn starting(&self, now: Instant) -> impl Iterator<Item = Instant> {
+        // Name servers can take seconds, and little of the processor.
+        let counts = !self.hand_over.config.use_dns.value;
+        let due = self.startups.iter().filter_map(Startup::begun_by);
+        due.filter(move |due| counts && *due > now)
+    }
+
+    /// When the next process can be started, as far as that depends on the time.
+    pub(super) fn next_start(&self, now: Instant) -> Option<Instant> {
+        if self.arrivals.is_empty() {
+            return None;
+        }
+        let starting = self.starting(now);
+        let (count, first) = starting.fold((0, None), |(count, first): (usize, Option<Instant>), due| {
+            (count + 1, Some(first.map_or(due, |first| first.min(due))))
+        });
+        if count >= most_starting() { first } else { Some(now) }
+    }
+
+    /// Starts the processes of all connections that wait: the process is about to be replaced.
+    pub(super) fn start_all(&mut self) {
+        while let Some(arrived) = self.next_arrival(false) {
+            self.admit(arrived);
+        }
+    }
+
+    /// The connection that is to be served next; `only_known`: one from where users have logged in, or none.
+    fn next_arrival(&mut self, only_known: bool) -> Option<Arrived> {
+        let now = Instant::now();
+        let held = self.admission.held_by_source();
+        let Self { arrivals, admission, tickets, .. } = self;
+        let rank = |source: Source, arrived: &Arrived| {
+            let joins = tickets.expected(arrived.peer.ip(), now) > 0;
+            Rank {
+                held: if joins { 0 } else { held.get(&source).copied().unwrap_or(0) },
+                unknown: !joins && !admission.is_known(source, now),
+            }
+        };
+        if only_known { arrivals.next_welcome(rank) } else { arrivals.next(rank) }
+    }
+
+    pub(super) fn accept(&self, index: usize) -> Option<(OwnedFd, SocketAddr)> {
+        use rustix::net::{SocketFlags, accept_with};
+        let listening = self.sockets.get(index)?;
+        match accept_with(listening, SocketFlags::CLOEXEC) {
+            Ok(socket) => {
+                // Already gone again: nothing to serve.
+                let peer = lh_sys::socket::peer_address(&socket)?;
+                Some((socket, peer))
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => None,
+            Err(problem) => {
+                error!(self.log, "accept: {problem}");
+                // Out of descriptors: trying again at once would only burn the CPU.
+                std::thread::sleep(Duration::from_millis(100));
+                None
+            }
+        }
+    }
+
+    /// Has a connection wait for its process, unless its source is penalised.
+    fn queue(&mut self, arrived: Arrived) {
+        if !self.is_penalised(&arrived) {
+            self.arrivals.push(self.block_of(arrived.peer.ip()), arrived);
+        }
+    }
+
+    /// True when there is a ticket for one more connection from this address. As many connections as there are tickets
+    /// are accepted regardless of limits.
+    fn is_expected(&self, address: IpAddr) -> bool {
+        let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
+        self.tickets.expected(address, Instant::now()) > coming
+    }
+
+    /// Turns a connection away whose source is penalised.
+    fn is_penalised(&mut self, arrived: &Arrived) -> bool {
+        let Arrived { socket, peer, .. } = arrived;
+        let address = peer.ip();
+        if self.is_expected(address) {
+            return false;
+        }
+        let source = Source::of(address, self.hand_over.config.per_source_net_block_size.value);
+        let Some(reason) = self.penalties.refuses(address, source, Instant::now()) else { return false };
+        let waiting = self.startups.len();
+        verbose!(self.log, "drop connection #{waiting} from [{address}]:{} {reason}", peer.port());
+        turn_away(socket, b"Not allowed at this time\r\n");
+        self.saw(|seen| seen.penalised += 1);
+        true
+    }
+
+    /// Starts a session, unless too many have not authenticated.
+    fn admit(&mut self, arrived: Arrived) {
+        // The source may have been penalised while the connection waited.
+        if self.is_penalised(&arrived) {
+            return;
+        }
+        let Arrived { socket, peer, client } = arrived;
+        let address = peer.ip();
+        let source = Source::of(address, self.hand_over.config.per_source_net_block_size.value);
+        let expected = self.is_expected(address);
+        let too_many = if expected { None } else { self.make_room(source, address) };
+        if let Some(reason) = too_many {
+            let waiting = self.startups.len();
+            verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
+            turn_away(&socket, b"Exceeded MaxStartups\r\n");
+            self.saw(|seen| seen.throttled += 1);
+            return;
+        }
+        match self.start_session(socket, client) {
+            Ok((control, pid)) => {
+                if !expected {
+                    self.admission.begin(pid, self.block_of(address), Instant::now());
+                }
+                let grace = self.hand_over.config.login_grace_time.value.0;
+                let deadline =
+                    grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
+                let running = Running {
+                    address,
+                    source,
+                    authenticated: false,
+                    overdue: false,
+                    replaced: false,
+                    reports: None,
+                };
+                self.running.insert(pid, running);
+                self.saw(|seen| seen.accepted += 1);
+                let mut startup = Startup {
+                    control,
+                    pid,
+                    peer,
+                    source,
+                    deadline,
+                    expected,
+                    since: Instant::now(),
+                    started: false,
+                    handed_over: 0,
+                };
+                startup.push(&self.bytes);
+                self.startups.push(startup);
+            }
+            Err(problem) => {
+                error!(self.log, "cannot start a session process: {problem}");
+                self.saw(|seen| seen.errors += 1);
+            }
+        }
+    }
+
+    /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
+    /// `client` is the client's address where a load balancer has named it.
+    pub(super) fn start_session(
+        &self,
+        socket: OwnedFd,
+        client: Option<SocketAddr>,
+    ) -> io::Result<(OwnedFd, Pid)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+        let own = Path::new("/proc/self/exe");
+        // Without /proc the program is found by its path, which an upgrade may have replaced.
+        let program = if own.exists() { own } else { self.program.as_deref().unwrap_or(own) };
+        let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
+        if let Some(client) = client {
+            program = program.arg(format!("{CLIENT_FLAG}{client}"));
+        }
+        let pid = program.stdio(socket, theirs.into(), stderr).new_session().start()?;
+        Ok((ours.into(), pid))
+    }
+}

@@ -1,0 +1,71 @@
+//! Records of requests that change something or are denied, for logs of what users do.
+
+use std::io;
+
+use super::handles::Open;
+use super::log::Operation;
+use super::requests::RequestInfo;
+use super::state::Server;
+use crate::fs::status_of;
+use crate::{Attrs, Request, StatusCode};
+
+impl Server {
+    /// Answers a request that changes names or attributes, and records it.
+    pub(super) fn reply_change(&mut self, id: u32, operation: Operation<'_>, outcome: &io::Result<()>) {
+        let status = outcome.as_ref().map_or_else(status_of, |()| StatusCode::OK);
+        self.log.operation(&Operation { status, ..operation });
+        self.reply_outcome(id, outcome);
+        self.denied = false;
+    }
+
+    /// Records a request that was denied; `by_rule`: by the administrator's lists of requests or in read-only mode,
+    /// before it was served. Opens that the file system denies have their record.
+    pub(super) fn log_denied(&mut self, info: &'static RequestInfo, request: &Request<'_>, by_rule: bool) {
+        let about =
+            |path| Operation { status: StatusCode::PERMISSION_DENIED, ..Operation::new(info.name, path) };
+        let operation = match *request {
+            Request::Open { path, flags, .. } => {
+                if by_rule {
+                    self.log.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
+                }
+                return;
+            }
+            Request::Lstat { path }
+            | Request::Stat { path }
+            | Request::Opendir { path }
+            | Request::Readlink { path }
+            | Request::Realpath { path }
+            | Request::Statvfs { path }
+            | Request::ExpandPath { path }
+            | Request::CheckFileName { path, .. }
+            | Request::ListDir { path, .. }
+            | Request::GetXattrs { path, .. }
+            | Request::SetXattrs { path, .. }
+            | Request::Remove { path }
+            | Request::Rmdir { path } => about(path),
+            Request::Mkdir { path, attrs } => {
+                about(path).setting(Attrs { permissions: attrs.permissions, ..Attrs::NONE })
+            }
+            Request::Setstat { path, attrs } | Request::Lsetstat { path, attrs } => {
+                about(path).setting(attrs)
+            }
+            Request::Rename { old, new }
+            | Request::PosixRename { old, new }
+            | Request::Hardlink { old, new } => about(old).and(new),
+            Request::Symlink { target, link } => {
+                let (target, link) = self.links.order().sort(target, link);
+                about(link).and(target)
+            }
+            Request::Fsetstat { handle, .. } | Request::CopyData { to: handle, .. } => {
+                let path = match self.handles.get(handle) {
+                    Some(Open::File(open)) => open.event.path.clone(),
+                    Some(Open::Dir(open)) => open.path.clone(),
+                    None => return,
+                };
+                return self.log.operation(&about(&path));
+            }
+            _ => return,
+        };
+        self.log.operation(&operation);
+    }
+}
