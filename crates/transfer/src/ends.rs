@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use lh_sftp::extension;
 
 use crate::end::{Op, Outcome};
+use crate::file_work::{FileWork, Job, SlowOp};
 use crate::remote::Remote;
 use crate::target_facts::{Lack, TargetFacts};
 use crate::token::{Side, Token};
@@ -19,6 +20,8 @@ pub(crate) struct Ends {
     opened: [bool; 2],
     /// Answers not yet acted upon.
     done: VecDeque<(Token, Outcome)>,
+    /// Work on this host's files, to be carried out without the engine.
+    pub(crate) file_work: VecDeque<FileWork>,
 }
 
 impl Ends {
@@ -30,6 +33,7 @@ impl Ends {
             facts: TargetFacts::default(),
             opened: [false; 2],
             done: VecDeque::new(),
+            file_work: VecDeque::new(),
         }
     }
 
@@ -69,11 +73,18 @@ impl Ends {
         }
     }
 
-    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once.
+    /// Starts an operation on an end. Its answer comes from [`Ends::next_answer`]: of this host at once, but for what
+    /// reads much or waits for the disk.
     pub(crate) fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
         let outcome = match self.remote(side) {
             Some(remote) => remote.perform(op, token),
-            None => Some(local::perform(op)),
+            None => match SlowOp::of(op, &self.file_work) {
+                Ok(slow) => {
+                    self.file_work.push_back(FileWork(Job::Operation(token, slow)));
+                    None
+                }
+                Err(op) => Some(local::perform(op)),
+            },
         };
         self.answer_if_known(token, outcome);
     }
@@ -95,7 +106,7 @@ impl Ends {
 
     /// True when no answer waits to be acted upon.
     pub(crate) fn all_answered(&self) -> bool {
-        self.done.is_empty()
+        self.done.is_empty() && self.file_work.is_empty()
     }
 
     /// True when each server has said which version and extensions it has.

@@ -36,6 +36,7 @@ mod end;
 mod ends;
 mod engine;
 mod event;
+mod file_work;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -72,6 +73,7 @@ pub use content::{ContentSum, SumAlgorithm};
 pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::Engine;
 pub use event::{Copied, CopiedKind, Event, Summary, Totals, Waits};
+pub use file_work::{FileWork, FileWorkDone, SendWork, Sent};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_wire::Output;
 pub use names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};

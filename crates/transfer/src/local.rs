@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use lh_crypto::Hash;
 use lh_sftp::extended_attrs::Xattrs;
-use lh_sftp::{PieceSum, ReadBack, RunningSum, data_ranges, set_xattrs, xattrs};
+use lh_sftp::{PieceSum, ReadBack, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
 
@@ -277,19 +277,16 @@ fn read_full(handle: &Handle, offset: u64, buffer: &mut [u8]) -> Result<usize, F
     Ok(done)
 }
 
-/// Adds `data`, which was just written at `offset`, to `sum`; so much of it is read back.
+/// The sum over `data`, which was just written at `offset`; so much of it is read back.
 pub(crate) fn sum_written(
     handle: &Handle,
     offset: u64,
     data: &[bytes::Bytes],
     read_back: ReadBack,
-    sum: &mut RunningSum,
-) -> Result<(), Fault> {
-    let read = |at: u64, room: &mut [u8]| read_full(handle, at, room);
+) -> Result<PieceSum, Fault> {
+    let read = |at: u64, buffer: &mut [u8]| read_full(handle, at, buffer);
     let len = data.iter().map(bytes::Bytes::len).sum();
-    let piece = PieceSum::of_written(read_back, offset, data, len, read)?;
-    sum.finish_piece(piece);
-    Ok(())
+    PieceSum::of_written(read_back, offset, data, len, read)
 }
 
 fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
@@ -314,8 +311,13 @@ pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_
 /// What file systems allocate at least: zeros of this size are worth leaving out.
 const BLOCK: usize = 4096;
 
-/// As [`write_all_at`], but blocks of zeros are left out, where nothing is yet; the file becomes long enough for them.
-pub(crate) fn write_sparse_at(handle: &Handle, offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
+/// As [`write_all_at`], but blocks of zeros are left out, where nothing is yet. Returns the length that the file must have
+/// at least, where it ends with such a block; see [`lengthen`].
+pub(crate) fn write_sparse_at(
+    handle: &Handle,
+    offset: u64,
+    pieces: &[bytes::Bytes],
+) -> Result<Option<u64>, Fault> {
     let mut at = offset;
     let mut skipped = false;
     for piece in pieces {
@@ -331,9 +333,14 @@ pub(crate) fn write_sparse_at(handle: &Handle, offset: u64, pieces: &[bytes::Byt
             at += len as u64;
         }
     }
+    Ok(skipped.then_some(at))
+}
+
+/// Makes a file `end` bytes long, if it is shorter.
+pub(crate) fn lengthen(handle: &Handle, end: u64) -> Result<(), Fault> {
     let fd = local(handle)?;
-    if skipped && rustix::fs::fstat(fd)?.st_size.cast_unsigned() < at {
-        rustix::fs::ftruncate(fd, at)?;
+    if rustix::fs::fstat(fd)?.st_size.cast_unsigned() < end {
+        rustix::fs::ftruncate(fd, end)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! How far a copy is, and what it has waited for.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Waits;
 
@@ -14,6 +14,8 @@ pub(crate) struct Progress {
     pub(crate) bytes_found: u64,
     pub(crate) waits: Waits,
     waiting_since: Option<(Wait, Instant)>,
+    /// Pieces of work on files that threads are doing now.
+    work_out: u32,
     /// When the engine was called last.
     pub(crate) now: Instant,
 }
@@ -21,7 +23,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(now: Instant) -> Self {
         let waits = Waits::default();
-        Self { next_file_id: 0, not_files: 0, bytes_found: 0, waits, waiting_since: None, now }
+        Self { next_file_id: 0, not_files: 0, bytes_found: 0, waits, waiting_since: None, work_out: 0, now }
     }
 
     pub(crate) const fn new_file_id(&mut self) -> u64 {
@@ -37,6 +39,17 @@ impl Progress {
     /// Files that were found so far and have an id.
     pub(crate) const fn files_found(&self) -> u64 {
         self.next_file_id.saturating_sub(self.not_files)
+    }
+
+    /// A thread begins to read or write.
+    pub(crate) const fn begin_file_work(&mut self) {
+        self.work_out += 1;
+    }
+
+    /// It took so long. Of several at a time each counts for its part, so that the sum is a part of the time that passes.
+    pub(crate) fn end_file_work(&mut self, took: Duration) {
+        self.waits.disk += took / self.work_out.max(1);
+        self.work_out = self.work_out.saturating_sub(1);
     }
 
     /// Nothing more can be done now, because of `wait`.
@@ -79,8 +92,6 @@ pub struct Current<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

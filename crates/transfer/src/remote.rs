@@ -371,6 +371,11 @@ impl Remote {
         self.await_answer(id, Awaited { token, shape: Shape::Plain, what: What::Other });
     }
 
+    /// Nothing was sent with this id after all.
+    pub(crate) fn forget(&mut self, id: u32) {
+        self.take(id);
+    }
+
     fn await_answer(&mut self, id: u32, awaited: Awaited) {
         if self.pending.is_empty() {
             self.first_id = id;

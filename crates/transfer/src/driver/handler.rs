@@ -100,18 +100,18 @@ impl JobHandler {
             self.signals = self.job.signals();
         }
         let mut guard = self.job.lock();
-        let state = &mut *guard;
-        if state.over.contains(&self.connection) {
+        if guard.over.contains(&self.connection) {
             // What is left of it are channels that are being closed.
             (self.closed, self.signals) = (true, None);
             return;
         }
-        if state.channels.len() > 1 || self.connection > 0 {
-            // What came on one makes room for data on all.
-            state.advance_all(self.side, self.connection, cx, now);
+        if guard.channels.len() > 1 || self.connection > 0 {
+            // What came on one makes it possible to send data on all.
+            guard = self.job.advance_all(guard, self.side, self.connection, cx, now);
         } else if self.lane == Some(0) {
-            state.engine.advance(self.side, cx, now);
+            guard = self.job.advance_first(guard, self.side, cx, now);
         }
+        let state = &mut *guard;
         self.open_more(state, cx);
         self.look_at_load(state, cx);
         // Before the login there is nothing to show.
@@ -278,11 +278,12 @@ impl ChannelHandler for JobHandler {
             }
             ChannelEvent::Data { ext: None, data } => {
                 let len = data.len();
-                let engine = &mut self.job.lock().engine;
+                let mut state = self.job.lock();
                 match self.lane {
-                    Some(lane @ 1..) => engine.lane_received(lane, data, cx.now()),
-                    _ => engine.received(self.side, data, cx.now()),
+                    Some(lane @ 1..) => state.engine.lane_take_in(lane, data, cx.now()),
+                    _ => state.engine.take_in(self.side, data, cx.now()),
                 }
+                drop(self.job.do_file_work(state));
                 cx.consumed(len);
             }
             ChannelEvent::Data { ext: Some(_), data } => {

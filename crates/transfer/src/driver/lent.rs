@@ -45,13 +45,14 @@ impl Job {
 
     /// Bytes came on the lent session.
     pub fn received(&self, side: Side, data: Bytes, now: Instant) {
-        self.lock().engine.received(side, data, now);
+        let mut state = self.lock();
+        state.engine.take_in(side, data, now);
+        drop(self.do_file_work(state));
     }
 
     /// Sends on the lent session what can be sent, and tells how far the copy is.
     pub fn advance(&self, side: Side, out: &mut dyn Output, now: Instant) {
-        let mut state = self.lock();
-        state.engine.advance(side, out, now);
+        let mut state = self.advance_first(self.lock(), side, out, now);
         state.follow(now);
     }
 

@@ -3,10 +3,12 @@
 //! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
 //! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the engine
 //! is behind a lock, and a byte in a socket pair wakes the other side when there is something for it to send.
+//! No thread holds that lock while it reads, writes or hashes the bytes of files ([`file_work`]).
 //! So is it with additional connections to the same end ([`crate::AdditionalConnections`]): each has a driver
 //! on a thread of its own, for its channels and its ciphers, and rings for the others when there is something
 //! for them.
 
+mod file_work;
 mod handler;
 mod lent;
 
@@ -15,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lh_driver::{ChannelCx, ChannelHandler, ChannelId};
+use lh_driver::{ChannelHandler, ChannelId};
 use lh_sys::signals::Signals;
 
 use crate::additional_connection::Waker;
@@ -276,19 +278,6 @@ impl State {
         self.report.totals(self.engine.totals(), now);
         self.report.progress(self.engine.current(), now);
         self.report.next_deadline()
-    }
-
-    /// Sends on every channel what there is room for.
-    fn advance_all(&mut self, side: Side, connection: usize, cx: &mut ChannelCx<'_>, now: Instant) {
-        for open in self.channels.iter().filter(|open| open.connection == connection) {
-            let (lane, id) = (open.lane, open.id);
-            let mut control = cx.control();
-            let Some(mut channel) = control.channel(id) else { continue };
-            match lane {
-                0 => self.engine.advance(side, &mut channel, now),
-                lane => self.engine.advance_lane(lane, &mut channel, now),
-            }
-        }
     }
 
     /// The channels of a connection are gone.

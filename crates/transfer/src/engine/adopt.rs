@@ -75,6 +75,7 @@ impl Engine {
             self.move_on(key);
         }
         self.handle_answers();
+        self.do_file_work();
         if given_up > 0 {
             self.report.fail(String::new());
         }

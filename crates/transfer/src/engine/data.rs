@@ -9,8 +9,9 @@ use std::time::Duration;
 use lh_wire::Output;
 
 use crate::end::{Done, Fault, FaultKind, Outcome, fault_of};
-use crate::engine::write::{SMALL_WRITE, take_front};
+use crate::engine::write::{SMALL_WRITE, Step, take_front};
 use crate::engine::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT};
+use crate::file_work::{FileWork, Job, SendWork, WriteWork};
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
@@ -108,12 +109,14 @@ impl Engine {
     }
 
     /// Upload: file after file into the send buffer, as long as there is room.
-    pub(super) fn send_file_data(&mut self, out: &mut dyn Output) {
+    pub(super) fn send_file_data(&mut self, out: &mut dyn Output) -> Option<SendWork> {
         let chunk = self.request_bytes(Side::Target);
         loop {
             self.handle_answers();
-            if !self.finish_write(0, out) {
-                return;
+            match self.finish_write(0, out) {
+                Step::Done => {}
+                Step::Blocked => return None,
+                Step::Read(work) => return Some(work),
             }
             // Files finish while we send: let the next ones be opened meanwhile.
             if self.tasks.sending.is_empty() {
@@ -123,10 +126,13 @@ impl Engine {
             let holds_back = |key: &Key| {
                 self.tasks.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
             };
-            let Some(at) = self.tasks.sending.iter().position(|key| !holds_back(key)) else { return };
+            let at = self.tasks.sending.iter().position(|key| !holds_back(key))?;
             let key = self.tasks.sending[at];
             self.pass_hole(key);
-            let Some(file) = self.tasks.files.get_mut(key) else { return self.tasks.drop_sending(at) };
+            let Some(file) = self.tasks.files.get_mut(key) else {
+                self.tasks.drop_sending(at);
+                return None;
+            };
             let Some((offset, left)) = file.next_write(chunk) else {
                 file.all_requested = true;
                 self.tasks.drop_sending(at);
@@ -134,39 +140,43 @@ impl Engine {
                 continue;
             };
             if !self.within_rate() || !self.room_in_flight() {
-                return;
+                return None;
             }
             let want = left.min(chunk);
-            let Some(remote) = &mut self.ends.target else { return };
-            let sent = if want <= SMALL_WRITE {
+            let remote = self.ends.target.as_mut()?;
+            if want <= SMALL_WRITE {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
-                    return;
+                    return None;
                 }
-                self.queue_small_write(key, offset, want)
-            } else {
-                if !remote.flush(out) {
-                    return;
-                }
-                match self.write_from_file(key, 0, offset, want as usize, out) {
-                    Some(sent) => sent,
-                    None => return,
-                }
-            };
-            self.sent_file_data(key, offset, sent);
+                let sent = self.queue_small_write(key, offset, want);
+                self.sent_file_data(key, offset, sent);
+                continue;
+            }
+            if !remote.flush(out) {
+                return None;
+            }
+            match self.write_from_file(key, 0, offset, want as usize, out) {
+                Step::Done => {}
+                Step::Blocked => return None,
+                Step::Read(work) => return Some(work),
+            }
         }
     }
 
-    /// Looks at what reading the source at `offset` gave.
+    /// The source has no bytes at `offset`.
+    pub(super) fn source_ended(&mut self, key: Key, offset: u64) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.all_requested = true;
+        if !file.to_eof {
+            let fault = shrank(offset, file.size);
+            self.file_failed(key, Deed::ReadSource, &fault);
+        }
+    }
+
+    /// Looks at what reading the source at `offset` gave, or will give.
     pub(super) fn sent_file_data(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) {
         match sent {
-            Ok(0) => {
-                let Some(file) = self.tasks.files.get_mut(key) else { return };
-                file.all_requested = true;
-                if !file.to_eof {
-                    let fault = shrank(offset, file.size);
-                    self.file_failed(key, Deed::ReadSource, &fault);
-                }
-            }
+            Ok(0) => self.source_ended(key, offset),
             Ok(n) => {
                 let Some(file) = self.tasks.files.get_mut(key) else { return };
                 file.writes += 1;
@@ -323,39 +333,23 @@ impl Engine {
             }
             return;
         }
-        let Some(target) = &file.target else { return };
-        let begun = std::time::Instant::now();
-        let sparse = self.options.keep.sparse && offset >= file.holes.blank_from;
-        let written = if sparse {
-            file.holes.left_out = true;
-            local::write_sparse_at(target, offset, data.chunks())
-        } else {
-            local::write_all_at(target, offset, data.chunks())
-        };
-        self.progress.waits.disk += begun.elapsed();
-        match written {
-            Ok(()) => {
-                file.content.add(offset, data.chunks(), data.len());
-                if let Some(sum) = &mut file.sum
-                    && local::sum_written(target, offset, data.chunks(), self.options.verify.read_back(), sum)
-                        .is_err()
-                {
-                    // It cannot be read: nothing is claimed about it.
-                    file.sum = None;
-                }
-                file.confirm(offset, len);
-                self.report.summary.bytes += len;
-                self.note_progress(key);
-            }
-            Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+        if file.target.is_none() {
+            return;
         }
+        let growth = self.options.keep.sparse.then(|| file.holes.growth.clone());
+        let sparse = growth.is_some() && offset >= file.holes.blank_from;
+        file.holes.left_out |= sparse;
+        file.work_out += 1;
+        let sum = file.sum.is_some().then(|| self.options.verify.read_back());
+        let work = WriteWork { key, offset, data, target: None, growth, sparse, sum, content: None };
+        self.ends.file_work.push_back(FileWork(Job::Write(work)));
     }
 
     /// Relay: what was read goes on, each file in order.
     pub(super) fn send_held_data(&mut self, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target) as usize;
         let mut at = 0;
-        if !self.finish_write(0, out) {
+        if !matches!(self.finish_write(0, out), Step::Done) {
             return;
         }
         while let Some(&key) = self.tasks.writing.get(at) {

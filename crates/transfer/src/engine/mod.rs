@@ -7,6 +7,7 @@
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`early`] | what is asked and done before it is known to be right |
 //! | [`files`] | one file from stat to close |
+//! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
 //! | [`proof`] | reading back what was written |
@@ -32,6 +33,7 @@ mod data;
 mod dirs;
 mod early;
 mod extras;
+mod file_work;
 mod files;
 mod holes;
 mod lanes;
@@ -55,6 +57,7 @@ use crate::batch::Batches;
 use crate::channels::Channels;
 use crate::end::{Fault, FaultKind};
 use crate::ends::Ends;
+use crate::file_work::SendWork;
 use crate::flow::{Flow, Limits};
 use crate::journal::Journal;
 use crate::leftovers::Leftovers;
@@ -166,6 +169,12 @@ impl Engine {
 
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
+        self.take_in(side, data, now);
+        self.do_file_work();
+    }
+
+    /// As [`Engine::received`]; the work on files that is to follow is left for [`Engine::next_file_work`].
+    pub fn take_in(&mut self, side: Side, data: Bytes, now: Instant) {
         self.progress.now = now;
         self.receive(side, data, now);
         if self.is_finished() {
@@ -184,7 +193,7 @@ impl Engine {
             match remote.poll() {
                 Ok(None) => return,
                 Ok(Some(came)) => self.take(side, came),
-                Err(reason) => return self.lost(side, &reason, now),
+                Err(reason) => return self.end_lost(side, &reason, now),
             }
         }
     }
@@ -192,6 +201,11 @@ impl Engine {
     /// The channel or the connection of `side` is gone. Everything unfinished fails with `reason` (such as
     /// `Connection closed`).
     pub fn lost(&mut self, side: Side, reason: &str, now: Instant) {
+        self.end_lost(side, reason, now);
+        self.do_file_work();
+    }
+
+    fn end_lost(&mut self, side: Side, reason: &str, now: Instant) {
         self.progress.now = now;
         let finished = self.is_finished();
         let Some(remote) = self.ends.remote(side) else { return };
@@ -224,8 +238,30 @@ impl Engine {
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
-        self.progress.end_wait(now);
-        self.work(side, out, now);
+        let mut begin = true;
+        while let Some(work) = self.advance_step(side, out, now, begin) {
+            self.sent(work.carry_out(out));
+            begin = false;
+        }
+        self.do_file_work();
+    }
+
+    /// As [`Engine::advance`], up to where bytes of a file are to be read. Give what comes of that back ([`Engine::sent`]), and
+    /// call again, no longer to `begin`; `None` is the end. The work on files that is left to
+    /// [`Engine::next_file_work`] may make more to send.
+    pub fn advance_step(
+        &mut self,
+        side: Side,
+        out: &mut dyn Output,
+        now: Instant,
+        begin: bool,
+    ) -> Option<SendWork> {
+        if begin {
+            self.progress.end_wait(now);
+        }
+        if let Some(work) = self.work(side, out, now, begin) {
+            return Some(work);
+        }
         let look_at = self.look_for_answers(now);
         self.flow.look_for_answers_at(look_at);
         if let Some(remote) = self.ends.remote(side) {
@@ -233,23 +269,30 @@ impl Engine {
         }
         self.begin_wait(out.budget() == 0, now);
         self.keep_journal();
+        None
     }
 
-    fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
+    fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant, mut begin: bool) -> Option<SendWork> {
         self.progress.now = now;
-        if side == Side::Source || self.plan.direction == Direction::Upload {
+        if begin && (side == Side::Source || self.plan.direction == Direction::Upload) {
             self.flow.try_again();
         }
         loop {
-            self.handle_answers();
-            self.begin_work();
+            if std::mem::replace(&mut begin, true) {
+                self.handle_answers();
+                self.begin_work();
+            }
             match (self.plan.direction, side) {
-                (Direction::Upload, _) => self.send_file_data(out),
+                (Direction::Upload, _) => {
+                    if let Some(work) = self.send_file_data(out) {
+                        return Some(work);
+                    }
+                }
                 (_, Side::Source) => self.request_data(out),
                 (_, Side::Target) => self.send_held_data(out),
             }
             self.handle_answers();
-            let Some(remote) = self.ends.remote(side) else { return };
+            let remote = self.ends.remote(side)?;
             // What a full queue had held up can go on once the queue is gone.
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
@@ -258,6 +301,7 @@ impl Engine {
         if self.plan.direction != Direction::Relay {
             self.look_at_window(0, out);
         }
+        None
     }
 
     /// True when a call of [`Engine::advance`] for `side` would have something to send, given room.

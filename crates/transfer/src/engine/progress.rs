@@ -8,7 +8,6 @@ use crate::event::{Copied, CopiedKind};
 use crate::item::Item;
 use crate::names::{base_name, join};
 use crate::progress::{Current, Wait};
-use crate::task::File;
 use crate::tree::Dir;
 use crate::{Direction, Event, Totals, Waits};
 
@@ -75,14 +74,6 @@ impl Engine {
 }
 
 impl Engine {
-    /// Both ends of a file are open and its data follow.
-    pub(super) fn begin_content(&self, file: &File) {
-        match self.options.sums {
-            Some(algorithm) if file.kept == 0 => file.content.begin(algorithm),
-            _ => file.content.lose(),
-        }
-    }
-
     /// A copy begins anew rather than behind what is there: between two servers only data that pass have a sum.
     pub(super) fn needs_all_data(&self) -> bool {
         self.options.sums.is_some() && self.plan.direction == Direction::Relay

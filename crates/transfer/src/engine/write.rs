@@ -12,12 +12,10 @@ use lh_sftp::PieceSum;
 use lh_wire::Output;
 
 use crate::channels::unfinished::{Rest, Unfinished};
-use crate::end::Fault;
 use crate::engine::Engine;
-use crate::local;
+use crate::file_work::SendWork;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
-use crate::wording::{Deed, shrank};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
 pub(super) const SMALL_WRITE: u64 = 16 * 1024;
@@ -25,91 +23,55 @@ pub(super) const SMALL_WRITE: u64 = 16 * 1024;
 /// With less room than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
+/// What a channel does next with a WRITE.
+#[allow(clippy::large_enum_variant, reason = "it is returned once and taken apart at once")]
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It is complete, or begun as far as it can be now: the next one may follow.
+    Done,
+    /// The channel takes nothing more now.
+    Blocked,
+    /// Bytes of a file are to be read for it.
+    Read(SendWork),
+}
+
 impl Engine {
-    /// Goes on with a WRITE that was begun. False while it is not complete.
-    pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> bool {
+    /// Goes on with a WRITE that was begun.
+    pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> Step {
         while let Some(mut write) =
             self.channels.unfinished(&mut self.tasks.unfinished, lane).and_then(Option::take)
         {
             let budget = out.budget();
-            let moved = budget > 0 && self.continue_write(&mut write, budget, out);
-            if !write.head.is_empty() || write.left > 0 {
+            if budget == 0 {
                 self.put_back(lane, write);
-                if !moved {
-                    return false;
+                return Step::Blocked;
+            }
+            if write.head.is_empty() && write.left > 0 && matches!(write.rest, Rest::File) {
+                let key = write.key;
+                let failed =
+                    self.tasks.files.get(key).is_none_or(|file| file.failed || file.source.is_none());
+                if !failed {
+                    return self.hand_out(lane, write, None).map_or(Step::Blocked, Step::Read);
                 }
-            } else {
-                self.set_mid_write(lane, write.key, false);
-                self.sum_piece(write.key, write.sum);
-                self.move_on(write.key);
+                // Another part has failed: what this one still promises is worth nothing.
+                if let Some(file) = self.tasks.files.get_mut(key) {
+                    file.real_end = file.real_end.min(write.offset);
+                }
+                write.rest = Rest::Zeros;
+            }
+            let moved = continue_write(&mut write, budget, out);
+            let (key, complete) = (write.key, write.head.is_empty() && write.left == 0);
+            self.step_done(lane, write);
+            if complete {
+                self.move_on(key);
+            } else if !moved {
+                return Step::Blocked;
             }
         }
-        true
+        Step::Done
     }
 
-    /// One step; false when nothing could be sent.
-    fn continue_write(&mut self, write: &mut Unfinished, budget: usize, out: &mut dyn Output) -> bool {
-        if !write.head.is_empty() {
-            let taken = out.send(&write.head[..budget.min(write.head.len())]);
-            write.head.drain(..taken);
-            return taken > 0;
-        }
-        let want = write.left.min(budget);
-        if matches!(write.rest, Rest::File)
-            && let Some(file) = self.tasks.files.get_mut(write.key)
-            && file.failed
-        {
-            // Another part has failed: what this one still promises is worth nothing.
-            file.real_end = file.real_end.min(write.offset);
-            write.rest = Rest::Zeros;
-        }
-        let file = self.tasks.files.get(write.key);
-        let source = file.and_then(|file| Some((file.source.as_ref()?, &file.content)));
-        let Some(mut reservation) = out.reserve(want) else { return false };
-        let mut slices = reservation.slices();
-        let (from_file, read) = match (&write.rest, source) {
-            (Rest::File, Some((source, content))) => {
-                let result = local::read_at(source, write.offset, &mut slices);
-                let len = *result.as_ref().unwrap_or(&0);
-                content.add(write.offset, &slices, len);
-                if let Some(sum) = &mut write.sum {
-                    sum.update_slices(&slices, len);
-                }
-                (true, result)
-            }
-            (Rest::Memory(pieces), _) => (false, Ok(gather(pieces, &mut slices))),
-            (Rest::File | Rest::Zeros, _) => {
-                slices.iter_mut().for_each(|slice| slice.fill(0));
-                (false, Ok(slices.total()))
-            }
-        };
-        let sent = reservation.commit(*read.as_ref().unwrap_or(&0));
-        if let Rest::Memory(pieces) = &mut write.rest {
-            take_front(pieces, sent);
-        }
-        let fault = match read {
-            Ok(0) if from_file => {
-                let size = self.tasks.files.get(write.key).map_or(0, |file| file.size);
-                Some(shrank(write.offset, size))
-            }
-            Err(fault) => Some(fault),
-            Ok(_) => None,
-        };
-        if let Some(fault) = fault {
-            write.rest = Rest::Zeros;
-            if let Some(file) = self.tasks.files.get_mut(write.key) {
-                file.real_end = file.real_end.min(write.offset);
-            }
-            self.file_failed(write.key, Deed::ReadSource, &fault);
-            return true;
-        }
-        write.offset += sent as u64;
-        write.left -= sent;
-        sent > 0
-    }
-
-    /// Begins a WRITE of `want` bytes of the source from `offset` on. Returns how many it will have (0: the file ended),
-    /// or `None` when there is no room now.
+    /// Begins a WRITE of `want` bytes of the source from `offset` on, which are handed out with that.
     pub(super) fn write_from_file(
         &mut self,
         key: Key,
@@ -117,62 +79,31 @@ impl Engine {
         offset: u64,
         want: usize,
         out: &mut dyn Output,
-    ) -> Option<Result<usize, Fault>> {
-        let room = out.budget();
-        let file = self.tasks.files.get(key)?;
-        if room == 0 {
-            return None;
-        }
-        if room < LEAST_ROOM && file.to_eof {
+    ) -> Step {
+        let budget = out.budget();
+        let Some(file) = self.tasks.files.get(key).filter(|_| budget > 0) else { return Step::Blocked };
+        if budget < LEAST_ROOM && file.to_eof {
             // How much there is shows only when it is read.
-            return Some(self.queue_small_write(key, offset, SMALL_WRITE));
+            let sent = self.queue_small_write(key, offset, SMALL_WRITE);
+            self.sent_file_data(key, offset, sent);
+            return Step::Done;
         }
-        let remote = self.channels.remote(&mut self.ends.target, lane)?;
-        let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
-        let content = &file.content;
-        let promised = !file.to_eof;
-        let mut header = remote.write_header(target, offset)?;
-        let header_len = header.size();
-        let id = header.id();
+        let Some(remote) = self.channels.remote(&mut self.ends.target, lane) else { return Step::Blocked };
+        let (Some(_), Some(target)) = (&file.source, file.handle_on(Side::Target, lane)) else {
+            return Step::Blocked;
+        };
+        let Some(mut header) = remote.write_header(target, offset) else { return Step::Blocked };
         let sum = file.sum.is_some().then(|| PieceSum::new(offset));
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
-        let sum = &mut write.sum;
-        let mut len = want;
-        let disk = &mut self.progress.waits.disk;
-        if room < LEAST_ROOM {
+        remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: want as u32 }));
+        self.sent_file_data(key, offset, Ok(want));
+        self.set_mid_write(lane, key, true);
+        if budget < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
-        } else {
-            let mut reservation = out.reserve((header_len + want).min(room))?;
-            let room = reservation.total();
-            let mut slices = reservation.slices();
-            let mut data = slices.behind(header_len);
-            if data.is_empty() {
-                return None;
-            }
-            let begun = std::time::Instant::now();
-            let result = local::read_at(source, offset, &mut data);
-            *disk += begun.elapsed();
-            let got = *result.as_ref().unwrap_or(&0);
-            content.add(offset, &data, got);
-            if let Some(sum) = sum.as_mut() {
-                sum.update_slices(&data, got);
-            }
-            match result {
-                Ok(0) => return Some(Ok(0)),
-                Ok(_) => {}
-                Err(fault) => return Some(Err(fault)),
-            }
-            // Less than there was room for: the file ends here, or will not say more now.
-            let whole = promised && header_len + got == room;
-            len = if whole { want } else { got };
-            slices.put(header.bytes(len));
-            let sent = reservation.commit(header_len + got).saturating_sub(header_len);
-            write.offset += sent as u64;
-            write.left = len - sent;
+            self.put_back(lane, write);
+            return Step::Done;
         }
-        remote.expect(id, Token::File(key, FileStep::Write { offset, len: len as u32 }));
-        self.keep_unfinished(lane, write);
-        Some(Ok(len))
+        self.hand_out(lane, write, Some(header)).map_or(Step::Blocked, Step::Read)
     }
 
     /// Begins a WRITE of all of `pieces`; gives them back when there is no room now.
@@ -218,15 +149,17 @@ impl Engine {
             }
         }
         write.rest = Rest::Memory(pieces);
-        self.keep_unfinished(0, write);
+        self.set_mid_write(0, key, true);
+        self.step_done(0, write);
         Ok(())
     }
 
-    fn keep_unfinished(&mut self, lane: usize, write: Unfinished) {
+    /// Part of a WRITE has been sent, or all of it.
+    pub(super) fn step_done(&mut self, lane: usize, write: Unfinished) {
         if write.left > 0 || !write.head.is_empty() {
-            self.set_mid_write(lane, write.key, true);
             self.put_back(lane, write);
         } else {
+            self.set_mid_write(lane, write.key, false);
             self.sum_piece(write.key, write.sum);
         }
     }
@@ -254,6 +187,31 @@ impl Engine {
             file.mid_write = if on { file.mid_write + 1 } else { file.mid_write.saturating_sub(1) };
         }
     }
+}
+
+/// Sends more of a WRITE of which nothing is to be read; false when nothing could be sent.
+fn continue_write(write: &mut Unfinished, budget: usize, out: &mut dyn Output) -> bool {
+    if !write.head.is_empty() {
+        let taken = out.send(&write.head[..budget.min(write.head.len())]);
+        write.head.drain(..taken);
+        return taken > 0;
+    }
+    let Some(mut reservation) = out.reserve(write.left.min(budget)) else { return false };
+    let mut slices = reservation.slices();
+    let filled = match &write.rest {
+        Rest::Memory(pieces) => gather(pieces, &mut slices),
+        Rest::File | Rest::Zeros => {
+            slices.iter_mut().for_each(|slice| slice.fill(0));
+            slices.total()
+        }
+    };
+    let sent = reservation.commit(filled);
+    if let Rest::Memory(pieces) = &mut write.rest {
+        take_front(pieces, sent);
+    }
+    write.offset += sent as u64;
+    write.left -= sent;
+    sent > 0
 }
 
 /// Copies as much of `pieces` into `slices` as fits; the one copy that a relay needs.

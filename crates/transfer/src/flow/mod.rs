@@ -115,6 +115,11 @@ impl Flow {
         self.requests += 1;
     }
 
+    /// A request that was counted has `len` bytes less.
+    pub(crate) const fn shorten(&mut self, len: u64) {
+        self.bytes -= len;
+    }
+
     /// A request for `len` bytes is not in flight any more.
     pub(crate) const fn answered(&mut self, len: u64) {
         self.bytes -= len;

@@ -64,6 +64,8 @@ pub(crate) struct File {
     pub(crate) islands: BTreeMap<u64, u64>,
     /// WRITEs of this file that are half sent: the source must stay open.
     pub(crate) mid_write: u32,
+    /// Pieces of its data that threads are reading or writing now: both ends must stay open.
+    pub(crate) work_out: u32,
     /// Bytes of the source end here, whatever was sent behind them.
     pub(crate) real_end: u64,
     /// Relay: what has come and is not written, and where writing goes on.
@@ -148,6 +150,7 @@ impl File {
             prefix: 0,
             islands: BTreeMap::new(),
             mid_write: 0,
+            work_out: 0,
             real_end: u64::MAX,
             held: BTreeMap::new(),
             write_at: 0,
@@ -245,6 +248,7 @@ impl File {
     pub(crate) fn data_sent(&self) -> bool {
         self.all_requested
             && self.mid_write == 0
+            && self.work_out == 0
             && self.again.is_empty()
             && self.reads == 0
             && self.held.is_empty()

@@ -1,6 +1,11 @@
 //! Where the data of a sparse file are, and which holes were passed over.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, RwLock};
+
+/// Held for writing while a sparse file is made longer, and for reading while bytes are written to it: it must not be cut
+/// to a length that another thread has just written behind.
+pub(crate) type Growth = Arc<RwLock<()>>;
 
 /// What is known of a file's holes.
 #[derive(Debug)]
@@ -14,10 +19,19 @@ pub(crate) struct Holes {
     pub(crate) blank_from: u64,
     /// Something was left out.
     pub(crate) left_out: bool,
+    /// Guards the length of the copy while zeros are left out.
+    pub(crate) growth: Growth,
 }
 
 impl Default for Holes {
     fn default() -> Self {
-        Self { data: None, asked: false, passed: BTreeMap::new(), blank_from: u64::MAX, left_out: false }
+        Self {
+            data: None,
+            asked: false,
+            passed: BTreeMap::new(),
+            blank_from: u64::MAX,
+            left_out: false,
+            growth: Growth::default(),
+        }
     }
 }

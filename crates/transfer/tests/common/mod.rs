@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
 use lh_testkit::Seeded;
-use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary, Wakes};
+use lh_transfer::{Direction, Engine, Event, FileWork, Options, Plan, SendWork, Side, Summary, Wakes};
 use lh_wire::{Output, Reservation, Reserved, Slices};
 
 pub use files::{TempTree, bytes_of, same_tree};
@@ -49,6 +49,8 @@ pub struct Setup {
     /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken. How
     /// fast each server answers is drawn from this.
     pub separate: Option<Seeded>,
+    /// Threads read and write files while the others go on: how long each takes for it is drawn from this.
+    pub slow_files: Option<Seeded>,
     /// That channel ends after so many rounds.
     pub lane_dies: Option<(usize, usize)>,
 }
@@ -70,6 +72,7 @@ impl Default for Setup {
             rtt: Duration::ZERO,
             lanes: 0,
             separate: None,
+            slow_files: None,
             lane_dies: None,
         }
     }
@@ -98,6 +101,8 @@ pub struct Ended {
     pub rounds: usize,
     /// Additional channels that were opened.
     pub lanes: usize,
+    /// Threads that read or wrote files at the same time, at most.
+    pub most_at_once: usize,
     /// Bytes that went either way.
     pub moved: u64,
     /// What the engine said of its decisions.
@@ -123,6 +128,9 @@ struct End {
     replies: VecDeque<Vec<u8>>,
     partial: Vec<u8>,
     cut: bool,
+    /// What its thread does without the engine.
+    sending: Option<SendWork>,
+    doing: Option<FileWork>,
 }
 
 /// Bytes on the way to a server.
@@ -210,6 +218,35 @@ impl End {
             replies: VecDeque::new(),
             partial: Vec::new(),
             cut: false,
+            sending: None,
+            doing: None,
+        }
+    }
+
+    /// Its thread reads or writes a file.
+    fn is_busy(&self) -> bool {
+        self.sending.is_some() || self.doing.is_some()
+    }
+
+    fn finish_work(&mut self, engine: &mut Engine, now: Instant) {
+        if let Some(work) = self.sending.take() {
+            let sent = work.carry_out(&mut self.to_server);
+            engine.sent(sent);
+            self.advance_slowly(engine, now, false);
+        } else if let Some(work) = self.doing.take() {
+            engine.file_work_done(work.carry_out());
+            self.doing = engine.next_file_work();
+        }
+    }
+
+    /// Sends what can be sent, up to where a file is to be read or written.
+    fn advance_slowly(&mut self, engine: &mut Engine, now: Instant, begin: bool) {
+        self.sending = match self.lane {
+            0 => engine.advance_step(self.side, &mut self.to_server, now, begin),
+            lane => engine.advance_lane_step(lane, &mut self.to_server, now),
+        };
+        if self.sending.is_none() {
+            self.doing = engine.next_file_work();
         }
     }
 }
@@ -255,6 +292,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         took: Duration::ZERO,
         rounds: 0,
         lanes: 0,
+        most_at_once: 0,
         moved: 0,
         told: Vec::new(),
     };
@@ -264,12 +302,36 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
     while !engine.is_finished() {
         let mut moved = false;
         ended.rounds += 1;
+        let mut busy = 0;
         for (at, end) in ends.iter_mut().enumerate() {
+            if let Some(random) = &mut setup.slow_files
+                && end.is_busy()
+            {
+                busy += 1;
+                ended.most_at_once = ended.most_at_once.max(busy);
+                (moved, awake[at]) = (true, true);
+                if random.below(3) > 0 {
+                    continue;
+                }
+                end.finish_work(&mut engine, now);
+                if end.is_busy() {
+                    continue;
+                }
+            }
             if std::mem::replace(&mut awake[at], setup.separate.is_none()) {
-                match end.lane {
-                    0 => engine.advance(end.side, &mut end.to_server, now),
-                    _ if end.cut => continue,
-                    lane => engine.advance_lane(lane, &mut end.to_server, now),
+                if end.lane > 0 && end.cut {
+                    continue;
+                }
+                if setup.slow_files.is_some() {
+                    end.advance_slowly(&mut engine, now, true);
+                    if end.is_busy() {
+                        moved = true;
+                        continue;
+                    }
+                } else if end.lane == 0 {
+                    engine.advance(end.side, &mut end.to_server, now);
+                } else {
+                    engine.advance_lane(end.lane, &mut end.to_server, now);
                 }
                 let others = wakes.lanes(&mut engine, 0..awake.len());
                 others.into_iter().filter(|&lane| lane != at).for_each(|lane| awake[lane] = true);
@@ -300,9 +362,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 for piece in framed.chunks(setup.piece) {
                     passed += piece.len() as u64;
                     let piece = Bytes::copy_from_slice(piece);
-                    match end.lane {
-                        0 => engine.received(end.side, piece, now),
-                        lane => engine.lane_received(lane, piece, now),
+                    match (end.lane, setup.slow_files.is_some()) {
+                        (0, false) => engine.received(end.side, piece, now),
+                        (lane, false) => engine.lane_received(lane, piece, now),
+                        (0, true) => engine.take_in(end.side, piece, now),
+                        (lane, true) => engine.lane_take_in(lane, piece, now),
                     }
                 }
                 (moved, awake[at]) = (true, true);

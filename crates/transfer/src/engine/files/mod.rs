@@ -343,10 +343,12 @@ impl Engine {
             return;
         }
         self.begin_sum(key);
-        if let Some(file) = self.tasks.files.get(key) {
-            self.begin_content(file);
-        }
+        let sums = self.options.sums;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
+        match sums {
+            Some(algorithm) if file.kept == 0 => file.content.begin(algorithm),
+            _ => file.content.lose(),
+        }
         file.phase = Phase::Copying;
         file.place.examined = true;
         file.started = self.progress.now;
@@ -372,7 +374,7 @@ impl Engine {
     pub(super) fn move_on(&mut self, key: Key) {
         let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
+        let quiet = file.outstanding == 0 && file.data_in_flight() == 0 && file.work_out == 0;
         match file.phase {
             Phase::Opening | Phase::Copying if file.failed => {
                 if quiet && !self.close_stripes(key) {

@@ -14,6 +14,11 @@ use crate::token::{FileStep, Token};
 impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
     pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
+        self.one_lane_lost(lane, reason, now);
+        self.do_file_work();
+    }
+
+    pub(super) fn one_lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
         self.progress.now = now;
         let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
         let tokens = remote.fail(reason);
@@ -75,7 +80,7 @@ impl Engine {
 
     pub(in crate::engine) fn lanes_lost(&mut self, reason: &str, now: Instant) {
         for lane in 1..=self.channels.all.len() {
-            self.lane_lost(lane, reason, now);
+            self.one_lane_lost(lane, reason, now);
         }
     }
 }

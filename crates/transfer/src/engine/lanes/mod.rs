@@ -22,6 +22,7 @@ use crate::channels::LEAST_LEFT;
 use crate::channels::{Lane, Turn};
 use crate::end::Op;
 use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::file_work::SendWork;
 use crate::flow::MAX_REQUESTS;
 use crate::remote::Remote;
 use crate::task::{File, Phase};
@@ -153,6 +154,12 @@ impl Engine {
 
     /// Bytes came on an additional channel.
     pub fn lane_received(&mut self, lane: usize, data: Bytes, now: Instant) {
+        self.lane_take_in(lane, data, now);
+        self.do_file_work();
+    }
+
+    /// As [`Engine::take_in`], on an additional channel.
+    pub fn lane_take_in(&mut self, lane: usize, data: Bytes, now: Instant) {
         self.progress.now = now;
         let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
         remote.input(data, now);
@@ -160,23 +167,35 @@ impl Engine {
             match self.channels.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
                 Some(Ok(Some(came))) => self.take(self.plan.striped_side(), came),
-                Some(Err(reason)) => return self.lane_lost(lane, &reason, now),
+                Some(Err(reason)) => return self.one_lane_lost(lane, &reason, now),
             }
         }
     }
 
     /// As [`Engine::advance`], on an additional channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
+        while let Some(work) = self.advance_lane_step(lane, out, now) {
+            self.sent(work.carry_out(out));
+        }
+        self.do_file_work();
+    }
+
+    /// As [`Engine::advance_step`], on an additional channel.
+    pub fn advance_lane_step(&mut self, lane: usize, out: &mut dyn Output, now: Instant) -> Option<SendWork> {
         self.progress.now = now;
         loop {
             self.handle_answers();
             self.stripe_front();
             match self.plan.direction {
                 Direction::Download => self.request_stripes(lane, out),
-                Direction::Upload | Direction::Relay => self.send_stripes(lane, out),
+                Direction::Upload | Direction::Relay => {
+                    if let Some(work) = self.send_stripes(lane, out) {
+                        return Some(work);
+                    }
+                }
             }
             self.handle_answers();
-            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let remote = self.channels.lane(lane).filter(|remote| !remote.lost())?;
             if remote.queued() == 0 || !remote.flush(out) {
                 break;
             }
@@ -187,6 +206,7 @@ impl Engine {
         if let Some(remote) = self.channels.lane(lane) {
             remote.flush(out);
         }
+        None
     }
 
     /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.

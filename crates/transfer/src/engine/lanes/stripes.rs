@@ -4,7 +4,9 @@ use lh_wire::Output;
 
 use crate::channels::Lane;
 use crate::end::{Done, Kind, Op, Outcome};
+use crate::engine::write::Step;
 use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::file_work::SendWork;
 use crate::table::Key;
 use crate::task::stripes::{Plain, Stripe};
 use crate::token::{CheckStep, FileStep, Side, Token};
@@ -122,30 +124,31 @@ impl Engine {
     }
 
     /// File bytes onto an additional channel, as long as there is room.
-    pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
+    pub(super) fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) -> Option<SendWork> {
         let chunk = self.request_bytes(Side::Target);
         loop {
             self.handle_answers();
-            if !self.finish_write(lane, out) {
-                return;
+            match self.finish_write(lane, out) {
+                Step::Done => {}
+                Step::Blocked => return None,
+                Step::Read(work) => return Some(work),
             }
-            let Some(&key) = self.tasks.sending.front() else { return };
+            let &key = self.tasks.sending.front()?;
             self.pass_hole(key);
-            let Some(file) = self.tasks.files.get(key) else { return };
-            let Some((offset, left)) = file.next_write(chunk) else { return };
-            if file.handle_on(Side::Target, lane).is_none() {
-                return;
-            }
+            let file = self.tasks.files.get(key)?;
+            let (offset, left) = file.next_write(chunk)?;
+            file.handle_on(Side::Target, lane)?;
             if !self.within_rate() || !self.room_in_flight() {
-                return;
+                return None;
             }
-            let Some(remote) = self.channels.lane(lane).filter(|remote| !remote.lost()) else { return };
+            let remote = self.channels.lane(lane).filter(|remote| !remote.lost())?;
             if !remote.flush(out) {
-                return;
+                return None;
             }
             match self.write_from_file(key, lane, offset, left.min(chunk) as usize, out) {
-                Some(sent) => self.sent_file_data(key, offset, sent),
-                None => return,
+                Step::Done => {}
+                Step::Blocked => return None,
+                Step::Read(work) => return Some(work),
             }
         }
     }

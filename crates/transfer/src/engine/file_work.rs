@@ -1,0 +1,196 @@
+//! Work on the bytes of files that is done without the engine: handing it out, and acting on what came of it.
+//!
+//! What is handed out counts as done as far as what goes next is concerned: the cursor of the file is behind it. Its
+//! file is neither closed nor forgotten before the work is back.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lh_sftp::WriteHeader;
+
+use crate::channels::unfinished::{Rest, Unfinished};
+use crate::engine::Engine;
+use crate::file_work::{
+    FileWork, FileWorkDone, Job, JobDone, NewWrite, SendOutcome, SendWork, Sent, Written,
+};
+use crate::table::Key;
+use crate::token::{FileStep, Token};
+use crate::wording::{Deed, shrank};
+
+impl Engine {
+    /// Work on files that can be carried out now. Give what comes of it back ([`Engine::file_work_done`]).
+    pub fn next_file_work(&mut self) -> Option<FileWork> {
+        let work = self.ends.file_work.pop_front()?;
+        Some(self.begin_file_work(work))
+    }
+
+    pub(crate) fn has_file_work(&self) -> bool {
+        !self.ends.file_work.is_empty()
+    }
+
+    /// All the work that there is, for one thread to begin piece by piece, in this order.
+    pub(crate) fn take_file_work(&mut self) -> VecDeque<FileWork> {
+        std::mem::take(&mut self.ends.file_work)
+    }
+
+    /// A thread is about to carry this out.
+    pub(crate) fn begin_file_work(&mut self, mut work: FileWork) -> FileWork {
+        if let Job::Write(work) = &mut work.0
+            && let Some(file) = self.tasks.files.get_mut(work.key)
+            && !file.failed
+        {
+            work.target.clone_from(&file.target);
+            work.content = file.content.lend(work.offset, work.data.len() as u64);
+        }
+        self.progress.begin_file_work();
+        work
+    }
+
+    /// Acts on what came of a piece of work.
+    pub fn file_work_done(&mut self, done: FileWorkDone) {
+        match done.0 {
+            JobDone::Write(written) => {
+                self.progress.end_file_work(written.took);
+                self.written(*written);
+            }
+            JobDone::Operation(token, outcome) => {
+                self.progress.end_file_work(Duration::ZERO);
+                self.ends.answer((token, outcome));
+            }
+        }
+        self.handle_answers();
+        if self.is_finished() {
+            self.keep_journal();
+        }
+    }
+
+    /// Carries out all work on files here and now.
+    pub(super) fn do_file_work(&mut self) {
+        while let Some(work) = self.next_file_work() {
+            self.file_work_done(work.carry_out());
+        }
+    }
+
+    fn written(&mut self, done: Written) {
+        let Written { key, offset, len, outcome, sum, content, .. } = done;
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.work_out -= 1;
+        file.content.give_back(content);
+        match outcome {
+            Some(Ok(())) if !file.failed => {
+                match (&mut file.sum, sum) {
+                    (Some(all), Some(piece)) => all.finish_piece(piece),
+                    // It cannot be read: nothing is claimed about it.
+                    (all, _) => *all = None,
+                }
+                file.confirm(offset, len);
+                self.report.summary.bytes += len;
+                self.note_progress(key);
+            }
+            Some(Err(fault)) => self.file_failed(key, Deed::WriteTarget, &fault),
+            _ => {}
+        }
+        self.move_on(key);
+    }
+
+    /// The next `want` bytes of a file go into a WRITE on channel `lane`, with this `header` where nothing of it is sent yet.
+    pub(super) fn hand_out(
+        &mut self,
+        lane: usize,
+        write: Unfinished,
+        header: Option<WriteHeader>,
+    ) -> Option<SendWork> {
+        let file = self.tasks.files.get_mut(write.key)?;
+        let source = file.source.clone()?;
+        let content = file.content.lend(write.offset, write.left as u64);
+        file.work_out += 1;
+        self.progress.begin_file_work();
+        Some(SendWork { lane, promised: !file.to_eof, write, header, source, content })
+    }
+
+    /// Acts on what became of bytes that were to be sent. False when the channel takes nothing more now.
+    pub fn sent(&mut self, sent: Sent) -> bool {
+        let Sent { lane, mut write, content, outcome, took } = sent;
+        self.progress.end_file_work(took);
+        let key = write.key;
+        if let Some(file) = self.tasks.files.get_mut(key) {
+            file.work_out -= 1;
+            file.content.give_back(content);
+        }
+        let lost = self.channels.remote(&mut self.ends.target, lane).is_none_or(|remote| remote.lost());
+        if lost {
+            // What was to go there has been given to the other channels, or has failed.
+            if let Some(file) = self.tasks.files.get_mut(key) {
+                file.mid_write = file.mid_write.saturating_sub(1);
+            }
+            self.move_on(key);
+            return false;
+        }
+        let moved = match outcome {
+            SendOutcome::Begun(new, len) => {
+                if len < new.want {
+                    let step = FileStep::Write { offset: new.offset, len: len as u32 };
+                    if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
+                        remote.expect(new.id, Token::File(key, step));
+                    }
+                    self.flow.shorten((new.want - len) as u64);
+                    self.take_range_back(key, new.offset + len as u64, new.want - len);
+                }
+                true
+            }
+            SendOutcome::NotBegun(new, fault) => {
+                self.not_begun(&mut write, lane, new);
+                match fault {
+                    Some(fault) => self.file_failed(key, Deed::ReadSource, &fault),
+                    None => self.source_ended(key, new.offset),
+                }
+                true
+            }
+            SendOutcome::NoSpace(new) => {
+                self.not_begun(&mut write, lane, new);
+                self.take_range_back(key, new.offset, new.want);
+                false
+            }
+            SendOutcome::Continued(sent) => sent > 0,
+            SendOutcome::Short(fault) => {
+                let size = self.tasks.files.get(key).map_or(0, |file| file.size);
+                let fault = fault.unwrap_or_else(|| shrank(write.offset, size));
+                write.rest = Rest::Zeros;
+                if let Some(file) = self.tasks.files.get_mut(key) {
+                    file.real_end = file.real_end.min(write.offset);
+                }
+                self.file_failed(key, Deed::ReadSource, &fault);
+                true
+            }
+        };
+        self.step_done(lane, write);
+        self.move_on(key);
+        moved
+    }
+
+    /// Nothing was sent of a WRITE: no answer will come.
+    fn not_begun(&mut self, write: &mut Unfinished, lane: usize, new: NewWrite) {
+        (write.left, write.sum) = (0, None);
+        if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
+            remote.forget(new.id);
+        }
+        if let Some(file) = self.tasks.files.get_mut(write.key) {
+            file.writes -= 1;
+            if file.to_eof {
+                file.requested = new.offset;
+            }
+        }
+        self.flow.answered(new.want as u64);
+    }
+
+    /// Bytes that were handed out and not read are handed out again. A file of unknown length goes over one channel,
+    /// from its start to its end: its cursor goes back.
+    fn take_range_back(&mut self, key: Key, offset: u64, len: usize) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        if file.to_eof {
+            file.requested = offset;
+        } else {
+            self.tasks.ask_again(key, offset, len as u32);
+        }
+    }
+}
