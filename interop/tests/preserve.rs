@@ -152,6 +152,31 @@ fn openssh_server_preserves_what_sftp_supports() {
 }
 
 /// Covers: lhscp --sparse
+/// A server without them is no reason to leave a file out, also where nothing else is asked for each file.
+///
+/// Covers: lhscp --xattrs; lhscp --acls
+#[test]
+fn files_arrive_at_servers_without_extended_attributes() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("tree/sub")).unwrap();
+    for (name, size) in [("small", 10), ("sub/other", 1000), ("large", 3_000_000)] {
+        lh_interop::make_blob(&lab.path("tree").join(name), size);
+    }
+    each_server("files_arrive_at_servers_without_extended_attributes", &lab, |host, ours| {
+        for flags in [&["-r", "--xattrs"][..], &["-r", "--acls"], &["-r", "--xattrs", "-p"]] {
+            for ran in host.both_ways(flags, "tree") {
+                assert_eq!(ran.err.contains("no extended attributes"), !ours, "{flags:?}: {}", ran.err);
+            }
+            // Part files would be more than the tree has.
+            assert_same_tree(&lab.path("tree"), &lab.path("there"));
+            assert_same_tree(&lab.path("tree"), &lab.path("back"));
+            host.lab.sh("rm -rf file").ok("a clean start");
+            host.run(flags, "tree/large", &host.there("file")).ok("one file");
+            assert_same_file(&lab.path("tree/large"), &lab.path("file"));
+        }
+    });
+}
+
 #[test]
 fn sparse_flag_turns_zeros_into_holes() {
     let Some([sshd]) = peers("holes from OpenSSH's sshd", ["sshd"]) else { return };

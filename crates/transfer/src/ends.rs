@@ -114,6 +114,14 @@ impl Ends {
         self.remotes().all(Remote::ready)
     }
 
+    /// The extended attributes of files can be read and set at both ends.
+    pub(crate) fn have_xattrs(&self) -> bool {
+        self.remotes().all(|remote| {
+            remote.session().supports(extension::GET_XATTRS)
+                && remote.session().supports(extension::SET_XATTRS)
+        })
+    }
+
     /// Both ends can tell digests of open files.
     pub(crate) fn can_digest(&self) -> bool {
         let ends = [&self.source, &self.target];

@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// All data are written. True while something is to be kept first.
+    /// All data are written. True while something is to be kept first; what follows is then done by the answer.
     pub(super) fn keep_extras(&mut self, whose: Whose) -> bool {
         if !self.options.keep.asks_for_each() {
             return false;
@@ -80,9 +80,13 @@ impl Engine {
         }
         match self.options.keep.ids_to_keep(self.ids_of(whose)) {
             Some(ids) => self.give(whose, ids, ExtraStep::Owner),
-            None => self.keep_xattrs(whose, false),
+            None if !self.keep_xattrs(whose, false) => {
+                self.note_kept(whose, false);
+                return false;
+            }
+            None => {}
         }
-        self.extras_of(whose).is_some_and(|extras| *extras == Extras::Asked)
+        true
     }
 
     fn give(&mut self, whose: Whose, ids: (u32, u32), step: ExtraStep) {
@@ -101,27 +105,25 @@ impl Engine {
         self.ends.start(side, op, Token::Extra(whose, step));
     }
 
-    fn keep_xattrs(&mut self, whose: Whose, owned: bool) {
+    /// Asks for the extended attributes and ACLs of the source. False where none are to be kept.
+    fn keep_xattrs(&mut self, whose: Whose, owned: bool) -> bool {
         let wanted = self.options.keep.xattr_kinds();
-        let Some((source, _)) = self.paths_of(whose) else { return };
-        if wanted == 0 {
-            return self.extras_kept(whose, owned);
-        }
-        let able = |remote: &crate::remote::Remote| {
-            remote.session().supports(lh_sftp::extension::GET_XATTRS)
-                && remote.session().supports(lh_sftp::extension::SET_XATTRS)
-        };
-        if !self.ends.remotes().all(able) {
+        let Some((source, _)) = self.paths_of(whose).filter(|_| wanted != 0) else { return false };
+        if !self.ends.have_xattrs() {
             let text = "the server has no extended attributes and no access control lists for us: they are not copied";
             self.lacks(Lack::Xattrs, text);
-            return self.extras_kept(whose, owned);
+            return false;
         }
-        self.ask_extra(
-            Side::Source,
-            Op::Xattrs { path: &source, wanted },
-            whose,
-            ExtraStep::Xattrs { owned },
-        );
+        let op = Op::Xattrs { path: &source, wanted };
+        self.ask_extra(Side::Source, op, whose, ExtraStep::Xattrs { owned });
+        true
+    }
+
+    /// Keeps the extended attributes too, or goes on.
+    fn keep_xattrs_next(&mut self, whose: Whose, owned: bool) {
+        if !self.keep_xattrs(whose, owned) {
+            self.extras_kept(whose, owned);
+        }
     }
 
     pub(super) fn extra_answer(&mut self, whose: Whose, step: ExtraStep, outcome: Outcome) {
@@ -136,7 +138,7 @@ impl Engine {
             _ if lost => self.extras_kept(whose, false),
             (ExtraStep::Owner, Ok(_)) => {
                 let owned = self.options.keep.owner;
-                self.keep_xattrs(whose, owned);
+                self.keep_xattrs_next(whose, owned);
             }
             (ExtraStep::Owner, Err(fault)) => {
                 self.lack_of(Lack::Owner, whose, &fault);
@@ -144,10 +146,10 @@ impl Engine {
                     Some((_, group)) if self.options.keep.owner && self.options.keep.group => {
                         self.give(whose, (u32::MAX, group), ExtraStep::Group);
                     }
-                    _ => self.keep_xattrs(whose, false),
+                    _ => self.keep_xattrs_next(whose, false),
                 }
             }
-            (ExtraStep::Group, _) => self.keep_xattrs(whose, false),
+            (ExtraStep::Group, _) => self.keep_xattrs_next(whose, false),
             (ExtraStep::Xattrs { owned }, Ok(Done::Xattrs(xattrs))) => {
                 let wanted = self.options.keep.xattr_kinds();
                 if let Some((_, target)) = self.paths_of(whose) {
@@ -204,10 +206,15 @@ impl Engine {
         owned
     }
 
-    fn extras_kept(&mut self, whose: Whose, owned: bool) {
+    fn note_kept(&mut self, whose: Whose, owned: bool) {
         if let Some(extras) = self.extras_of(whose) {
             *extras = Extras::Done { owned };
         }
+    }
+
+    /// Goes on after the answers.
+    fn extras_kept(&mut self, whose: Whose, owned: bool) {
+        self.note_kept(whose, owned);
         match whose {
             Whose::File(key) => self.move_on(key),
             Whose::Dir(key) => self.finish_dir_if_done(key),
