@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, make_blob, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, make_blob, our, peers, skip};
 
 /// What `--json` says at the end: its counts.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,6 +113,53 @@ fn state(way: &Way<'_>) -> Vec<(u64, i64, i64)> {
 fn set_time(path: &Path, seconds: u64) {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Covers: lhscp --sync; lhscp --xattrs; lhscp --acls
+#[test]
+fn sync_mends_extended_attributes_that_alone_changed() {
+    use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
+    let test = "sync_mends_extended_attributes_that_alone_changed";
+    // For owner, one more user, group, mask and others; each tag, its rights, and whose they are.
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 12345), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        acl.extend([&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat());
+    }
+    let attributes = [("one", "user.kind", b"new".to_vec()), ("two", "system.posix_acl_access", acl)];
+    each_way(test, |way| {
+        let has = |name: &str, attribute: &str| {
+            let mut value = vec![0; 1000];
+            let len = getxattr(way.copy(name), attribute, &mut value[..]).ok()?;
+            value.truncate(len);
+            Some(value)
+        };
+        if let Err(error) = setxattr(way.tree("one"), "user.kind", b"old", XattrFlags::empty()) {
+            return skip(test, &format!("the directory for temporary files has no attributes: {error}"));
+        }
+        let flags = ["--xattrs", "--acls"];
+        assert_eq!(way.sync(&flags).copied, 5, "{}", way.name);
+        let inode = || fs::metadata(way.copy("one")).unwrap().ino();
+        let before = inode();
+        for (name, attribute, value) in &attributes {
+            setxattr(way.tree(name), *attribute, value, XattrFlags::empty()).unwrap();
+        }
+        assert_eq!(way.sync(&flags), Counts { copied: 0, unchanged: 5 }, "{}", way.name);
+        let ours = way.name.ends_with("Longhaul");
+        for (name, attribute, value) in &attributes {
+            assert_eq!(has(name, attribute).as_ref() == Some(value), ours, "{}: {attribute}", way.name);
+            removexattr(way.tree(name), *attribute).unwrap();
+        }
+        // Only where it is asked for.
+        way.sync(&[]);
+        assert_eq!(has("one", "user.kind").is_some(), ours, "{}", way.name);
+        assert_eq!(way.sync(&flags), Counts { copied: 0, unchanged: 5 }, "{}", way.name);
+        for (name, attribute, _) in &attributes {
+            assert_eq!(has(name, attribute), None, "{}: {attribute}", way.name);
+        }
+        assert_eq!(inode(), before, "{}: it was copied", way.name);
+    });
 }
 
 /// Covers: lhscp --sync

@@ -233,8 +233,12 @@ pub(crate) enum SyncStep {
     TargetLink,
     /// What stands in the way is removed.
     Cleared,
+    /// The extended attributes of a file that is unchanged, at both ends.
+    SourceXattrs,
+    TargetXattrs,
     /// Attributes of a file that is unchanged.
     Owner,
+    Xattrs,
     Attributes,
 }
 

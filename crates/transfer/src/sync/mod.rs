@@ -5,12 +5,17 @@ pub(crate) mod same;
 
 use std::collections::{HashSet, VecDeque};
 
+use lh_sftp::extended_attrs::Xattrs;
+
 use crate::TreeSync;
 use crate::end::{Entry, Handle, Kind, Times};
 use crate::item::Item;
 use crate::names::join;
 use crate::sync::backup::Backups;
 use crate::table::{Key, Table};
+
+/// Items that are compared at a time: each asks its questions at once, and keeps its names in memory.
+const MOST_COMPARED: usize = 1024;
 
 /// An item that is being compared.
 #[derive(Debug)]
@@ -22,11 +27,13 @@ pub(crate) struct Compare {
     pub(crate) failed: bool,
     /// Where the links lead.
     pub(crate) links: [Option<Vec<u8>>; 2],
+    /// The extended attributes at both ends.
+    pub(crate) xattrs: [Option<Xattrs>; 2],
 }
 
 impl Compare {
     pub(crate) const fn new(item: Item) -> Self {
-        Self { item, asked: 0, failed: false, links: [None, None] }
+        Self { item, asked: 0, failed: false, links: [None, None], xattrs: [None, None] }
     }
 }
 
@@ -128,6 +135,11 @@ impl SyncState {
     /// True when nothing is being compared, and nothing left to be deleted.
     pub(crate) fn is_finished(&self) -> bool {
         self.compares.len() == 0 && self.stage == DeletionStage::Done && self.removals.len() == 0
+    }
+
+    /// True when another item may be compared now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.compares.len() < MOST_COMPARED
     }
 
     /// A directory of the target has to go before this can be copied.

@@ -20,7 +20,7 @@ impl Engine {
     pub(super) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
-            let room = self.tasks.files.len() < most && self.flow.may_open();
+            let room = self.tasks.files.len() < most && self.flow.may_open() && self.sync.has_room();
             if !room || !self.batch_room() {
                 break;
             }

@@ -23,6 +23,12 @@ impl Engine {
             && (!self.options.compares_contents() || info.size == Some(0))
             && is_unchanged(info, there, self.ends.times_are_full())
             && self.attributes_to_mend(info, there) == (None, Change::default())
+            && !self.compares_xattrs()
+    }
+
+    /// True where the extended attributes and ACLs of files that are otherwise unchanged are compared.
+    fn compares_xattrs(&self) -> bool {
+        self.options.keep.xattr_kinds() != 0 && !self.options.dry_run && self.ends.have_xattrs()
     }
 
     /// Finds out what differs, then copies or leaves it.
@@ -87,6 +93,13 @@ impl Engine {
                 let text = not_cleared(&compare.item, &fault_of(outcome));
                 self.report.fail(text);
             }
+            (SyncStep::SourceXattrs, Ok(Done::Xattrs(xattrs))) => compare.xattrs[0] = Some(xattrs),
+            (SyncStep::TargetXattrs, Ok(Done::Xattrs(xattrs))) => compare.xattrs[1] = Some(xattrs),
+            (SyncStep::Xattrs, Ok(_)) => {}
+            (SyncStep::SourceXattrs | SyncStep::TargetXattrs | SyncStep::Xattrs, outcome) => {
+                let target = compare.item.target.clone();
+                self.lacks_at(Lack::Xattrs, &target, &fault_of(outcome));
+            }
             (SyncStep::Owner, Err(fault)) => {
                 let target = compare.item.target.clone();
                 self.lacks_at(Lack::Owner, &target, &fault);
@@ -101,7 +114,8 @@ impl Engine {
             return;
         }
         match step {
-            SyncStep::Owner | SyncStep::Attributes => self.leave_out(key),
+            SyncStep::Owner | SyncStep::Xattrs | SyncStep::Attributes => self.leave_out(key),
+            SyncStep::SourceXattrs | SyncStep::TargetXattrs => self.mend(key),
             SyncStep::SourceLink | SyncStep::TargetLink => self.links_compared(key),
             SyncStep::Source | SyncStep::Target | SyncStep::Cleared => self.decide(key),
         }
@@ -216,22 +230,51 @@ impl Engine {
     /// What is there is the copy: only its attributes may differ.
     fn unchanged(&mut self, key: Key) {
         let Some(Compare { item, links, .. }) = self.sync.compares.get(key) else { return };
-        let There::Found(there) = item.there else { return self.copy_compared(key) };
+        let There::Found(_) = item.there else { return self.copy_compared(key) };
         let (info, target) = (item.info, item.target.clone());
         self.report.summary.unchanged += 1;
         let source = item.source.clone();
         let link = links[0].clone();
-        self.tell_unchanged(source, target.clone(), &info, link);
+        self.tell_unchanged(source.clone(), target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
+        if self.compares_xattrs() {
+            let wanted = self.options.keep.xattr_kinds();
+            self.ask_compare(key, Side::Source, Op::Xattrs { path: &source, wanted }, SyncStep::SourceXattrs);
+            let op = Op::Xattrs { path: &target, wanted };
+            return self.ask_compare(key, Side::Target, op, SyncStep::TargetXattrs);
+        }
+        self.mend(key);
+    }
+
+    /// Gives an unchanged file the attributes that it should have and has not.
+    fn mend(&mut self, key: Key) {
+        let Some(compare) = self.sync.compares.get_mut(key) else { return };
+        let (There::Found(there), false) = (compare.item.there, compare.failed) else {
+            return self.leave_out(key);
+        };
+        let (info, target) = (compare.item.info, compare.item.target.clone());
+        let xattrs = match std::mem::take(&mut compare.xattrs) {
+            [Some(mut ours), Some(mut theirs)] => {
+                ours.sort_unstable();
+                theirs.sort_unstable();
+                (ours != theirs).then_some(ours)
+            }
+            _ => None,
+        };
         let (owner, change) = self.attributes_to_mend(&info, &there);
-        if owner.is_none() && change == Change::default() {
+        if owner.is_none() && xattrs.is_none() && change == Change::default() {
             return self.leave_out(key);
         }
         if owner.is_some() {
             let change = Change { ids: owner, ..Change::default() };
             self.ask_compare(key, Side::Target, Op::SetPath { path: &target, change }, SyncStep::Owner);
+        }
+        if let Some(xattrs) = xattrs {
+            let wanted = self.options.keep.xattr_kinds();
+            let op = Op::SetXattrs { path: &target, wanted, xattrs: &xattrs };
+            self.ask_compare(key, Side::Target, op, SyncStep::Xattrs);
         }
         if change != Change::default() {
             let op = Op::SetPath { path: &target, change };
