@@ -106,6 +106,13 @@ impl Engine {
         if self.try_again(key) {
             return;
         }
+        let misplaced = |file: &File| !file.failed && file.place.growing().is_some();
+        if self.tasks.files.get(key).is_some_and(misplaced) {
+            // A fault in this engine, whatever its cause, must not pass for a copy.
+            let fault =
+                Fault::other("the copy is complete under the name of its part file, and was not renamed");
+            self.file_failed(key, Deed::PlaceTarget, &fault);
+        }
         let Some(file) = self.tasks.files.get(key) else { return };
         let flaw = file.flaw.clone().filter(|_| !file.failed);
         let changed = file.source_after.changed().filter(|_| !file.failed);
