@@ -3,15 +3,13 @@
 //! Three questions are answered:
 //! 1. *Does the window limit the rate?* Over each round trip, the received bytes are compared with the
 //!    window. When they reach half of it, the window becomes four times the received bytes. So it stays ahead
-//!    of a sender whose TCP doubles its rate every round trip. But it never exceeds one and a half times what
-//!    the path can hold: TCP sends in bursts until it has filled the path, and a burst arrives at the rate of
-//!    the bottleneck ([`Bursts`]). When the rate no longer grows, the window becomes one and a half times
-//!    what is in flight.
-//! 2. *Would a smaller window suffice?* Once the rate is steady, down to half the window is tried; if the rate stays,
+//!    of a sender whose TCP doubles its rate every round trip, and ends at two to four times the
+//!    bandwidth-delay product.
+//! 2. *Would a smaller window suffice?* Once the rate is steady, half the window is tried; if the rate stays,
 //!    so does the smaller window. This limits memory, and it finds the best window for a sender that becomes
 //!    slower with a large one (OpenSSH since 8.9, beyond about 15 MiB), independent of its version string. A
 //!    failed trial is undone at once and not repeated for a time that doubles with each failure. From time to
-//!    time a larger size is tried in the same way, because a path may have become faster.
+//!    time the double size is tried in the same way, because a path may have become faster.
 //! 3. *Is the sink slower than the path?* See [`StandingQueue`].
 
 use std::time::{Duration, Instant};
@@ -45,40 +43,6 @@ struct Span {
     bytes: u64,
 }
 
-/// Parts of a round trip over which the rate of a burst is measured. A pause in which this process is not
-/// scheduled makes the rate look higher; in a long part it weighs less.
-const BURSTS_PER_ROUND_TRIP: u32 = 4;
-
-/// Highest rate at which bytes arrive within parts of a round trip: a lower bound for the path's capacity.
-#[derive(Debug, Clone, Copy, Default)]
-struct Bursts {
-    part: Option<Span>,
-    /// Highest rate of this round trip and of the previous one, bytes per round trip.
-    most: u64,
-    before: u64,
-}
-
-impl Bursts {
-    fn on_data(&mut self, n: u64, now: Instant, round_trip: Duration) {
-        let part = self.part.get_or_insert(Span { from: now, bytes: 0 });
-        let elapsed = now.saturating_duration_since(part.from);
-        if elapsed >= round_trip / BURSTS_PER_ROUND_TRIP {
-            // What came after the part's end is not in it, but a pause may be.
-            self.most = self.most.max(part.bytes.saturating_mul(u64::from(BURSTS_PER_ROUND_TRIP)));
-            *part = Span { from: now, bytes: 0 };
-        }
-        part.bytes = part.bytes.saturating_add(n);
-    }
-
-    /// Begins the next round trip. Returns the highest rate of this round trip and of the previous one.
-    fn next(&mut self) -> u64 {
-        let part = self.part.map_or(0, |part| part.bytes.saturating_mul(u64::from(BURSTS_PER_ROUND_TRIP)));
-        let most = self.most.max(self.before).max(part);
-        self.before = std::mem::take(&mut self.most);
-        most
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// The window grows as fast as data arrives.
@@ -93,7 +57,6 @@ enum Phase {
 #[derive(Debug, Clone)]
 pub(crate) struct Growth {
     epoch: Option<Span>,
-    bursts: Bursts,
     phase: Phase,
     /// Time from which measurements count; bytes sent under the previous window do not.
     settled_at: Option<Instant>,
@@ -117,7 +80,6 @@ impl Default for Growth {
     fn default() -> Self {
         Self {
             epoch: None,
-            bursts: Bursts::default(),
             phase: Phase::Ramp,
             settled_at: None,
             sufficient: None,
@@ -159,7 +121,6 @@ impl Growth {
             span.bytes = span.bytes.saturating_add(n);
         }
         let round_trip = round_trip?;
-        self.bursts.on_data(n, now, round_trip);
         let elapsed = now.saturating_duration_since(epoch.from);
         if elapsed < round_trip {
             return None;
@@ -205,9 +166,7 @@ impl Growth {
             let more = enough.saturating_add(enough / 8);
             in_flight <= more && window.size > more
         });
-        let still_rises = in_flight > self.in_flight.saturating_add(self.in_flight / 8);
         self.in_flight = in_flight;
-        let burst = self.bursts.next();
         let spare = if window.changing {
             None
         } else {
@@ -218,18 +177,16 @@ impl Growth {
         if in_flight >= window.size / 2
             && waited <= window.size / 4
             && !sink_limits
+            && window.size < window.cap
             && !waiting
             && !matches!(self.phase, Phase::Trial { .. })
         {
-            let ahead =
+            self.phase = Phase::Ramp;
+            self.sufficient = None;
+            self.settled_at = None;
+            let size =
                 if self.was_spared { window.size.saturating_mul(2) } else { in_flight.saturating_mul(4) };
-            let size = ahead.min(with_reserve(burst.max(in_flight))).min(window.cap);
-            if size > window.size.saturating_add(window.size / 16) {
-                self.phase = Phase::Ramp;
-                self.sufficient = None;
-                self.settled_at = None;
-                return Some(WindowTarget::Larger(size));
-            }
+            return Some(WindowTarget::Larger(size.min(window.cap)));
         }
         if window.changing {
             self.settled_at = None;
@@ -251,10 +208,6 @@ impl Growth {
             self.was_spared = true;
             return Some(WindowTarget::Spare(smaller));
         }
-        if still_rises && matches!(self.phase, Phase::Ramp) {
-            self.settled_at = None;
-            return None;
-        }
         // Bytes sent under the previous window are in flight for a round trip.
         let settled = *self.settled_at.get_or_insert(now + round_trip * 2);
         if now < settled {
@@ -268,10 +221,8 @@ impl Growth {
                 self.next_is_up = false;
                 self.pause = FIRST_PAUSE;
                 // The rest would only be needed by a rate that doubles every round trip.
-                let enough = with_reserve(in_flight);
-                let spare = enough >= window.initial && enough < window.size;
-                self.sufficient = spare.then_some(in_flight);
-                spare.then_some(WindowTarget::Smaller(enough))
+                let enough = in_flight.saturating_mul(5) / 2;
+                (enough >= window.initial && enough < window.size).then_some(WindowTarget::Smaller(enough))
             }
             Phase::Steady(span) | Phase::Trial { span, .. } if span.is_none() => {
                 *span = Some(Span { from: now, bytes: 0 });
@@ -306,14 +257,11 @@ impl Growth {
             return None;
         }
         let up = std::mem::take(&mut self.next_is_up);
-        // Any less would be the limit.
-        let least = in_flight.saturating_add(in_flight / 4);
-        let (size, sensible) = if up {
-            let size = with_reserve(in_flight).min(window.cap);
-            (size, size > window.size.saturating_add(window.size / 16) && self.sufficient.is_some())
+        let size = if up { window.size.saturating_mul(2).min(window.cap) } else { window.size / 2 };
+        let sensible = if up {
+            size > window.size && self.sufficient.is_some()
         } else {
-            let size = (window.size / 2).max(least);
-            (size, size >= window.initial && size <= window.size - window.size / 8)
+            size >= window.initial && size >= in_flight.saturating_add(in_flight / 4)
         };
         if !sensible || rate <= 0.0 {
             // The other direction is tried later.
@@ -352,11 +300,6 @@ impl Growth {
         self.sufficient = Some(self.sufficient.unwrap_or(0).max(in_flight));
         Some(undo)
     }
-}
-
-/// Returns the window for a path that holds `bytes`: credit travels, too, and is not sent for each packet.
-const fn with_reserve(bytes: u64) -> u64 {
-    bytes.saturating_add(bytes / 2)
 }
 
 /// Converts `bytes` in `elapsed` to bytes per `round_trip`.
