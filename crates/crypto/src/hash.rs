@@ -1,6 +1,6 @@
 //! Hash functions used by SSH.
 
-use aws_lc_rs::{digest, hmac};
+use aws_lc_rs::{digest, hkdf, hmac};
 use zeroize::Zeroizing;
 
 /// A hash function.
@@ -59,22 +59,33 @@ impl Hash {
     }
 
     /// HKDF-Expand (RFC 5869 section 2.3): derives `len` bytes for the purpose `info` from a pseudorandom key.
-    /// `None` when `len` exceeds 255 digests.
+    /// `None` when `len` exceeds 255 digests, or the key is longer than a digest.
     pub fn hkdf_expand(self, key: &[u8], info: &[u8], len: usize) -> Option<Zeroizing<Vec<u8>>> {
-        // Includes space for the last block: a growing buffer would leave copies of the key behind.
-        let mut out = Zeroizing::new(Vec::with_capacity(len + self.output_len()));
-        let mut input = Zeroizing::new(Vec::with_capacity(self.output_len() + info.len() + 1));
-        let mut counter: u8 = 0;
-        while out.len() < len {
-            counter = counter.checked_add(1)?;
-            input.extend_from_slice(info);
-            input.push(counter);
-            let block = self.hmac(key, &input);
-            input.clear();
-            input.extend_from_slice(block.as_ref());
-            out.extend_from_slice(block.as_ref());
+        struct Length(usize);
+        impl hkdf::KeyType for Length {
+            fn len(&self) -> usize {
+                self.0
+            }
         }
-        out.truncate(len);
+        if key.len() > self.output_len() {
+            return None;
+        }
+        let algorithm = match self {
+            Self::Sha1 => hkdf::HKDF_SHA1_FOR_LEGACY_USE_ONLY,
+            Self::Sha256 => hkdf::HKDF_SHA256,
+            Self::Sha384 => hkdf::HKDF_SHA384,
+            Self::Sha512 => hkdf::HKDF_SHA512,
+        };
+        let mut out = Zeroizing::new(vec![0; len]);
+        let key = hkdf::Prk::new_less_safe(algorithm, key);
+        key.expand(&[info], Length(len)).ok()?.fill(&mut out).ok()?;
+        Some(out)
+    }
+
+    /// [`hkdf_expand`](Self::hkdf_expand) to `N` bytes.
+    pub fn hkdf_expand_array<const N: usize>(self, key: &[u8], info: &[u8]) -> Option<Zeroizing<[u8; N]>> {
+        let mut out = Zeroizing::new([0; N]);
+        out.copy_from_slice(&self.hkdf_expand(key, info, N)?);
         Some(out)
     }
 

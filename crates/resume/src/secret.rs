@@ -71,12 +71,8 @@ impl Secret {
 /// HKDF-Expand to one digest, under a purpose of this extension.
 fn expand(key: &[u8], purpose: &[u8]) -> Zeroizing<[u8; SECRET_LEN]> {
     let info = [NAME.as_bytes(), b" ", purpose].concat();
-    let mut out = Zeroizing::new([0; SECRET_LEN]);
-    // One digest is far below HKDF's limit, so the expansion exists.
-    if let Some(bytes) = Hash::Sha256.hkdf_expand(key, &info, SECRET_LEN) {
-        out.copy_from_slice(&bytes);
-    }
-    out
+    // Keys here have the length of a digest, and so has the result, so the expansion exists.
+    Hash::Sha256.hkdf_expand_array(key, &info).unwrap_or_default()
 }
 
 /// Returns the bytes that both proofs are over: every field of the request, and the connection it came on.

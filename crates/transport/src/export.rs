@@ -35,15 +35,11 @@ impl Exporter {
         &self.key
     }
 
-    pub(crate) fn export(&self, label: &str, context: &[u8]) -> Zeroizing<[u8; EXPORT_LEN]> {
+    /// `None` for a key that is not one, of a frozen connection.
+    pub(crate) fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
         let mut info = INFO.to_vec();
         info.put_string(label.as_bytes());
         info.put_string(context);
-        let mut out = Zeroizing::new([0; EXPORT_LEN]);
-        // One digest is far below HKDF's limit, so the expansion exists.
-        if let Some(bytes) = Hash::Sha256.hkdf_expand(&self.key, &info, EXPORT_LEN) {
-            out.copy_from_slice(&bytes);
-        }
-        out
+        Hash::Sha256.hkdf_expand_array(&self.key, &info)
     }
 }

@@ -26,7 +26,7 @@ impl Transport {
     /// Returns key material that both ends of this connection derive, and no other connection has: from the
     /// first key exchange, under a label and a context. `None` before that exchange is complete.
     pub fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
-        self.exporter.as_ref().map(|exporter| exporter.export(label, context))
+        self.exporter.as_ref()?.export(label, context)
     }
 
     /// Keeps the messages of the connection protocol that are queued from now on, until they are
