@@ -2,9 +2,11 @@
 //!
 //! `explore` inserts messages at every point of a connection and compares the reactions of servers; `load`
 //! measures the cost of many clients, honest and hostile; `faults` kills processes, breaks links and fills
-//! disks under copies. `cargo xtask explore`, `load` and `faults` build and run them.
+//! disks under copies; `cuts` cuts the paths of sessions that go on over another connection. `cargo xtask explore`,
+//! `load`, `faults` and `cuts` build and run them.
 
 pub mod client;
+pub mod cuts;
 mod exchange;
 pub mod explore;
 pub mod faults;

@@ -1,4 +1,5 @@
-//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore`, `load` and `faults`.
+//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore`, `load`, `faults` and
+//! `cuts`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 const USAGE: &str = "\
 usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT] [--servers] [--clients]
        lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
-       lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]";
+       lh-campaign faults [--rounds N] [--seconds N] [--seed N] [--only TEXT] [--small]
+       lh-campaign cuts [--cuts N] [--seconds N] [--seed N] [--only TEXT]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -14,6 +16,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "explore" => explore(rest),
         Some((command, rest)) if command == "load" => load(rest),
         Some((command, rest)) if command == "faults" => faults(rest),
+        Some((command, rest)) if command == "cuts" => cuts(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -59,6 +62,16 @@ fn faults(args: &[String]) -> Result<(), String> {
         seed: number(args, "--seed")?.unwrap_or(1),
         only: only(args),
         small: args.iter().any(|arg| arg == "--small"),
+    })
+}
+
+fn cuts(args: &[String]) -> Result<(), String> {
+    use lh_campaign::cuts::{Plan, campaign};
+    campaign(&Plan {
+        cuts: number(args, "--cuts")?,
+        duration: number(args, "--seconds")?.map(Duration::from_secs),
+        seed: number(args, "--seed")?.unwrap_or(1),
+        only: only(args),
     })
 }
 

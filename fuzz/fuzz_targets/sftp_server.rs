@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use lh_fuzz::NoFiles;
-use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{NoLog, Server, ServerOptions};
+use lh_sftp_fs::SystemFiles;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, Vec<Vec<u8>>)| {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_fuzz::{Guarded, NoFiles};
-use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{NoLog, Server, ServerOptions};
+use lh_sftp_fs::SystemFiles;
 use lh_transfer::{Direction, Engine, Keep, Options, Plan, Side, Verify};
 use libfuzzer_sys::fuzz_target;
 
@@ -152,8 +153,8 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
                 engine.advance(host.side, &mut host.requests, now);
             }
         }
-        for _ in 0..engine.lanes_wanted() {
-            engine.lane_refused();
+        for _ in 0..engine.channels_wanted() {
+            engine.channel_refused();
         }
         while engine.poll_event().is_some() {}
         if !moved && !engine.is_finished() {

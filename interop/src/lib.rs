@@ -8,6 +8,7 @@
 
 mod agent;
 pub mod carrier;
+pub mod cuts;
 mod data;
 pub mod dumps;
 mod flights;
@@ -30,7 +31,7 @@ pub mod tunnel;
 mod x11;
 
 pub use agent::Agent;
-pub use data::{assert_same_file, assert_same_tree, link_directory, make_blob, make_tree};
+pub use data::{assert_same_file, assert_same_tree, json_lines, link_directory, make_blob, make_tree};
 pub use flights::Flights;
 pub use foreign::{ForeignServer, fetched_peers, peer_script};
 pub use lab::{Lab, Ran, TestUser};

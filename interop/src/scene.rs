@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::{Lab, Lhsshd, Ran, me, peers};
+use crate::{Lab, Lhsshd, Ran, find, me, peers};
 
 /// A server with a configuration, and OpenSSH's programs to test it with.
 pub struct Scene {
@@ -49,6 +49,16 @@ impl Scene {
     /// Logs in as the user who runs the tests.
     pub fn ssh(&self, options: &[&str], command: &[&str]) -> Ran {
         self.ssh_as(&me(), options, command)
+    }
+
+    /// Runs these commands in OpenSSH's `sftp`, as the user who runs the tests.
+    pub fn sftp(&self, commands: &str) -> Ran {
+        let sftp = find("sftp").expect("OpenSSH's sftp is beside its ssh");
+        self.lab.write("batch", commands);
+        let mut args = vec!["-b".to_owned(), self.lab.arg("batch")];
+        args.extend(self.lab.client_options());
+        args.extend(["-P".into(), self.server.port_arg(), format!("{}@127.0.0.1", me())]);
+        self.lab.run(&sftp, &args)
     }
 
     /// Logs in as a user who types. Each of `answers` answers one prompt of the client, in order; the last

@@ -38,7 +38,7 @@ impl Told {
 
 impl Report for Told {
     fn event(&mut self, event: Event, _now: Instant) {
-        if let Event::Told { text } | Event::Failed { text } = event {
+        if let Event::Notice { text } | Event::Failed { text } = event {
             self.0.lock().unwrap().push(text);
         }
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, make_blob, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, json_lines, make_blob, our, peers};
 
 /// Runs a command while something appends to a file all the time.
 fn while_it_grows(path: &Path, run: impl FnOnce() -> Ran) -> Ran {
@@ -62,8 +62,7 @@ fn a_log_that_grows_is_copied_and_that_is_told() {
         assert_eq!(ran.code, 0, "{way}: {}", ran.err);
         let said = "log\": file changed while it was copied: it grew to ";
         assert!(ran.err.contains(said), "{way}: {}", ran.err);
-        let events: Vec<serde_json::Value> =
-            ran.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events = json_lines(&ran.text());
         let changed: Vec<_> = events.iter().filter(|event| event["event"] == "changed").collect();
         assert_eq!(changed.len(), 1, "{way}: {}", ran.text());
         assert!(changed[0]["source"].as_str().unwrap().ends_with("/log"), "{way}: {}", changed[0]);

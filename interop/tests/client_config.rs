@@ -104,7 +104,11 @@ fn the_connection_comes_from_the_chosen_interface() {
     assert!(from(&["-b", "127.0.0.9", "-B", "lo"]).starts_with("127.0.0.9 "), "an address comes first");
     let ran = client.run(&["-B", "no-such-if"], &["true"]);
     assert_eq!(ran.code, 255);
-    assert!(ran.err.starts_with("ssh: connect to host 127.0.0.1 port "), "{}", ran.err);
+    let expected = format!(
+        "getifaddrs: no-such-if: no suitable addresses\nssh: connect to host 127.0.0.1 port {}: failure\n",
+        server.port
+    );
+    assert_eq!(ran.err.replace('\r', ""), expected);
 }
 
 /// Covers: ssh_config LocalCommand; ssh_config PermitLocalCommand; token %T

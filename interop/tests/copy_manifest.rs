@@ -7,7 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, make_blob, make_tree, our, peers};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, json_lines, make_blob, make_tree, our, peers,
+};
 use serde_json::Value;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
@@ -29,7 +31,7 @@ fn sha256(path: &Path) -> String {
 
 /// The lines of a manifest.
 fn lines(lab: &Lab, name: &str) -> Vec<Value> {
-    lab.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    json_lines(&lab.read(name))
 }
 
 fn path_of(line: &Value) -> Vec<u8> {

@@ -191,6 +191,32 @@ fn doctor_names_a_small_send_buffer() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_windows_that_are_not_scaled() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_windows_that_are_not_scaled", &plan) else { return };
+    site.sysctl(Side::Far, "tcp_window_scaling", "0");
+    first(
+        &site.examine(&[], "window_scaling"),
+        "window_scaling",
+        &["64 KiB", "on the server: sysctl -w net.ipv4.tcp_window_scaling=1"],
+    );
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_buffer_that_a_program_has_set() {
+    let plan = Plan { spec: spec(200, 80), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_buffer_that_a_program_has_set", &plan) else { return };
+    let small = ["-o", "TcpRcvBuf=128k", "-o", "TcpRcvBufPoll=no"];
+    first(
+        &site.examine(&small, "receive_buffer"),
+        "receive_buffer",
+        &["this machine", "TcpRcvBuf out of ssh_config"],
+    );
+}
+
+#[test]
 fn doctor_names_loss() {
     let plan = Plan { spec: Spec { loss: 0.004, ..spec(100, 60) }, ..Plan::default() };
     let Some(site) = Site::start("doctor_names_loss", &plan) else { return };

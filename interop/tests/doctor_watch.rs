@@ -21,7 +21,7 @@ impl Download {
         command.args(["-o", "Metrics=yes", "-o", &format!("MetricsPath={}", lab.arg("m"))]);
         command.args(["-o", "MetricsInterval=1"]);
         // Slow, so that the rest of the machine is not slowed down.
-        command.args(["127.0.0.1", "while :; do head -c 1000000 /dev/zero; sleep 0.1; done"]);
+        command.args(["127.0.0.1", "while head -c 1000000 /dev/zero; do sleep 0.1; done"]);
         let client = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let client = client.spawn().unwrap();
         Self { lab, client, server }

@@ -52,7 +52,7 @@ fn a_server_that_refuses_some_requests_still_gets_its_files() {
                     let ran = upload(&lab, server.port, program, &me(), file, &copy).ok(&what);
                     assert_same_file(&lab.path(file), &lab.path("to/copy"));
                     assert_eq!(lab.sh("ls -A to").text(), "copy\n", "{what}");
-                    let said = ran.err.contains("lets nobody rename");
+                    let said = ran.err.contains("permits no rename");
                     assert_eq!(said, !may_rename, "{what}: {}", ran.err);
                 }
             }

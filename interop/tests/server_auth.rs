@@ -443,7 +443,7 @@ fn allow_and_deny_lists_limit_logins() {
         (format!("AllowGroups root {name}"), true, ""),
         ("AllowGroups root".to_owned(), false, "none of user's groups are listed in AllowGroups"),
         (format!("DenyGroups {name}"), false, "a group is listed in DenyGroups"),
-        ("PubkeyAuthentication no".to_owned(), false, "Failed none"),
+        ("PubkeyAuthentication no".to_owned(), false, "Connection closed by authenticating user"),
     ] {
         let config = format!("AuthorizedKeysFile .ssh/authorized_keys\n{rules}");
         let Some(scene) = Scene::with_lab("who_may", lab.take().unwrap(), &config) else { return };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Lab, eventually, our, peers};
+use lh_interop::{Inetd, Lab, eventually, our, peers};
 
 /// A server in the background, ended when dropped.
 struct Daemon {
@@ -83,4 +83,55 @@ fn invalid_listen_address_fails_the_configuration_test() {
     for good in ["127.0.0.1", "[::1]:2222", "0.0.0.0:22"] {
         check(good).ok(good);
     }
+}
+
+/// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the files of
+/// the shell that started it.
+///
+/// Covers: sshd -i; sshd -f (inherited descriptors)
+#[test]
+fn inherited_descriptors_are_closed() {
+    let Some([ssh, bash]) = peers("inherited_descriptors_are_closed", ["ssh", "bash"]) else { return };
+    let lab = Lab::new();
+    lab.write("stray", "");
+    let conf = format!(
+        "HostKey {}\nListenAddress 127.0.0.1\nPidFile {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+         PermitRootLogin yes\n",
+        lab.arg("host_ed25519"),
+        lab.arg("pid"),
+        lab.arg("authorized_keys")
+    );
+    lab.write("conf", &conf);
+    let (program, stray) = (our("lhsshd"), lab.arg("stray"));
+    // The configuration comes through a descriptor too.
+    let start = |flags: &str| {
+        format!("exec 3>{stray} 77>{stray}; exec {} {flags} -f <(cat {})", program.display(), lab.arg("conf"))
+    };
+    // Processes of other users cannot be looked at, and have nothing of this test's open.
+    let look = |port: &str| {
+        let mut args = lab.client_options();
+        let command = "ls -l /proc/[0-9]*/fd 2>/dev/null";
+        args.extend(["-p", port, "127.0.0.1", command].map(str::to_owned));
+        let open = lab.run(&ssh, &args).text();
+        assert!(open.contains("socket:"), "{open}");
+        assert!(!open.contains(&stray), "{open}");
+    };
+    let inetd = Inetd::start(&lab, &bash, &["-c".to_owned(), start("-i -e")]);
+    look(&inetd.port_arg());
+    let started = Command::new(bash)
+        .args(["-c", &start(&format!("-p 0 -E {}", lab.arg("log")))])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    let log = || fs::read_to_string(lab.path("log")).unwrap_or_default();
+    assert!(started.success(), "{}", log());
+    eventually("it listens", || log().contains(LISTENING));
+    let pid = || fs::read_to_string(lab.path("pid")).unwrap_or_default();
+    eventually("it has written its process id", || pid().ends_with('\n'));
+    let _daemon = Daemon { pid: pid().trim().to_owned() };
+    let text = log();
+    let port = text.rsplit(LISTENING).next().unwrap().split('.').next().unwrap();
+    lab.know(port.parse().unwrap());
+    look(port);
 }

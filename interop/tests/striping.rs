@@ -72,6 +72,6 @@ fn downloads_from_openssh_use_all_permitted_channels() {
         assert_same_file(&lab.path("big"), &lab.path("copy"));
         let log = server.log();
         let sessions = log.matches("Starting session: subsystem 'sftp'").count();
-        assert_eq!(sessions, channels.parse().unwrap(), "{config}: {log}");
+        assert_eq!(sessions, channels.parse::<usize>().unwrap(), "{config}: {log}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lh_interop::{
-    Lab, Lhsshd, Ran, Scene, TestUser, eventually, find, is_root, make_blob, me, our, peers, skip,
+    Lab, Lhsshd, Scene, TestUser, eventually, find, is_root, json_lines, make_blob, me, our, peers, skip,
     uninterrupted,
 };
 use serde_json::Value;
@@ -17,9 +17,7 @@ const SIZE: u64 = 5 << 20;
 /// Returns the records of a JSON log.
 fn records(lab: &Lab, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(lab.path(name)).unwrap_or_default();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
-        .collect()
+    json_lines(&text)
 }
 
 /// Waits until an event has `count` records, and returns them.
@@ -36,15 +34,6 @@ fn number(record: &Value, key: &str) -> u64 {
     record[key].as_u64().unwrap_or_else(|| panic!("no {key} in {record}"))
 }
 
-fn sftp(scene: &Scene, batch: &str) -> Ran {
-    let sftp = find("sftp").expect("OpenSSH's sftp is beside its ssh");
-    scene.lab.write("batch", batch);
-    let mut args = vec!["-b".to_owned(), scene.lab.arg("batch")];
-    args.extend(scene.lab.client_options());
-    args.extend(["-P".into(), scene.server.port_arg(), format!("{}@127.0.0.1", me())]);
-    scene.lab.run(&sftp, &args)
-}
-
 /// Covers: sshd_config TransferLog; sshd_config TransferLogFormat
 #[test]
 fn transfer_log_has_a_record_per_transfer() {
@@ -56,14 +45,12 @@ fn transfer_log_has_a_record_per_transfer() {
     let lab = &scene.lab;
     make_blob(&lab.path("blob"), SIZE as usize);
     let (blob, up) = (lab.arg("blob"), lab.arg("up file"));
-    sftp(
-        &scene,
-        &format!(
+    scene
+        .sftp(&format!(
             "put \"{blob}\" \"{up}\"\nget \"{up}\" {}\n-put \"{blob}\" /nonexistent/file\n",
             lab.arg("down")
-        ),
-    )
-    .ok("sftp");
+        ))
+        .ok("sftp");
     let connections = wait_for(lab, "log", "connection", 1);
     let [connection] = &connections[..] else { panic!("{connections:?}") };
     let fingerprint = lab.run(&scene.keygen, &["-lf", &lab.arg("user_ed25519.pub")]).ok("ssh-keygen").text();
@@ -306,12 +293,13 @@ fn a_log_may_be_renamed_while_sessions_last() {
     let (first, second) = (lab.arg("one"), lab.arg("two"));
     // One connection. Between its transfers the log is renamed and the server gets SIGHUP, as by logrotate.
     let batch = format!(
-        "put {blob} {first}\n!mv {log} {log}.1 && kill -HUP {pid} && sleep 1\nput {blob} {second}\n",
+        "put {blob} {first}\n!until test -s {log}; do sleep 0.05; done; mv {log} {log}.1 && kill -HUP {pid}\n\
+         put {blob} {second}\n",
         blob = lab.arg("blob"),
         log = lab.arg("log"),
         pid = scene.server.pid()
     );
-    sftp(&scene, &batch).ok("sftp");
+    scene.sftp(&batch).ok("sftp");
     eventually("the connection is over", || {
         lab.path("log").exists() && lab.read("log").contains("event=connection")
     });
@@ -483,11 +471,12 @@ fn prometheus_counters_match_the_sessions() {
     assert_eq!((before["lhsshd_connections_total"], before["lhsshd_sessions"]), (0, 0));
     make_blob(&scene.lab.path("blob"), SIZE as usize);
     let (blob, up) = (scene.lab.arg("blob"), scene.lab.arg("up"));
-    sftp(
-        &scene,
-        &format!("put {blob} {up}\nget {up} {}\n-put {blob} /nonexistent/file\n", scene.lab.arg("down")),
-    )
-    .ok("sftp");
+    scene
+        .sftp(&format!(
+            "put {blob} {up}\nget {up} {}\n-put {blob} /nonexistent/file\n",
+            scene.lab.arg("down")
+        ))
+        .ok("sftp");
     scene.ssh_as("nosuchuser", &[], &["true"]);
     scene.ssh(&[], &["true"]).ok("ssh");
     eventually("all sessions are over", || counters(&at)["lhsshd_sessions"] == 0);

@@ -1,6 +1,6 @@
 //! `TransferLog` has one record per file, under its final name, however the file was written.
 
-use lh_interop::{Lab, Lhsshd, make_blob, our};
+use lh_interop::{Lab, Lhsshd, json_lines, make_blob, our};
 use serde_json::Value;
 
 /// Size of the copied file, bytes: too large for a batch.
@@ -10,8 +10,7 @@ const SIZE: usize = 12_000_000;
 fn files(lab: &Lab, connections: usize) -> Vec<Value> {
     let of = |event: &str| -> Vec<Value> {
         let text = std::fs::read_to_string(lab.path("log")).unwrap_or_default();
-        let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        all.filter(|record| record["event"] == event).collect()
+        json_lines(&text).into_iter().filter(|record| record["event"] == event).collect()
     };
     lh_interop::eventually("connections are recorded", || of("connection").len() >= connections);
     of("file")
@@ -67,4 +66,32 @@ fn a_copy_over_several_connections_has_one_record() {
     let records = files(&lab, 2);
     let [record] = &records[..] else { panic!("{records:?}") };
     assert_eq!((&record["path"], &record["bytes"]), (&lab.arg("new").into(), &(4 * SIZE).into()), "{record}");
+}
+
+/// Covers: sshd_config TransferLog (paths)
+#[test]
+fn relative_paths_are_recorded_absolute_and_plain() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), SIZE);
+    lab.write("small", "ab");
+    std::fs::create_dir(lab.path("there")).unwrap();
+    let config = format!(
+        "TransferLog {}\nTransferLogFormat json\nTransferLogOperations yes\nSubsystem sftp internal-sftp -d {}",
+        lab.arg("log"),
+        lab.arg("there")
+    );
+    let server = Lhsshd::start(&lab, &config);
+    let names = ["blob", "small"];
+    for (from, to) in [("blob", ""), ("small", "."), ("small", ".//.//again")] {
+        let mut args = lab.client_options();
+        args.extend(["-P".into(), server.port_arg(), lab.arg(from), format!("127.0.0.1:{to}")]);
+        lab.run(&our("lhscp"), &args).ok("lhscp");
+    }
+    let records = files(&lab, 3);
+    let paths: Vec<_> = records.iter().map(|record| record["path"].as_str().unwrap()).collect();
+    let expected: Vec<_> =
+        names.iter().chain([&"again"]).map(|name| lab.arg(&format!("there/{name}"))).collect();
+    assert_eq!(paths, expected);
+    let text = lab.read("log");
+    assert!(!text.contains("/./") && !text.contains("//"), "{text}");
 }

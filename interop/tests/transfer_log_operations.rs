@@ -1,14 +1,12 @@
 //! `TransferLogOperations`: requests over SFTP that change something or are denied, in the transfer log.
 
-use lh_interop::{Lab, Ran, Scene, eventually, find, me};
+use lh_interop::{Lab, Scene, eventually, json_lines, me};
 use serde_json::Value;
 
 /// Returns the records of a JSON log.
 fn records(lab: &Lab) -> Vec<Value> {
     let text = std::fs::read_to_string(lab.path("log")).unwrap_or_default();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
-        .collect()
+    json_lines(&text)
 }
 
 /// Waits for the record of the connection, which is the last one, and returns it.
@@ -17,15 +15,6 @@ fn connection(lab: &Lab) -> Value {
     let last = || records(lab).into_iter().find(|record| record["event"] == "connection");
     eventually("the connection is recorded", || last().is_some());
     last().expect("a record")
-}
-
-fn sftp(scene: &Scene, batch: &str) -> Ran {
-    let sftp = find("sftp").expect("OpenSSH's sftp is beside its ssh");
-    scene.lab.write("batch", batch);
-    let mut args = vec!["-b".to_owned(), scene.lab.arg("batch")];
-    args.extend(scene.lab.client_options());
-    args.extend(["-P".into(), scene.server.port_arg(), format!("{}@127.0.0.1", me())]);
-    scene.lab.run(&sftp, &args)
 }
 
 /// Covers: sshd_config TransferLogOperations; sshd_config TransferLog (operations)
@@ -46,7 +35,7 @@ fn transfer_log_has_a_record_per_operation() {
         "rename \"{a}\" \"{b}\"\nmkdir \"{d}\"\nchmod 0640 \"{b}\"\nsymlink b \"{link}\"\n-ln \"{b}\" \"{c}\"\n\
          -rename /nonexistent/x \"{c}\"\nls -l \"{d}\"\nrm \"{b}\"\nrmdir \"{d}\"\n-rm \"{c}\"\n"
     );
-    sftp(&scene, &batch).ok("sftp");
+    scene.sftp(&batch).ok("sftp");
     let connection = connection(lab);
     let all: Vec<Value> = records(lab).into_iter().filter(|record| record["event"] == "operation").collect();
     for record in &all {
@@ -93,7 +82,8 @@ fn denied_requests_are_in_the_transfer_log() {
     let lab = &scene.lab;
     lab.write("a", "text");
     let (a, b) = (lab.arg("a"), lab.arg("b"));
-    sftp(&scene, &format!("-put \"{a}\" \"{b}\"\n-rm \"{a}\"\n-mkdir \"{b}\"\n-chmod 0600 \"{a}\"\n"))
+    scene
+        .sftp(&format!("-put \"{a}\" \"{b}\"\n-rm \"{a}\"\n-mkdir \"{b}\"\n-chmod 0600 \"{a}\"\n"))
         .ok("sftp");
     connection(lab);
     let denied: Vec<(String, String)> = records(lab)
@@ -120,7 +110,7 @@ fn operations_are_not_logged_by_default() {
     else {
         return;
     };
-    sftp(&scene, &format!("mkdir \"{}\"\n", scene.lab.arg("d"))).ok("sftp");
+    scene.sftp(&format!("mkdir \"{}\"\n", scene.lab.arg("d"))).ok("sftp");
     connection(&scene.lab);
     assert!(records(&scene.lab).iter().all(|record| record["event"] == "connection"));
 }

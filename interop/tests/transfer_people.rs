@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, json_lines, make_blob, our, peers};
 use lh_testkit::leftovers;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
@@ -152,8 +152,7 @@ fn every_exit_writes_an_end_event() {
     ] {
         let words: Vec<&str> = ["--json"].into_iter().chain(words.iter().copied()).collect();
         let ran = scp(&lab, port, &words);
-        let lines: Vec<serde_json::Value> =
-            ran.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = json_lines(&ran.text());
         let end = lines.last().unwrap_or_else(|| panic!("{words:?}: {}", ran.err));
         assert_eq!(end["event"], "end", "{words:?}: {end}");
         assert_eq!(

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, json_lines, make_blob, our, peers};
 use lh_testkit::leftovers;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn transfers(lab: &Lab, words: &[&str]) -> Ran {
 /// The events of the list.
 fn list(lab: &Lab) -> Vec<Value> {
     let ran = transfers(lab, &["--json"]).ok("the list");
-    ran.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    json_lines(&ran.text())
 }
 
 fn id(transfer: &Value) -> String {

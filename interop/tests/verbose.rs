@@ -119,7 +119,7 @@ fn connections_to_a_forward_are_logged() {
 /// Programs probe for options with command lines that are meant to fail: Ansible and Emacs test
 /// `ControlPersist` so.
 ///
-/// Covers: ssh -o; ssh -p; ssh -E; ssh -F
+/// Covers: ssh -o; ssh -p; ssh -E; ssh -F; ssh -e; ssh -b; ssh -B (wrong values)
 #[test]
 fn option_probes_get_openssh_error_messages() {
     let Some([ssh]) = peers("questions_by_command_lines", ["ssh"]) else { return };
@@ -138,6 +138,13 @@ fn option_probes_get_openssh_error_messages() {
         &["-L", "word", "host"],
         &["-W", "word", "host"],
         &["-Q", "word"],
+        &["-e", "xx", "host"],
+        &["-e", "^?", "host"],
+        &["-e", "", "host"],
+        &["-o", "EscapeChar=^?", "host"],
+        &["-b", "192.0.2.1", "127.0.0.1", "true"],
+        &["-b", "::1", "127.0.0.1", "true"],
+        &["-B", "none-such", "127.0.0.1", "true"],
     ] {
         let said = |program: &Path| {
             let ran = lab.run(program, words);

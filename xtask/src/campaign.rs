@@ -36,6 +36,11 @@ pub(crate) fn faults(args: &[String]) -> Outcome {
     run(&with_seconds("faults", args)?)
 }
 
+/// Runs `lh-campaign cuts`: sessions whose path is cut.
+pub(crate) fn cuts(args: &[String]) -> Outcome {
+    run(&with_seconds("cuts", args)?)
+}
+
 /// Runs `lh-campaign load`: many clients, well-behaved and hostile.
 pub(crate) fn load(args: &[String]) -> Outcome {
     run(&[&["load".to_owned()], args].concat())
@@ -54,6 +59,11 @@ pub(crate) fn short_load() -> Outcome {
 /// Step of the test command: each fault once, and some kills.
 pub(crate) fn short_faults() -> Outcome {
     faults(&[])
+}
+
+/// Step of the test command: each cut once.
+pub(crate) fn short_cuts() -> Outcome {
+    cuts(&[])
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod fuzz;
 #[cfg(test)]
 mod guides;
 mod layers;
+mod msrv;
 mod names;
 mod peers;
 mod regress;
@@ -45,10 +46,12 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
-  dist [--check-reproducible | --test]
+  dist [--static | --check-reproducible | --test]
             build the packages into target/dist: .deb, .rpm, a tarball for a home directory, debug symbols,
-            bill of materials, licences, checksums. --check-reproducible builds them again in another
-            directory and compares; --test installs and removes them in new Debian systems (as root)
+            bill of materials, licences, checksums, and static programs and container images where this
+            machine can build them. --static makes only those, or says what is missing;
+            --check-reproducible builds all again in another directory and compares; --test installs and
+            removes the packages in new Debian systems and runs the images (as root)
   site [--out DIR]
             write the documentation as a static site (default: target/site) and check its links
   names [--profile PROFILE]
@@ -68,6 +71,9 @@ usage: cargo xtask <command>
             and no file may ever have wrong contents under its final name (as root; docs/security.md)
   load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
             measure idle sessions, logins begun at once, and honest logins beside hostile connections
+  cuts [--cuts N] [--for DURATION] [--seed N] [--only TEXT]
+            cut the paths of sessions with Resume (pipes, rsync, git, forwards, sshfs, borg, a master) between network
+            namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md)
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
@@ -98,6 +104,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(rest),
         Some("explore") => campaign::explore(rest),
         Some("faults") => campaign::faults(rest),
+        Some("cuts") => campaign::cuts(rest),
         Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
         Some("site") => site::run(rest),

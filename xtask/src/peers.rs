@@ -84,6 +84,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/script", "bsdutils"),
     ("/usr/bin/softhsm2-util", "softhsm2"),
     ("/usr/bin/pkcs11-tool", "opensc"),
+    ("/usr/bin/zsh", "zsh"),
+    ("/usr/bin/fish", "fish"),
+    ("/usr/bin/expect", "expect"),
 ];
 
 /// Programs that any version and any place on PATH satisfies, and their packages.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
-use crate::{bench, campaign, executables, fuzz, layers, names, peers};
+use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -13,6 +13,7 @@ const STEPS: &[Step] = &[
     ("peers", install_peers),
     ("format", || call(cargo().args(["fmt", "--all", "--check"]))),
     ("layers", layers::check),
+    ("msrv", msrv::check),
     ("compat", || crate::compat::run(&["--check".to_owned()])),
     ("clippy", || {
         let clippy = ["clippy", "--locked", "--workspace", "--all-targets"];
@@ -32,6 +33,7 @@ const STEPS: &[Step] = &[
     ("explore", campaign::short_explore),
     ("load", campaign::short_load),
     ("faults", campaign::short_faults),
+    ("cuts", campaign::short_cuts),
     ("fuzz", || fuzz::run(&[])),
 ];
 

@@ -11,9 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use lh_client::{
-    LogLevel, Notice, Pty, Secret, SessionSetup, Start, UserInterface, answer_by_default, local_account,
-};
+use lh_client::{LogLevel, Pty, SessionSetup, Start, UserInterface, answer_by_default, local_account};
 use lh_config::client::{CommandLine, Request, UserFile};
 use lh_driver::{
     ChannelOptions, Control, ControlCx, ControlEvent, FdPump, Interest, Interests, LocalFd, Ready,
@@ -134,24 +132,6 @@ struct NoUser;
 
 impl UserInterface for NoUser {
     fn message(&mut self, _level: LogLevel, _text: &str) {}
-
-    fn banner(&mut self, _text: &str) {}
-
-    fn ask(&mut self, _prompt: &str) -> Option<Secret> {
-        None
-    }
-
-    fn ask_secret(&mut self, _prompt: &str) -> Option<Secret> {
-        None
-    }
-
-    fn confirm(&mut self, _prompt: &str) -> bool {
-        false
-    }
-
-    fn notify(&mut self, _text: &str) -> Option<Notice> {
-        None
-    }
 }
 
 /// Stops the loop when its pipe is closed.

@@ -117,7 +117,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     check_keep(mode(parsed)?, direct, &options)?;
     let outputs = outputs(parsed)?;
     options.sums = outputs.sums();
-    options.tell_missed = outputs.list_failed();
+    options.report_missed = outputs.list_failed();
     if options.tree_sync.is_some() {
         check_sync(mode(parsed)?, direct, &sources, &target)?;
     }

@@ -156,10 +156,7 @@ fn check_directory(target: &OsStr) -> Result<(), String> {
     let reason = match std::fs::metadata(target) {
         Ok(meta) if meta.is_dir() => return Ok(()),
         Ok(_) => "Not a directory".to_owned(),
-        Err(error) => {
-            let text = error.to_string();
-            text.split(" (os error").next().unwrap_or_default().to_owned()
-        }
+        Err(error) => lh_sys::errno_text(&error),
     };
     Err(format!("{}: {reason}", lh_transfer::display_name(&bytes(target))))
 }

@@ -94,7 +94,7 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
         }
         Event::Failed { text } => Object::new("failed").text("message", text.as_bytes()),
         Event::Skipped { text } => Object::new("skipped").text("message", text.as_bytes()),
-        Event::Told { text } => Object::new("told").text("message", text.as_bytes()),
+        Event::Notice { text } => Object::new("told").text("message", text.as_bytes()),
         Event::Started { .. } | Event::Entered { .. } | Event::Copied(_) | Event::Missed { .. } => {
             return None;
         }
@@ -192,7 +192,7 @@ mod tests {
             Event::FileDone { id: 1, name, size: 2, kept: 0, started: now },
             Event::Failed { text: text.clone() },
             Event::Skipped { text: text.clone() },
-            Event::Told { text },
+            Event::Notice { text },
         ];
         let record = RunRecord::new();
         let mut lines: Vec<String> = happened.iter().filter_map(|event| line_for(event, now)).collect();
@@ -209,7 +209,8 @@ mod tests {
             .filter_map(|line| {
                 let (event, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
                 // Members stand in backquotes; other tables of the page have text there.
-                let (names, _) = rest.split_once(" |").filter(|(names, _)| names.starts_with('`'))?;
+                let is_name = |name: &str| name.starts_with('`') && name.matches('`').count() == 2;
+                let (names, _) = rest.split_once(" |").filter(|(names, _)| names.split(", ").all(is_name))?;
                 let names = names.split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
                 Some((event.to_owned(), names))
             })

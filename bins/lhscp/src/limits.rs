@@ -41,12 +41,16 @@ pub(crate) struct Path {
     pub(crate) received: f64,
     /// How many of these came after a gap: an earlier one was lost, or overtaken.
     pub(crate) after_gaps: f64,
+    /// Time in which TCP had data to send, and the part of it in which the receiver's window was closed.
+    pub(crate) busy: Option<[Duration; 2]>,
     /// Name of the congestion control of this end.
     pub(crate) congestion_control: Option<String>,
 }
 
 /// Shortest copy that is judged: before that TCP's slow start and the login are what takes time.
 const LEAST_TIME: Duration = Duration::from_millis(500);
+/// Bytes on the way below which neither windows nor the number of requests limit a copy.
+const SHORT_PATH: f64 = 1e6;
 /// After each loss about a round trip's worth of segments comes after a gap.
 const GAP: f64 = 16.0;
 impl Path {
@@ -54,6 +58,7 @@ impl Path {
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let round_trip = lh_sys::socket::round_trip(&socket);
         let info = TcpInfo::of(&socket);
+        let micros = |name| info.as_ref().and_then(|info| info.get(name)).map(Duration::from_micros);
         let count = |name| info.as_ref().and_then(|info| info.get(name)).unwrap_or(0) as f64;
         Self {
             round_trip,
@@ -62,6 +67,7 @@ impl Path {
             sent_again: count("total_retrans"),
             received: count("data_segs_in"),
             after_gaps: count("rcv_ooopack"),
+            busy: micros("busy_time").zip(micros("rwnd_limited")).map(Into::into),
             congestion_control: lh_sys::tuning::congestion_control(&socket),
         }
     }
@@ -121,14 +127,18 @@ pub(crate) struct Copy {
     pub(crate) waits: Waits,
 }
 
-fn judge(copy: &Copy, path: &Path, wall: Duration, cpu: Duration) -> Verdict {
+fn judge(copy: &Copy, path: &Path, elapsed: Duration, cpu: Duration) -> Verdict {
     let Copy { direction, rate_limit, bytes, waits } = *copy;
-    let rate = bytes as f64 / wall.as_secs_f64().max(1e-9);
-    let percent = |part: Duration| format!("{:.0} %", share(part, wall).min(1.0) * 100.0);
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(1e-9);
+    let percent = |part: Duration| format!("{:.0} %", share(part, elapsed).min(1.0) * 100.0);
     let round_trip = path.round_trip.map_or_else(String::new, |round_trip| {
-        format!(", round trip {:.1} ms", round_trip.as_secs_f64() * 1000.0)
+        let millis = round_trip.as_secs_f64() * 1000.0;
+        match millis {
+            ..0.1 => ", round trip under 0.1 ms".to_owned(),
+            _ => format!(", round trip {millis:.1} ms"),
+        }
     });
-    if wall < LEAST_TIME {
+    if elapsed < LEAST_TIME {
         return Verdict {
             name: "nothing",
             what: "nothing: it was over too soon".to_owned(),
@@ -142,7 +152,7 @@ fn judge(copy: &Copy, path: &Path, wall: Duration, cpu: Duration) -> Verdict {
             advice: "a higher limit".to_owned(),
         };
     }
-    if share(waits.disk, wall) > 0.4 {
+    if share(waits.disk, elapsed) > 0.4 {
         return Verdict {
             name: "disk",
             what: format!(
@@ -152,7 +162,7 @@ fn judge(copy: &Copy, path: &Path, wall: Duration, cpu: Duration) -> Verdict {
             advice: "a faster disk or file system here; without --fsync, if it was given".to_owned(),
         };
     }
-    if share(cpu, wall) > 0.8 {
+    if share(cpu, elapsed) > 0.8 {
         return Verdict {
             name: "processor",
             what: format!("this host's processor: one core was busy for {} of the time", percent(cpu)),
@@ -182,30 +192,57 @@ fn judge(copy: &Copy, path: &Path, wall: Duration, cpu: Duration) -> Verdict {
         };
         return Verdict { name: "loss", what: format!("loss on the way: {what}{round_trip}"), advice };
     }
-    if direction == Direction::Upload && share(waits.window, wall) > 0.5 {
-        return Verdict {
-            name: "network",
-            what: format!(
-                "the network or the server's window: for {} of the time there was no room to send{round_trip}",
-                percent(waits.window)
-            ),
-            advice: "several connections (-j), a server that grants larger windows".to_owned(),
-        };
+    if direction == Direction::Upload && share(waits.window, elapsed) > 0.5 {
+        return window_was_full(path, elapsed, &percent(waits.window), &round_trip);
     }
-    if share(waits.answers, wall) > 0.5 {
+    if share(waits.answers, elapsed) > 0.5 {
+        // More requests help only where the path holds more than a few.
+        let holds = path.round_trip.map_or(f64::INFINITY, |round_trip| rate * round_trip.as_secs_f64());
+        let more = if holds < SHORT_PATH { "" } else { "; more in flight (-X nrequests=)" };
         return Verdict {
             name: "server",
             what: format!(
                 "the server or the way there: for {} of the time everything that may be in flight was{round_trip}",
                 percent(waits.answers)
             ),
-            advice: "a faster disk or processor there; more in flight (-X nrequests=)".to_owned(),
+            advice: format!("a faster disk or processor there{more}"),
         };
     }
     Verdict {
         name: "server",
         what: format!("nothing here: the server, or the way there{round_trip}"),
         advice: "a look at the server's processor and disk".to_owned(),
+    }
+}
+
+/// Verdict on an upload that waited for space to send, by what TCP did meanwhile. `part` is the part of the
+/// time that it waited.
+fn window_was_full(path: &Path, elapsed: Duration, part: &str, round_trip: &str) -> Verdict {
+    let [busy, closed] = path.busy.map_or([None, None], |times| times.map(|time| Some(share(time, elapsed))));
+    let takes = "a faster disk or processor there";
+    if closed.is_some_and(|closed| closed > 0.3) {
+        let closed = closed.unwrap_or_default().min(1.0) * 100.0;
+        return Verdict {
+            name: "server",
+            what: format!("the server: it closed its TCP window for {closed:.0} % of the time{round_trip}"),
+            advice: format!("{takes}; on a long path larger buffers there (net.ipv4.tcp_rmem)"),
+        };
+    }
+    if busy.is_some_and(|busy| busy < 0.5) {
+        return Verdict {
+            name: "server",
+            what: format!(
+                "the server: for {part} of the time it let nothing more be sent, while the network was idle{round_trip}"
+            ),
+            advice: format!("{takes}; several connections (-j) where it is no Longhaul server"),
+        };
+    }
+    Verdict {
+        name: "network",
+        what: format!(
+            "the network or the server's window: for {part} of the time there was no space to send{round_trip}"
+        ),
+        advice: "several connections (-j), a server that grants larger windows".to_owned(),
     }
 }
 
@@ -247,8 +284,34 @@ mod tests {
             sent_again: 500.0,
             received: 50_000.0,
             after_gaps: 5000.0,
+            busy: None,
             congestion_control: Some("cubic".to_owned()),
         }
+    }
+
+    #[test]
+    fn waiting_to_send_is_judged_by_what_tcp_did() {
+        let waited = copy(Direction::Upload, Waits { window: part(90), ..NONE });
+        let judged = |busy, closed| {
+            let path = Path { busy: Some([part(busy), part(closed)]), ..Path::default() };
+            judge(&waited, &path, SECOND, part(30))
+        };
+        let got = judged(95, 80);
+        assert_eq!((got.name, got.what.contains("TCP window for 80 %")), ("server", true), "{got:?}");
+        let got = judged(20, 0);
+        assert_eq!((got.name, got.what.contains("network was idle")), ("server", true), "{got:?}");
+        assert_eq!(judged(95, 5).name, "network");
+    }
+
+    #[test]
+    fn more_requests_are_advised_only_for_paths_that_hold_them() {
+        let waited = copy(Direction::Download, Waits { answers: part(90), ..NONE });
+        let advice = |round_trip| {
+            let path = Path { round_trip: Some(round_trip), ..Path::default() };
+            judge(&waited, &path, SECOND, part(30)).advice
+        };
+        assert!(!advice(Duration::from_micros(50)).contains("nrequests"));
+        assert!(advice(Duration::from_millis(200)).contains("nrequests"));
     }
 
     #[test]

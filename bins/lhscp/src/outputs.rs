@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lh_sys::errno_text;
 use lh_transfer::manifest_file::{End, Entry, EntryKind, Header};
 use lh_transfer::{Copied, CopiedKind, Event, SumAlgorithm, base_name, display_name};
 
@@ -156,11 +157,11 @@ impl Outputs {
     pub(crate) fn begin(&self) -> Result<(), String> {
         if let Some(path) = &self.wanted.failed {
             spool_beside(path)
-                .map_err(|error| format!("--failed-out {}: {}", path.display(), plain(&error)))?;
+                .map_err(|error| format!("--failed-out {}: {}", path.display(), errno_text(&error)))?;
         }
         if let Some(path) = &self.wanted.manifest {
             let file = spool_beside(path)
-                .map_err(|error| format!("--manifest-out {}: {}", path.display(), plain(&error)))?;
+                .map_err(|error| format!("--manifest-out {}: {}", path.display(), errno_text(&error)))?;
             let file = BufWriter::new(file);
             self.lock().copied =
                 Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: Here::Neither });
@@ -215,7 +216,7 @@ impl Outputs {
         let mut state = self.lock();
         let mut good = true;
         let mut tell = |flag: &str, path: &Path, error: &io::Error| {
-            say(&format!("{flag} {}: {}", path.display(), plain(error)));
+            say(&format!("{flag} {}: {}", path.display(), errno_text(error)));
             good = false;
         };
         if let Some(path) = self.wanted.failed.as_ref().filter(|_| state.begun) {
@@ -311,7 +312,7 @@ impl Spool {
 fn with_sum(mut entry: Entry, path: &[u8], algorithm: SumAlgorithm, source: bool) -> Entry {
     let sum = sum_of(path, &entry, algorithm, source);
     if let Err(why) = &sum {
-        say(&format!("--manifest-out: no sum of {}: {}", display_name(path), plain(why)));
+        say(&format!("--manifest-out: no sum of {}: {}", display_name(path), errno_text(why)));
     }
     entry.kind = EntryKind::File(sum.ok());
     entry
@@ -427,12 +428,6 @@ fn hex(bytes: &[u8]) -> String {
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2);
     digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
-}
-
-/// Without the number of the error.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

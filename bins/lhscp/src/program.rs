@@ -61,8 +61,7 @@ pub(crate) fn spawn(command: &mut Command) -> Option<Child> {
     match command.spawn() {
         Ok(child) => Some(child),
         Err(error) => {
-            let text = error.to_string();
-            let why = text.split(" (os error").next().unwrap_or_default();
+            let why = lh_sys::errno_text(&error);
             say(&format!("{}: {why}", command.get_program().display()));
             None
         }

@@ -94,7 +94,7 @@ impl Report for Show {
                     self.display.finish(id, &name, size, size, started, now);
                 }
             }
-            Event::Told { text } if self.verbose => {
+            Event::Notice { text } if self.verbose => {
                 self.display.break_line();
                 say(&text);
             }
@@ -115,7 +115,7 @@ impl Report for Show {
             | Event::Started { .. }
             | Event::Entered { .. }
             | Event::Resumed { .. }
-            | Event::Told { .. }
+            | Event::Notice { .. }
             | Event::Copied(_)
             | Event::Missed { .. } => {}
             Event::Failed { text } | Event::Changed { text, .. } | Event::Skipped { text } => {
@@ -249,5 +249,8 @@ impl rcp::Report for Show {
 
 /// A message of the program.
 pub(crate) fn say(text: &str) {
-    eprintln!("{}: {text}", SCP.called());
+    let name = SCP.called();
+    for line in text.lines() {
+        eprintln!("{name}: {line}");
+    }
 }

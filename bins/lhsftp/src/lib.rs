@@ -70,8 +70,7 @@ fn run(arguments: Arguments) -> u8 {
         Some(Batch::File(path)) => match File::open(path) {
             Ok(file) => Input::File(file),
             Err(error) => {
-                let text = error.to_string();
-                let reason = text.split(" (os error").next().unwrap_or_default();
+                let reason = lh_sys::errno_text(&error);
                 let path = lh_cli::progress::printable(path.as_os_str().as_bytes());
                 say(&format!("{reason} ({path})."));
                 return NO_CONNECTION;

@@ -38,8 +38,7 @@ pub(crate) struct Pipes {
 pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     let (program, arguments) = words.split_first().ok_or_else(|| "No program to run".to_owned())?;
     let reason = |error: std::io::Error| {
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
+        let text = lh_sys::errno_text(&error);
         format!("exec: {}: {text}", program.display())
     };
     let mut child = Command::new(program)

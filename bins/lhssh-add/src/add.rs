@@ -8,9 +8,10 @@ use lh_client::agent::Agent;
 use lh_client::key_file::{self, ReadFailure};
 use lh_crypto::{KeyFileError, Zeroizing};
 use lh_security_key::FileKey;
+use lh_sys::errno_text;
 
 use crate::settings::How;
-use crate::talk::{ask, reason, say};
+use crate::talk::{ask, say};
 
 /// Time that a certificate stays in the agent after it has expired, seconds, because clocks differ.
 const GRACE: u64 = 5 * 60;
@@ -42,7 +43,7 @@ impl<'a> Adder<'a> {
                 return false;
             }
             Err(ReadFailure::Open(error)) => {
-                say(&format!("{name}: {}", reason(&error)));
+                say(&format!("{name}: {}", errno_text(&error)));
                 return false;
             }
         };

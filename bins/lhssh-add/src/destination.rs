@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use lh_agent::{Destination, Hop, HopKey};
 use lh_client::known_hosts::{KnownHosts, Marker};
 use lh_crypto::PublicKey;
-
-use crate::talk::reason;
+use lh_sys::errno_text;
 
 /// Files to read when `-H` names none.
 fn default_files() -> Vec<PathBuf> {
@@ -37,7 +36,7 @@ pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Des
 }
 
 fn read(file: &Path) -> Result<KnownHosts, String> {
-    KnownHosts::read_existing(file).map_err(|error| format!("{}: {}", file.display(), reason(&error)))
+    KnownHosts::read_existing(file).map_err(|error| format!("{}: {}", file.display(), errno_text(&error)))
 }
 
 /// Parses `[user@]host`, or `host>[user@]host`.

@@ -53,7 +53,7 @@ fn start() -> u8 {
     let mut agent = match Agent::connect(Path::new(&path)) {
         Ok(agent) => agent,
         Err(lh_client::agent::AgentError::Io(error)) => {
-            say(&format!("Error connecting to agent: {}", talk::reason(&error)));
+            say(&format!("Error connecting to agent: {}", lh_sys::errno_text(&error)));
             return NO_AGENT;
         }
         Err(error) => {

@@ -5,9 +5,10 @@ use std::path::Path;
 use lh_client::agent::{Agent, AgentError};
 use lh_client::{key_file, sanitise};
 use lh_crypto::{PublicKey, Random as _, SystemRandom};
+use lh_sys::errno_text;
 
 use crate::settings::How;
-use crate::talk::{print, reason, say};
+use crate::talk::{print, say};
 
 /// Lists the keys; fails when there are none, which scripts rely on.
 pub(crate) fn identities(agent: &mut Agent, public: bool, how: &How) -> bool {
@@ -44,7 +45,7 @@ pub(crate) fn test(agent: &mut Agent, file: &Path, how: &How) -> bool {
     let key = match key_file::load_public(file) {
         Ok((key, _)) => key,
         Err(error) => {
-            say(&format!("Couldn't read public key {name}: {}", reason(&error)));
+            say(&format!("Couldn't read public key {name}: {}", errno_text(&error)));
             return false;
         }
     };

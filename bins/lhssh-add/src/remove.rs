@@ -6,9 +6,10 @@ use lh_agent::Request;
 use lh_client::agent::Agent;
 use lh_client::key_file;
 use lh_crypto::PublicKey;
+use lh_sys::errno_text;
 
 use crate::settings::How;
-use crate::talk::{reason, say};
+use crate::talk::say;
 
 /// Removes a key and its certificate; true when all that the agent had is gone.
 pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
@@ -18,7 +19,7 @@ pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
     let (key, comment) = match key_file::load_public(path) {
         Ok(found) => found,
         Err(error) => {
-            crate::talk::print(&format!("Bad key file {}: {}\n", path.display(), reason(&error)));
+            crate::talk::print(&format!("Bad key file {}: {}\n", path.display(), errno_text(&error)));
             return false;
         }
     };

@@ -23,9 +23,3 @@ pub(crate) fn ask(prompt: &str) -> Zeroizing<String> {
     let prompter = Prompter { allow_stdin: true, ..Prompter::from_environment() };
     prompter.ask(prompt, Kind::Secret).unwrap_or_default()
 }
-
-/// The system's text for an error, without the number that Rust appends.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or(&text).to_owned()
-}

@@ -59,7 +59,7 @@ fn resolve(provider: &str) -> Option<String> {
     match Path::new(provider).canonicalize() {
         Ok(path) => Some(path.to_string_lossy().into_owned()),
         Err(error) => {
-            say(&format!("{provider}: {}", crate::talk::reason(&error)));
+            say(&format!("{provider}: {}", lh_sys::errno_text(&error)));
             None
         }
     }

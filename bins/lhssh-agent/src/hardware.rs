@@ -6,9 +6,9 @@ use lh_agent::SecurityKey;
 use lh_cli::prompt::{Kind, Prompter, Require};
 use lh_config::pattern::{ListMatch, match_list};
 use lh_security_key::{INTERNAL, flags};
+use lh_sys::errno_text;
 use lh_wire::{Reader, WireError};
 
-use crate::log::reason;
 use crate::permit::LoginRequest;
 
 /// Default of `-P`: patterns of permitted libraries, as in OpenSSH.
@@ -82,7 +82,7 @@ impl Rules {
             return Err(refused("remote addition of providers is disabled"));
         }
         // Resolved, so that a symbolic link cannot lead out of the permitted directories.
-        let real = Path::new(named).canonicalize().map_err(|error| refused(&reason(&error)))?;
+        let real = Path::new(named).canonicalize().map_err(|error| refused(&errno_text(&error)))?;
         let real = real.to_str().ok_or_else(|| refused("path is not UTF-8"))?;
         match match_list(real, &self.allowed, false) {
             ListMatch::Yes => Ok(real.to_owned()),

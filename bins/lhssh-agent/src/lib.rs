@@ -103,7 +103,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, String> {
                     .env(shell::PID, agent.as_raw_nonzero().to_string())
                     .exec();
                 let name = Path::new(program).display();
-                Err(format!("{name}: {}", log::reason(&error)))
+                Err(format!("{name}: {}", lh_sys::errno_text(&error)))
             }
         };
     }

@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 use lh_agent::place;
 use lh_crypto::SystemRandom;
 use lh_sys::directories;
+use lh_sys::errno_text;
 use lh_sys::service::Service;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, sockopt};
 
-use crate::log::reason;
 use crate::options::Options;
 
 /// Age below which a socket that refuses connections may still be in creation.
@@ -36,7 +36,7 @@ impl Socket {
     /// The line to print.
     pub(crate) fn open(options: &Options) -> Result<Self, String> {
         if let Some(path) = &options.bind {
-            let path = std::path::absolute(path).map_err(|error| reason(&error))?;
+            let path = std::path::absolute(path).map_err(|error| errno_text(&error))?;
             return Self::bind(path, None);
         }
         if options.temporary {
@@ -46,13 +46,13 @@ impl Socket {
             let (directory, name) = place::temporary_names(pid, &mut SystemRandom);
             let directory = Path::new(&base).join(directory);
             directories::make_private(&directory)
-                .map_err(|error| format!("mkdtemp: private socket dir: {}", reason(&error)))?;
+                .map_err(|error| format!("mkdtemp: private socket dir: {}", errno_text(&error)))?;
             return Self::bind(directory.join(name), Some(directory));
         }
         let directory = sockets_directory()?;
         for each in [directory.parent(), Some(directory.as_path())].into_iter().flatten() {
             directories::private(each)
-                .map_err(|error| format!("mkdir {}: {}", each.display(), reason(&error)))?;
+                .map_err(|error| format!("mkdir {}: {}", each.display(), errno_text(&error)))?;
         }
         if options.clean {
             remove_stale(&directory, false);
@@ -80,9 +80,9 @@ impl Socket {
             return Err(bad());
         }
         let listener = UnixListener::from(passed.socket);
-        let address = listener.local_addr().map_err(|error| reason(&error))?;
+        let address = listener.local_addr().map_err(|error| errno_text(&error))?;
         let path = address.as_pathname().ok_or_else(bad)?.to_path_buf();
-        listener.set_nonblocking(true).map_err(|error| reason(&error))?;
+        listener.set_nonblocking(true).map_err(|error| errno_text(&error))?;
         Ok(Some(Self { listener, path, directory: None, ours: false }))
     }
 
@@ -97,11 +97,11 @@ impl Socket {
                 if let Some(directory) = directory {
                     let _ = fs::remove_dir(directory);
                 }
-                return Err(format!("cannot listen on {}: {}", path.display(), reason(&error)));
+                return Err(format!("cannot listen on {}: {}", path.display(), errno_text(&error)));
             }
         };
         let socket = Self { listener, path, directory, ours: true };
-        socket.listener.set_nonblocking(true).map_err(|error| reason(&error))?;
+        socket.listener.set_nonblocking(true).map_err(|error| errno_text(&error))?;
         Ok(socket)
     }
 

@@ -49,9 +49,3 @@ impl Log {
         key.fingerprint(self.fingerprint)
     }
 }
-
-/// The system's text for an error, without the number that Rust appends.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or(&text).to_owned()
-}

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use lh_agent::{Frames, Reply, Request, frame};
 use lh_cli::prompt::{Prompter, Require};
+use lh_sys::errno_text;
 use lh_sys::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,7 +19,7 @@ use zeroize::Zeroize as _;
 use crate::answer::{Outcome, Signing, Work, WorkDone, after_question, after_work, answer};
 use crate::keyring::Keyring;
 use crate::listen::Socket;
-use crate::log::{Log, reason};
+use crate::log::Log;
 use crate::permit::Bindings;
 
 /// Upper limit of clients at a time; further ones wait in the kernel's queue.
@@ -136,7 +137,7 @@ impl Server {
             let ready = match self.wait() {
                 Ok(ready) => ready,
                 Err(error) => {
-                    self.log.error(&format!("poll: {}", reason(&error)));
+                    self.log.error(&format!("poll: {}", errno_text(&error)));
                     return ENDED;
                 }
             };
@@ -228,7 +229,7 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // For example, no descriptor is left. Existing clients continue, and may free some.
-                    self.log.error(&format!("accept: {}", reason(&error)));
+                    self.log.error(&format!("accept: {}", errno_text(&error)));
                     return;
                 }
             };
@@ -239,7 +240,7 @@ impl Server {
                 continue;
             }
             if let Err(error) = socket.set_nonblocking(true) {
-                self.log.error(&reason(&error));
+                self.log.error(&errno_text(&error));
                 continue;
             }
             self.next_number += 1;
@@ -332,7 +333,7 @@ impl Server {
         match started {
             Ok(_) => client.state = State::Working,
             Err(error) => {
-                self.log.error(&format!("no signature: {}", reason(&error)));
+                self.log.error(&format!("no signature: {}", errno_text(&error)));
                 client.reply(&Reply::Failure);
             }
         }

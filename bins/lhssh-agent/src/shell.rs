@@ -70,7 +70,7 @@ pub(crate) fn kill(syntax: Syntax) -> Result<String, String> {
     let pid = text.parse::<i32>().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| format!("{PID}=\"{text}\", which is not a good PID"))?;
     kill_process(pid, Signal::TERM)
-        .map_err(|error| format!("kill: {}", crate::log::reason(&error.into())))?;
+        .map_err(|error| format!("kill: {}", lh_sys::errno_text(&error.into())))?;
     Ok(format!("{}{}echo Agent pid {text} killed;\n", syntax.unset(SOCKET), syntax.unset(PID)))
 }
 

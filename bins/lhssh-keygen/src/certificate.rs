@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{self, Read as _};
 
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, reason, shown, silent, warn};
+use crate::talk::{Outcome, fatal, print, program, shown, silent, warn};
 use crate::times;
 
 /// Upper limit of a file, bytes.
@@ -26,7 +27,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     } else {
         fs::File::open(&path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
     };
-    read.map_err(|failed| fatal(format!("{}: {name}: {}", program(), reason(&failed))))?;
+    read.map_err(|failed| fatal(format!("{}: {name}: {}", program(), errno_text(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut found = false;
     for (number, line) in (1..).zip(text.lines()) {

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{CertificateFields, CertificateKind, PublicKey, SystemRandom};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
 use crate::options::Options;
 use crate::signer::{NoAgent, Signer, load_public};
-use crate::talk::{Outcome, error, fatal, reason, shown, warn};
+use crate::talk::{Outcome, error, fatal, shown, warn};
 use crate::times::{parse_validity, show_validity};
 use crate::token;
 
@@ -85,8 +86,9 @@ fn certify(
     let certificate = CertificateFields::finish(signed, &signature).map_err(|why| failed(why.to_string()))?;
     let out = certificate_name(path);
     let line = format!("{}\n", certificate.to_openssh_line(&comment));
-    files::write_public(&out, line.as_bytes())
-        .map_err(|why| fatal(format!("Unable to save public key to {}: {}", shown(&out), reason(&why))))?;
+    files::write_public(&out, line.as_bytes()).map_err(|why| {
+        fatal(format!("Unable to save public key to {}: {}", shown(&out), errno_text(&why)))
+    })?;
     Ok(out)
 }
 

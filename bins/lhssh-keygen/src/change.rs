@@ -5,14 +5,13 @@ use std::path::Path;
 
 use lh_crypto::{PublicKey, Zeroizing};
 use lh_security_key::FileKey;
+use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
 use crate::files::{KeyFile, LoadError, Loaded, public_name};
 use crate::generate::key_file;
 use crate::save::{save, save_public};
-use crate::talk::{
-    Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, reason, shown, silent,
-};
+use crate::talk::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, shown, silent};
 
 /// A decrypted key, and the passphrase used (empty: none was needed).
 struct Opened {
@@ -89,7 +88,7 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// passphrase, else that of the decrypted key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     let bytes = fs::read(path)
-        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), reason(&failed))))
+        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), errno_text(&failed))))
         .map(Zeroizing::new)?;
     let line = String::from_utf8_lossy(&bytes);
     if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {
@@ -121,7 +120,7 @@ fn open(
     prompt: &str,
     failed: impl Fn(LoadError) -> Failure,
 ) -> Outcome<Opened> {
-    fs::metadata(path).map_err(|missing| fatal(format!("{}: {}", shown(path), reason(&missing))))?;
+    fs::metadata(path).map_err(|missing| fatal(format!("{}: {}", shown(path), errno_text(&missing))))?;
     let file = KeyFile::read(path).map_err(&failed)?;
     let opened = |loaded: Loaded, passphrase| Opened { key: loaded.key, comment: loaded.comment, passphrase };
     match file.open(None) {

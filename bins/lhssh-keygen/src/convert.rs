@@ -2,12 +2,13 @@
 //! and imports SSH2 private keys.
 
 use lh_crypto::{PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN};
+use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
 use crate::change::public_of;
 use crate::files::read_limited;
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, reason, shown, user_at_host};
+use crate::talk::{Outcome, fatal, print, program, shown, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const END: &str = "---- END SSH2 PUBLIC KEY ----";
@@ -41,7 +42,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
 pub(crate) fn import(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let bytes = read_limited(&path)
-        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(&path), reason(&failed))))?;
+        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(&path), errno_text(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
     let key = match arguments.format {
         None | Some(Format::Rfc4716) => {

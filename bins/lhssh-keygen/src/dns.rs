@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lh_crypto::{Hash, PublicKey};
+use lh_crypto::{PublicKey, SshfpHash};
 
 use crate::arguments::Arguments;
 use crate::signer::load_public;
@@ -28,31 +28,29 @@ pub(crate) fn records(arguments: &Arguments, host: &str) -> Outcome {
 }
 
 /// Fingerprint types of the records: both, or the one of `-O hashalg=`.
-fn hashes(arguments: &Arguments) -> Outcome<Vec<(u8, Hash)>> {
-    let mut hashes = vec![(1, Hash::Sha1), (2, Hash::Sha256)];
+fn hashes(arguments: &Arguments) -> Outcome<Vec<SshfpHash>> {
+    let mut hashes = SshfpHash::ALL.to_vec();
     for option in arguments.parsed.values('O') {
         let option = option.to_string_lossy();
-        hashes = match option.to_ascii_lowercase().strip_prefix("hashalg=") {
-            Some("sha1") => vec![(1, Hash::Sha1)],
-            Some("sha256") => vec![(2, Hash::Sha256)],
-            Some(_) => {
-                return Err(fatal(format!(
-                    "Unsupported hash algorithm {}",
-                    lh_client::sanitise(&option[8..])
-                )));
-            }
-            None => return Err(fatal(format!("Invalid option \"{}\"", lh_client::sanitise(&option)))),
+        let lower = option.to_ascii_lowercase();
+        let Some(name) = lower.strip_prefix("hashalg=") else {
+            return Err(fatal(format!("Invalid option \"{}\"", lh_client::sanitise(&option))));
         };
+        hashes = SshfpHash::ALL.into_iter().filter(|hash| hash.name == name).collect();
+        if hashes.is_empty() {
+            let name = lh_client::sanitise(&option[8..]);
+            return Err(fatal(format!("Unsupported hash algorithm {name}")));
+        }
     }
     Ok(hashes)
 }
 
-fn record(arguments: &Arguments, host: &str, key: &PublicKey, hashes: &[(u8, Hash)]) -> Outcome {
-    let Some(algorithm) = number(key) else {
+fn record(arguments: &Arguments, host: &str, key: &PublicKey, hashes: &[SshfpHash]) -> Outcome {
+    let Some(algorithm) = key.sshfp_algorithm() else {
         warn("export_dns_rr: unsupported algorithm and/or digest_type");
         return Ok(());
     };
-    for (kind, hash) in hashes {
+    for SshfpHash { number: kind, hash, .. } in hashes {
         let digest = hash.digest(&[key.blob()]);
         let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let host = lh_client::sanitise(host);
@@ -64,15 +62,4 @@ fn record(arguments: &Arguments, host: &str, key: &PublicKey, hashes: &[(u8, Has
         })?;
     }
     Ok(())
-}
-
-/// IANA's number of the algorithm; `None` for keys without one, certificates among them.
-fn number(key: &PublicKey) -> Option<u8> {
-    match key.key_type() {
-        "ssh-rsa" => Some(1),
-        "ssh-dss" => Some(2),
-        kind if kind.starts_with("ecdsa-sha2-") && key.certificate().is_none() => Some(3),
-        "ssh-ed25519" => Some(4),
-        _ => None,
-    }
 }

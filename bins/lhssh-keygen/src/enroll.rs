@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use lh_agent::SecurityKey;
 use lh_security_key::messages::{Enrollment, Resident};
 use lh_security_key::{FileKey, SkError, flags};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
 use crate::save::{may_overwrite, new_passphrase, save, save_public};
-use crate::talk::{Outcome, ask, ask_pin, fatal, note, print, reason, shown, silent_fatal, warn};
+use crate::talk::{Outcome, ask, ask_pin, fatal, note, print, shown, silent_fatal, warn};
 
 /// Prefix of SSH's application strings, and the default application.
 const APPLICATION: &str = "ssh:";
@@ -29,7 +30,7 @@ impl Attestation {
     /// Writes the file.
     pub(crate) fn save(&self, quiet: bool) -> Outcome {
         files::write_private(&self.path, &self.bytes).map_err(|why| {
-            fatal(format!("Unable to write attestation data \"{}\": {}", shown(&self.path), reason(&why)))
+            fatal(format!("Unable to write attestation data \"{}\": {}", shown(&self.path), errno_text(&why)))
         })?;
         if quiet {
             return Ok(());
@@ -90,7 +91,7 @@ impl Wanted {
                     fatal(format!("Unable to load FIDO enrollment challenge \"{path}\": {why}"))
                 };
                 let bytes = files::read_up_to(Path::new(path), MAX_CHALLENGE);
-                enrollment.challenge = bytes.map_err(|why| failed(reason(&why)))?.to_vec();
+                enrollment.challenge = bytes.map_err(|why| failed(errno_text(&why)))?.to_vec();
                 if enrollment.challenge.is_empty() {
                     return Err(fatal("Missing enrollment challenge"));
                 }

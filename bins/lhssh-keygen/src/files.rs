@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Random as _, SystemRandom, Zeroizing};
 use lh_security_key::FileKey;
+use lh_sys::errno_text;
 
-use crate::talk::{reason, shown, warn};
+use crate::talk::{shown, warn};
 
 /// Upper limit of a key file, bytes; OpenSSH's limit.
 pub(crate) const MAX_KEY_FILE: u64 = 1024 * 1024;
@@ -43,7 +44,7 @@ impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::BadPermissions => f.write_str("bad permissions"),
-            Self::Io(error) => f.write_str(&reason(error)),
+            Self::Io(error) => f.write_str(&errno_text(error)),
             Self::Key(error) => error.fmt(f),
         }
     }

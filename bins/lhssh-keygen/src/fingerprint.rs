@@ -6,11 +6,12 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use lh_crypto::{PublicKey, Zeroizing};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files::{KeyFile, check_permissions, public_name};
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, reason, shown, warn};
+use crate::talk::{Outcome, fatal, print, program, shown, warn};
 
 /// Upper limit of a list of keys, bytes.
 const MAX_LIST: u64 = 64 << 20;
@@ -24,7 +25,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     let bytes = match bytes {
         // A directory can be opened but not read.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Zeroizing::new(Vec::new()),
-        Err(error) => return Err(fatal(format!("{}: {name}: {}", program(), reason(&error)))),
+        Err(error) => return Err(fatal(format!("{}: {name}: {}", program(), errno_text(&error)))),
         Ok(bytes) => bytes,
     };
     let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use lh_crypto::{KeyType, PrivateKey};
 use lh_security_key::FileKey;
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::enroll;
 use crate::files;
 use crate::save::{may_overwrite, new_passphrase, save, save_public};
 use crate::talk::{
-    Outcome, ask_file, fatal, print, program, reason, shown, silent, ssh_directory, unsupported,
-    user_at_host, warn,
+    Outcome, ask_file, fatal, print, program, shown, silent, ssh_directory, unsupported, user_at_host, warn,
 };
 
 /// Default of `-t`.
@@ -169,7 +169,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
             // A crash at the first boot leaves an empty file, which counts as missing.
             Ok(about) if about.len() > 0 => continue,
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                warn(&format!("Could not stat {}: {}", shown(&path), reason(&error)));
+                warn(&format!("Could not stat {}: {}", shown(&path), errno_text(&error)));
                 failed = true;
                 continue;
             }
@@ -209,7 +209,7 @@ fn make_ssh_directory(path: &Path, quiet: bool) -> Outcome {
         Ok(()) => print(format!("Created directory '{}'.\n", shown(&directory))),
         Err(failed) => {
             // Saving the key will fail too, which ends the program.
-            warn(&format!("Could not create directory '{}' ({}).", shown(&directory), reason(&failed)));
+            warn(&format!("Could not create directory '{}' ({}).", shown(&directory), errno_text(&failed)));
             Ok(())
         }
     }

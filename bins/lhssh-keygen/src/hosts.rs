@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use lh_client::known_hosts::{self, Marker};
 use lh_crypto::registry::KEYS;
 use lh_crypto::{PublicKey, SystemRandom};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
-use crate::talk::{Outcome, error, fatal, print, reason, shown, silent, ssh_directory, warn};
+use crate::talk::{Outcome, error, fatal, print, shown, silent, ssh_directory, warn};
 
 /// Upper limit of a file, bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -47,7 +48,7 @@ impl File {
             None => ssh_directory()?.join("known_hosts"),
         };
         let bytes = files::read_up_to(&path, MAX_FILE)
-            .map_err(|why| fatal(format!("Cannot stat {}: {}", shown(&path), reason(&why))))?;
+            .map_err(|why| fatal(format!("Cannot stat {}: {}", shown(&path), errno_text(&why))))?;
         Ok(Self { path, bytes: bytes.to_vec() })
     }
 
@@ -89,7 +90,7 @@ impl File {
     /// Replaces the contents, keeping the old file; returns that file's name.
     fn replace(&self, contents: &[u8]) -> Outcome<PathBuf> {
         let old = known_hosts::replace(&self.path, contents)
-            .map_err(|why| fatal(format!("Cannot replace {}: {}", shown(&self.path), reason(&why))))?;
+            .map_err(|why| fatal(format!("Cannot replace {}: {}", shown(&self.path), errno_text(&why))))?;
         print(format!("{} updated.\nOriginal contents retained as {}\n", shown(&self.path), shown(&old)))?;
         Ok(old)
     }

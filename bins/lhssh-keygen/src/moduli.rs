@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_crypto::{Random as _, SystemRandom, is_probable_prime};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
-use crate::talk::{Outcome, error, fatal, note, reason, shown};
+use crate::talk::{Outcome, error, fatal, note, shown};
 use crate::times;
 
 /// Modulus types of moduli(5).
@@ -103,7 +104,7 @@ fn generate(options: &Options, out: &Path) -> Outcome {
         return Err(fatal("modulus candidate generation failed"));
     }
     let failed = |why: io::Error| {
-        fatal(format!("Couldn't open modulus candidate file \"{}\": {}", shown(out), reason(&why)))
+        fatal(format!("Couldn't open modulus candidate file \"{}\": {}", shown(out), errno_text(&why)))
     };
     let mut file = io::BufWriter::new(File::create(out).map_err(failed)?);
     let start = options.start.clone().unwrap_or_else(|| random_start(bits - 1));
@@ -227,11 +228,11 @@ fn screen(arguments: &Arguments, options: &Options, out: &Path) -> Outcome {
     let mut input: Box<dyn BufRead> = match arguments.file.as_deref().filter(|path| path.as_os_str() != "-") {
         None => Box::new(BufReader::new(io::stdin())),
         Some(path) => Box::new(BufReader::new(File::open(path).map_err(|why| {
-            let why = reason(&why);
+            let why = errno_text(&why);
             fatal(format!("Couldn't open modulus candidate file \"{}\": {why}", shown(path)))
         })?)),
     };
-    let failed = |why: io::Error| fatal(format!("Couldn't write \"{}\": {}", shown(out), reason(&why)));
+    let failed = |why: io::Error| fatal(format!("Couldn't write \"{}\": {}", shown(out), errno_text(&why)));
     let done = options.checkpoint.as_deref().and_then(|path| fs::read_to_string(path).ok());
     let done = done.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0);
     let first = options.start_line.max(done);
@@ -249,7 +250,7 @@ fn screen(arguments: &Arguments, options: &Options, out: &Path) -> Outcome {
     loop {
         raw.clear();
         let read = io::Read::take(&mut input, MAX_LINE).read_until(b'\n', &mut raw);
-        if read.map_err(|why| error(format!("reading candidates: {}", reason(&why))))? == 0 {
+        if read.map_err(|why| error(format!("reading candidates: {}", errno_text(&why))))? == 0 {
             break;
         }
         number += 1;

@@ -5,12 +5,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{FingerprintHash, Hash, Krl, PublicKey};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::certify::{parse_decimal, parse_number};
 use crate::files;
 use crate::signer::load_public;
-use crate::talk::{Outcome, fatal, print, reason, shown, silent};
+use crate::talk::{Outcome, fatal, print, shown, silent};
 use crate::times;
 
 /// Upper limit of a list or specification, bytes; OpenSSH's buffer limit.
@@ -66,7 +67,8 @@ pub(crate) fn make(arguments: &Arguments) -> Outcome {
     for file in &flags.operands {
         let file = Path::new(file);
         let name = if file.as_os_str() == "-" { "(standard input)".to_owned() } else { shown(file) };
-        let bytes = read(file).map_err(|why| fatal(format!("fopen {}: {}", shown(file), reason(&why))))?;
+        let bytes =
+            read(file).map_err(|why| fatal(format!("fopen {}: {}", shown(file), errno_text(&why))))?;
         if !arguments.quiet {
             print(format!("Revoking from {name}\n"))?;
         }
@@ -76,7 +78,7 @@ pub(crate) fn make(arguments: &Arguments) -> Outcome {
     }
     list.generated = times::now();
     files::write_public(path, &list.to_bytes())
-        .map_err(|why| fatal(format!("write {}: {}", shown(path), reason(&why))))
+        .map_err(|why| fatal(format!("write {}: {}", shown(path), errno_text(&why))))
 }
 
 /// Adds one line of a specification. `position` identifies the line in messages.
@@ -232,8 +234,8 @@ fn describe(list: &Krl) -> String {
 }
 
 fn load(path: &Path) -> Outcome<Krl> {
-    let bytes =
-        read(path).map_err(|why| fatal(format!("Unable to load KRL {}: {}", shown(path), reason(&why))))?;
+    let bytes = read(path)
+        .map_err(|why| fatal(format!("Unable to load KRL {}: {}", shown(path), errno_text(&why))))?;
     if !Krl::is_binary(&bytes) {
         return Err(fatal(format!("Invalid KRL file {}: KRL file has invalid magic number", shown(path))));
     }

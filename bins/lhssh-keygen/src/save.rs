@@ -5,10 +5,11 @@ use std::path::Path;
 
 use lh_crypto::{Encryption, PemFormat, Zeroizing};
 use lh_security_key::FileKey;
+use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
 use crate::files;
-use crate::talk::{Outcome, ask, ask_passphrase, error, fatal, print, reason, shown};
+use crate::talk::{Outcome, ask, ask_passphrase, error, fatal, print, shown};
 
 /// Lower limit of a PEM file's passphrase; OpenSSL's limit, which ssh-keygen applies.
 const MIN_PEM_PASSPHRASE: usize = 5;
@@ -43,14 +44,15 @@ pub(crate) fn save(
         }
     };
     let text = text.map_err(|error| failed(&error.to_string()))?;
-    files::write_private(path, text.as_bytes()).map_err(|error| failed(&reason(&error)))
+    files::write_private(path, text.as_bytes()).map_err(|error| failed(&errno_text(&error)))
 }
 
 /// Writes the public half.
 pub(crate) fn save_public(path: &Path, key: &FileKey, comment: &str) -> Outcome {
     let line = format!("{}\n", key.public().to_openssh_line(comment));
-    files::write_public(path, line.as_bytes())
-        .map_err(|failed| fatal(format!("Unable to save public key to {}: {}", shown(path), reason(&failed))))
+    files::write_public(path, line.as_bytes()).map_err(|failed| {
+        fatal(format!("Unable to save public key to {}: {}", shown(path), errno_text(&failed)))
+    })
 }
 
 /// Asks before overwriting a file.

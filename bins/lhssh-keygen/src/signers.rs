@@ -10,8 +10,9 @@ use std::path::Path;
 use lh_client::sanitise;
 use lh_config::pattern::{ListMatch, match_list, wildcard};
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_sys::errno_text;
 
-use crate::talk::{reason, shown, warn};
+use crate::talk::{shown, warn};
 use crate::times;
 
 /// Upper limit of a list, bytes.
@@ -47,7 +48,7 @@ impl Signers {
         let mut bytes = Vec::new();
         let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
         if let Err(why) = read {
-            warn(&format!("Unable to open allowed keys file \"{}\": {}", shown(path), reason(&why)));
+            warn(&format!("Unable to open allowed keys file \"{}\": {}", shown(path), errno_text(&why)));
             return None;
         }
         Some(Self { name: shown(path), text: String::from_utf8_lossy(&bytes).into_owned() })

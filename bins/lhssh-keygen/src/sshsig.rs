@@ -5,13 +5,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, VerifyError, signed_data};
+use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
 use crate::save::may_overwrite;
 use crate::signer::{NoAgent, Signer, load_public};
 use crate::signers::Signers;
-use crate::talk::{Failure, Outcome, error, fatal, note, print, reason, shown, silent_fatal, warn};
+use crate::talk::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::times;
 
 /// Upper limit of a signature file, bytes.
@@ -107,7 +108,7 @@ fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
         let path = Path::new(file);
         let name = shown(path);
         let opened = fs::File::open(path)
-            .map_err(|why| fatal(format!("Cannot open {name} for signing: {}", reason(&why))))?;
+            .map_err(|why| fatal(format!("Cannot open {name} for signing: {}", errno_text(&why))))?;
         if !arguments.quiet {
             note(&format!("Signing file {name}"));
         }
@@ -119,7 +120,7 @@ fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
             continue;
         }
         files::write_plain(&out, armor.as_bytes())
-            .map_err(|why| fatal(format!("Unable to write {}: {}", shown(&out), reason(&why))))?;
+            .map_err(|why| fatal(format!("Unable to write {}: {}", shown(&out), errno_text(&why))))?;
         if !arguments.quiet {
             note(&format!("Write signature to {}", shown(&out)));
         }
@@ -169,7 +170,7 @@ fn sign_stream(
             return Err(failed("signature algorithm not supported".into()));
         }
     };
-    let digest = hash_all(hash.start(), from).map_err(|why| failed(reason(&why)))?;
+    let digest = hash_all(hash.start(), from).map_err(|why| failed(errno_text(&why)))?;
     let algorithm = key.plain().signature_algorithms().first().copied().unwrap_or_default();
     let signature = signer.sign(algorithm, &signed_data(namespace, hash, &digest)).map_err(failed)?;
     let signature = SshSignature {
@@ -259,15 +260,15 @@ fn check_signature(path: &Path, namespace: &str) -> Result<SshSignature, Option<
         other => format!("Couldn't verify signature: {other}"),
     };
     let hash = signature.hash().map_err(failed)?;
-    let digest =
-        hash_all(hash.start(), io::stdin()).map_err(|why| format!("Couldn't read data: {}", reason(&why)))?;
+    let digest = hash_all(hash.start(), io::stdin())
+        .map_err(|why| format!("Couldn't read data: {}", errno_text(&why)))?;
     signature.verify(namespace, &digest).map_err(failed)?;
     Ok(signature)
 }
 
 fn read_signature(path: &Path, task: &str) -> Result<SshSignature, String> {
     let bytes = files::read_up_to(path, MAX_SIGNATURE)
-        .map_err(|why| format!("Couldn't read signature file: {}", reason(&why)))?;
+        .map_err(|why| format!("Couldn't read signature file: {}", errno_text(&why)))?;
     let text = String::from_utf8_lossy(&bytes);
     SshSignature::from_armor(&text).map_err(|why| match why {
         SshSignatureError::Format if !text.starts_with("-----BEGIN SSH SIGNATURE-----") => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use lh_cli::flags::KEYGEN;
 use lh_cli::prompt::{Kind, PromptError, Prompter, Require};
 use lh_crypto::Zeroizing;
+use lh_sys::errno_text;
 use lh_sys::users;
 
 /// An unsuccessful end of the program.
@@ -76,17 +77,8 @@ pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Outcome {
     let mut out = io::stdout();
     match out.write_all(bytes.as_ref()).and_then(|()| out.flush()) {
         Err(gone) if gone.kind() == io::ErrorKind::BrokenPipe => Err(silent()),
-        Err(failed) => Err(error(format!("standard output: {}", reason(&failed)))),
+        Err(failed) => Err(error(format!("standard output: {}", errno_text(&failed)))),
         Ok(()) => Ok(()),
-    }
-}
-
-/// The system's text for an error, without the number that Rust appends.
-pub(crate) fn reason(failed: &io::Error) -> String {
-    let text = failed.to_string();
-    match (failed.raw_os_error(), text.find(" (os error ")) {
-        (Some(_), Some(end)) => text[..end].to_owned(),
-        _ => text,
     }
 }
 

@@ -62,8 +62,7 @@ fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketA
                 show.detail(&format!("connect (`{name}'): Connection timed out"));
             }
             Err(error) => {
-                let text = error.to_string();
-                let words = text.split(" (os error ").next().unwrap_or(&text);
+                let words = lh_sys::errno_text(&error);
                 show.error(&format!("connect (`{name}'): {words}"));
             }
         }
@@ -107,8 +106,7 @@ fn key(
                 return Err("closed".to_owned());
             }
             Err(LinkError::Io { stage: Stage::Identification, source }) => {
-                let text = source.to_string();
-                let words = text.split(" (os error ").next().unwrap_or(&text);
+                let words = lh_sys::errno_text(&source);
                 show.error(&format!("read ({name}): {words}"));
                 return Err("broken".to_owned());
             }

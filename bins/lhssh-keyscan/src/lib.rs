@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lh_cli::flags::{KEYSCAN, Parsed};
+use lh_crypto::SshfpHash;
 
 use crate::ask::{Family, Query};
 use crate::hosts::Hosts;
@@ -84,14 +85,14 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
         (false, true) => Family::V6,
         _ => Family::Any,
     };
-    let mut hashes = vec![show::SSHFP_SHA1, show::SSHFP_SHA256];
+    let mut hashes = SshfpHash::ALL.to_vec();
     for option in parsed.values('O') {
-        hashes = match option.to_string_lossy().split_once('=') {
-            Some(("hashalg", "sha1")) => vec![show::SSHFP_SHA1],
-            Some(("hashalg", "sha256")) => vec![show::SSHFP_SHA256],
-            Some(("hashalg", _)) => return Err("Unsupported hash algorithm".to_owned()),
-            _ => return Err("Unsupported -O option".to_owned()),
-        };
+        let option = option.to_string_lossy();
+        let name = option.strip_prefix("hashalg=").ok_or("Unsupported -O option")?;
+        hashes = SshfpHash::ALL.into_iter().filter(|hash| hash.name == name).collect();
+        if hashes.is_empty() {
+            return Err("Unsupported hash algorithm".to_owned());
+        }
     }
     let show = Show {
         port,
@@ -110,8 +111,7 @@ fn hosts(parsed: &Parsed) -> Result<Hosts, String> {
     let mut hosts = Hosts::default();
     for file in parsed.values('f') {
         let problem = |error: std::io::Error| {
-            let text = error.to_string();
-            let words = text.split(" (os error ").next().unwrap_or(&text);
+            let words = lh_sys::errno_text(&error);
             format!("Could not open \"{}\": {words}", Path::new(file).display())
         };
         let lines: Box<dyn std::io::BufRead> = if file == "-" {

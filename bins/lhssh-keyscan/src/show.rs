@@ -3,13 +3,7 @@
 use std::io::{self, Write as _};
 
 use lh_client::{known_hosts, sanitise};
-use lh_crypto::{Hash, PublicKey, SystemRandom};
-
-/// A hash of SSHFP records and its number (RFC 4255 section 3.1.2).
-pub(crate) type Sshfp = (u8, Hash);
-pub(crate) const SSHFP_SHA1: Sshfp = (1, Hash::Sha1);
-/// SHA-256, added by RFC 6594.
-pub(crate) const SSHFP_SHA256: Sshfp = (2, Hash::Sha256);
+use lh_crypto::{PublicKey, SshfpHash, SystemRandom};
 
 /// Output settings.
 pub(crate) struct Show {
@@ -21,7 +15,7 @@ pub(crate) struct Show {
     /// `-H`.
     pub(crate) hash_names: bool,
     /// `-D`: as DNS records with these hashes.
-    pub(crate) sshfp: Option<Vec<Sshfp>>,
+    pub(crate) sshfp: Option<Vec<SshfpHash>>,
     /// `-c`: keys are certificates.
     pub(crate) certificates: bool,
 }
@@ -81,14 +75,10 @@ impl Show {
 }
 
 /// An SSHFP record; empty for key types without a number.
-fn record(name: &str, key: &PublicKey, (number, hash): Sshfp) -> String {
+fn record(name: &str, key: &PublicKey, hash: SshfpHash) -> String {
+    let SshfpHash { number, hash, .. } = hash;
     let key = key.plain();
-    let algorithm = match key.key_type() {
-        "ssh-rsa" => 1,
-        name if name.starts_with("ecdsa-sha2-") => 3,
-        "ssh-ed25519" => 4,
-        _ => return String::new(),
-    };
+    let Some(algorithm) = key.sshfp_algorithm() else { return String::new() };
     let digest = hash.digest(&[key.blob()]);
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{name} IN SSHFP {algorithm} {number} {hex}\n")
@@ -121,7 +111,7 @@ mod tests {
 
     #[test]
     fn dns_records_have_one_line_per_hash() {
-        let shown = Show { sshfp: Some(vec![SSHFP_SHA1, SSHFP_SHA256]), ..show(22) }.lines("h", &key());
+        let shown = Show { sshfp: Some(SshfpHash::ALL.to_vec()), ..show(22) }.lines("h", &key());
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("h IN SSHFP 4 1 ") && lines[0].len() == 15 + 40, "{shown}");
         assert!(lines[1].starts_with("h IN SSHFP 4 2 ") && lines[1].len() == 15 + 64, "{shown}");

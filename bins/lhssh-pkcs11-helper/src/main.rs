@@ -3,11 +3,16 @@
 //! Clients, agents and `lhssh-keygen` start it, one process for each library, so that a faulty library harms
 //! only this process and never reads an agent's memory. It answers requests on standard input until that
 //! ends, and stays logged in to a token meanwhile.
+//!
+//! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that load
+//! libraries.
 
 mod library;
 mod sign;
 mod token;
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use lh_cli::helper::{own_channels, protect_memory};
@@ -17,7 +22,11 @@ use lh_security_key::program::{receive, send};
 use library::Library;
 
 fn main() -> ExitCode {
-    lh_cli::helper::main(run)
+    let called = std::env::args_os().next().unwrap_or_default();
+    match Path::new(&called).file_name().and_then(OsStr::to_str) {
+        Some("lhssh-sk-helper" | "ssh-sk-helper") => lhssh_sk_helper::main(),
+        _ => lh_cli::helper::main(run),
+    }
 }
 
 fn run() -> Result<(), String> {

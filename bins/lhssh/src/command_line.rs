@@ -11,6 +11,7 @@ use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward, parse_port};
 use lh_config::names::{host_is_safe, user_is_safe};
+use lh_config::special::EscapeChar;
 use lh_config::{Account, Environment as _};
 
 /// The parsed command line.
@@ -99,14 +100,8 @@ const FIXED: &[(char, &str, &str)] = &[
 ];
 
 /// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] = &[
-    ('B', "BindInterface"),
-    ('P', "Tag"),
-    ('b', "BindAddress"),
-    ('e', "EscapeChar"),
-    ('I', "PKCS11Provider"),
-    ('l', "User"),
-];
+const VALUED: &[(char, &str)] =
+    &[('B', "BindInterface"), ('P', "Tag"), ('b', "BindAddress"), ('I', "PKCS11Provider"), ('l', "User")];
 
 /// Interprets a parsed command line.
 ///
@@ -193,6 +188,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                     return Err(format!("Bad port '{port}'"));
                 }
                 lines.push(CommandLine::Flag("Port", vec![port]));
+            }
+            'e' => {
+                let character = text();
+                if character.parse::<EscapeChar>().is_err() {
+                    return Err(format!("Bad escape character '{character}'."));
+                }
+                lines.push(CommandLine::Flag("EscapeChar", vec![character]));
             }
             'w' => {
                 let spec = text();

@@ -149,6 +149,8 @@ impl InputFilter for Typing {
                 );
             }
         }
+        let hidden = timing.running.is_some();
+        cx.control().cover_acknowledgements(hidden);
         if self.before.ended() {
             // EOF must not overtake the held keys.
             out.append(&mut timing.held);
@@ -176,7 +178,7 @@ impl Source for Slots {
         let mut timing = self.timing.borrow_mut();
         let Some(mut channel) = cx.channel(self.channel) else {
             timing.running = None;
-            return;
+            return cx.cover_acknowledgements(false);
         };
         let now = channel.now();
         match timing.slot_due(now) {
@@ -201,6 +203,7 @@ impl Source for Slots {
                 ),
             ),
         }
+        cx.cover_acknowledgements(timing.running.is_some());
     }
 }
 

@@ -63,8 +63,7 @@ fn go(arguments: Arguments) -> u8 {
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
-        let text = error.to_string();
-        let why = text.split(" (os error").next().unwrap_or_default();
+        let why = lh_sys::errno_text(&error);
         fail(&format!("Couldn't open logfile {}: {why}", path.display()));
         // Not 255: no connection has been tried.
         return 1;

@@ -5,7 +5,6 @@ use std::path::Path;
 use lh_client::mux::{Listen, Master};
 use lh_client::{Client, Forwards, LogLevel, Options, X11Forward};
 use lh_config::enums::ControlMaster;
-use lh_driver::error_words;
 use lh_terminal::TerminalUi;
 
 use crate::mux_client::mux_through_new_master;
@@ -36,7 +35,7 @@ pub(crate) fn listen(
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,
-        Err(error) => format!("ControlPath {path}: cannot listen: {}", error_words(&error)),
+        Err(error) => format!("ControlPath {path}: cannot listen: {}", lh_sys::errno_text(&error)),
     };
     if options.log_level >= LogLevel::Error {
         ui.say(&text);

@@ -67,7 +67,7 @@ fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEn
         Some(Ok(tunnel)) => Ok(Some(tunnel)),
         Some(Err(why)) => {
             if options.log_level >= LogLevel::Error {
-                ui.say(&format!("Tunnel device open failed: {}", lh_driver::error_words(&why)));
+                ui.say(&format!("Tunnel device open failed: {}", lh_sys::errno_text(&why)));
             }
             if *options.config.exit_on_forward_failure {
                 return Err(ClientError::Local(TEXT.to_owned()));

@@ -89,12 +89,16 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
     }
     if let Some(path) = parsed.value('E') {
         redirect_stderr(Path::new(path)).map_err(|problem| {
-            let text = problem.to_string();
-            let why = text.split(" (os error").next().unwrap_or_default();
+            let why = lh_sys::errno_text(&problem);
             Stop::new(format!("Couldn't open logfile {}: {why}", path.display()), 1)
         })?;
     }
     let config = load(parsed)?;
+    // The configuration may be a pipe that the shell has opened (`-f <(…)`). Nothing is open beside that and the
+    // sockets, and what the caller left open must not live on in sessions.
+    if let Err(problem) = lh_sys::fd::close_inherited(&service.numbers()) {
+        complain(&format!("cannot close inherited descriptors: {problem}"));
+    }
     if parsed.has('G') {
         say(&dump(&config, parsed)?);
         return Ok(ExitCode::SUCCESS);

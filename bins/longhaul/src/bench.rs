@@ -11,13 +11,14 @@ use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::Destination;
 use lh_instrument::bench::{Pair, Plan, Results, compare, matrix, measure, page, read_pairs, text};
 use lh_instrument::quoted;
+use lh_sys::errno_text;
 use lh_sys::signals::Signals;
 use lh_transfer::Shard;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::doctor::{progress, target};
-use crate::words::{plain, say};
+use crate::words::say;
 
 /// Exit statuses.
 const FAILURE: u8 = 1;
@@ -46,7 +47,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
 
 /// Signals that end the rounds. They are collected before any thread is started.
 fn stop_signals() -> Result<Signals, String> {
-    Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP]).map_err(|error| plain(&error))
+    Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP]).map_err(|error| errno_text(&error))
 }
 
 /// Becomes true with the first signal, and stays so.
@@ -70,10 +71,10 @@ fn run_one(parsed: &Parsed, host: &str) -> Result<u8, String> {
     if let Some(path) = parsed.long_value("html") {
         let path = Path::new(path);
         std::fs::write(path, page(std::slice::from_ref(&results)))
-            .map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
+            .map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))?;
     }
     let out = if parsed.has_long("json") { format!("{}\n", results.json()) } else { text(&results) };
-    std::io::stdout().write_all(out.as_bytes()).map_err(|error| plain(&error))?;
+    std::io::stdout().write_all(out.as_bytes()).map_err(|error| errno_text(&error))?;
     Ok(if stop() { INTERRUPTED } else { 0 })
 }
 
@@ -123,8 +124,8 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
 
 /// The paths of a list, one after the other.
 fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
-    let words =
-        std::fs::read_to_string(list).map_err(|error| format!("{}: {}", list.display(), plain(&error)))?;
+    let words = std::fs::read_to_string(list)
+        .map_err(|error| format!("{}: {}", list.display(), errno_text(&error)))?;
     let all = read_pairs(&words).map_err(|why| format!("{}: {why}", list.display()))?;
     let shard = parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose();
     let shard = shard.map_err(|bad| bad.to_string())?;
@@ -144,12 +145,12 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
         let pair = Pair { from, to, result };
         if parsed.has_long("json") {
             // Each as soon as it is there: a job that is cut off keeps what it has.
-            writeln!(std::io::stdout(), "{}", pair.json()).map_err(|error| plain(&error))?;
+            writeln!(std::io::stdout(), "{}", pair.json()).map_err(|error| errno_text(&error))?;
         }
         pairs.push(pair);
     }
     if !parsed.has_long("json") {
-        std::io::stdout().write_all(matrix(&pairs).as_bytes()).map_err(|error| plain(&error))?;
+        std::io::stdout().write_all(matrix(&pairs).as_bytes()).map_err(|error| errno_text(&error))?;
     }
     let failed = pairs.iter().any(|pair| pair.result.is_err());
     Ok(if stop() {
@@ -178,7 +179,7 @@ fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> 
         .arg(format!("longhaul bench --quick --json -q -B {}", quoted(to)))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| plain(&error))?;
+        .map_err(|error| errno_text(&error))?;
     let value: Value = serde_json::from_slice(&done.stdout).map_err(|_| {
         let said = String::from_utf8_lossy(&done.stderr);
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no results");
@@ -191,7 +192,7 @@ fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> 
 /// something else.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<Results>>, String> {
     let name = path.display();
-    let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", plain(&error)))?;
+    let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
     let mut runs = Vec::new();
     for line in words.lines().filter(|line| !line.trim().is_empty()) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::{Destination, Options, local_account};
+use lh_config::client::Request;
 use lh_instrument::Target;
 use lh_instrument::doctor::{Wanted, examine};
 
@@ -20,11 +21,8 @@ const CANNOT: u8 = 255;
 /// # Errors
 /// The message.
 pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
-    let account = local_account()?;
-    let connecting = Connecting::new(parsed, 'B', &account);
-    connecting.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-    let place = Destination::parse(word).map_err(|error| error.to_string())?;
-    let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+    let (request, warnings) = request(parsed, word)?;
+    warnings.iter().for_each(|warning| eprintln!("{warning}"));
     Ok(Target::new(request))
 }
 
@@ -33,12 +31,18 @@ pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
 /// # Errors
 /// The message.
 pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), String> {
-    let account = local_account()?;
-    let place = Destination::parse(word).map_err(|error| error.to_string())?;
-    let connecting = Connecting::new(parsed, 'B', &account);
-    let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+    let (request, _) = request(parsed, word)?;
     let options = Options::load(&request).map_err(|error| error.to_string())?;
     Ok((options.config.host.clone(), options.config.port()))
+}
+
+/// What the command line asks for, and warnings about it.
+fn request(parsed: &Parsed, word: &str) -> Result<(Request, Vec<String>), String> {
+    let account = local_account()?;
+    let connecting = Connecting::new(parsed, 'B', &account);
+    let place = Destination::parse(word).map_err(|error| error.to_string())?;
+    let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+    Ok((request, connecting.warnings))
 }
 
 /// A line on a terminal about what is measured, which the next one replaces.

@@ -2,7 +2,8 @@
 //! `longhaul bench HOST`: tables of a path, and `longhaul compare` (`bench`).
 //! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
 //! `ssh_config`). `longhaul verify MANIFEST`: checks a copy against its manifest (`verify`). `longhaul
-//! transfers` lists unfinished copies (`transfers`).
+//! transfers` lists unfinished copies (`transfers`). `longhaul sessions` lists the sessions of `lhsshd` on this
+//! host (`sessions`).
 
 mod bench;
 mod csv;
@@ -10,6 +11,7 @@ mod doctor;
 mod page;
 mod pairs;
 mod series;
+mod sessions;
 mod sftp;
 mod summary;
 mod transfers;
@@ -45,7 +47,7 @@ fn start() -> u8 {
     };
     let Some((command, files)) = parsed.operands.split_first() else {
         return LONGHAUL
-            .usage_error("nothing to do: try doctor, bench, compare, report, verify or transfers")
+            .usage_error("nothing to do: try doctor, bench, compare, report, sessions, verify or transfers")
             .print();
     };
     let Some(chosen) = COMMANDS.iter().find(|known| command == known.name) else {
@@ -61,6 +63,7 @@ fn start() -> u8 {
         "doctor" if parsed.has_long("watch") => watch::run(&parsed, files),
         "doctor" => doctor::run(&parsed, files),
         "verify" => verify::run(&parsed, files),
+        "sessions" => sessions::run(&parsed, files),
         "transfers" => transfers::run(&parsed, files),
         _ => run_report(&parsed, files),
     }
@@ -102,6 +105,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "compare", connects: false, flags: &["--fail-below"] },
     Command { name: "doctor", connects: true, flags: &["--json", "--local-dir", "--remote-dir", "--watch"] },
     Command { name: "report", connects: false, flags: &["-o", "--csv"] },
+    Command { name: "sessions", connects: false, flags: &["--end", "--json"] },
     Command { name: "transfers", connects: false, flags: &["--json", "--older-than"] },
     Command { name: "verify", connects: true, flags: &["--extra", "--json"] },
 ];

@@ -5,8 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use lh_sftp::{Incoming, Reply, ReplyBody, Request, Session};
-
-use crate::words::plain;
+use lh_sys::errno_text;
 
 /// Read in one go.
 const CHUNK: usize = 64 * 1024;
@@ -76,7 +75,7 @@ impl Sftp {
                 Ok(0) => return Err("Connection closed".to_owned()),
                 Ok(read) => self.session.input(space.split_to(read).freeze()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(plain(&error)),
+                Err(error) => return Err(errno_text(&error)),
             }
         }
     }

@@ -1,4 +1,6 @@
-//! Sizes in words, as the page and its verdicts show them.
+//! Sizes and times in words.
+
+use std::time::Duration;
 
 /// A size such as `12.3 MB`, in powers of 1000, as for networks.
 pub(crate) fn size(bytes: f64) -> String {
@@ -12,13 +14,35 @@ pub(crate) fn size(bytes: f64) -> String {
     format!("{value:.1} PB")
 }
 
+/// A time in its two largest units.
+pub(crate) fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, 'd'), (3600, 'h'), (60, 'm'), (1, 's')];
+    let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(3);
+    let mut left = seconds;
+    let mut words = String::new();
+    for (unit, letter) in units.iter().skip(first).take(2) {
+        if words.is_empty() || left / unit > 0 {
+            words.push_str(&format!("{}{letter}", left / unit));
+        }
+        left %= unit;
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::*;
 
     #[test]
     fn sizes_use_powers_of_1000() {
         assert_eq!(size(999.0), "999 B");
         assert_eq!(size(12_345_678.0), "12.3 MB");
+    }
+
+    #[test]
+    fn ages_have_two_units() {
+        let words = [0, 59, 60, 3_599, 3_600, 90_000, 172_800].map(|n| in_words(Duration::from_secs(n)));
+        assert_eq!(words, ["0s", "59s", "1m", "59m59s", "1h", "1d1h", "2d"]);
     }
 }

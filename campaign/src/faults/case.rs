@@ -1,6 +1,6 @@
 //! One copy with a fault: source, target, and the invariants at each moment.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lh_testkit::{Seeded, leftovers};
 
-use super::site::{Ended, Peer, Running, Site, Way};
+use super::site::{Ended, Peer, Running, Site, Way, wait_for_end};
 use super::trees::{Shape, Tree};
 
 /// Flags of which one set is chosen for each case.
@@ -60,8 +60,8 @@ pub(super) struct Case<'a> {
     /// The command names the copy itself, which does not exist, as its target; else the directory that gets
     /// it.
     names_copy: bool,
-    /// A command began while sessions of a killed client were still running.
-    overlapped: Cell<bool>,
+    /// Processes that were killed and may still have been running when the next command began.
+    overlapped: RefCell<Vec<u32>>,
 }
 
 impl<'a> Case<'a> {
@@ -81,7 +81,7 @@ impl<'a> Case<'a> {
         };
         let place = site.lab.path("place");
         let source = site.lab.path(&format!("sources/{}/tree", shape.name()));
-        let overlapped = Cell::new(false);
+        let overlapped = RefCell::default();
         Self { site, way, shape, peer, flags, tree, before, place, source, names_copy, overlapped }
     }
 
@@ -177,7 +177,9 @@ impl<'a> Case<'a> {
                 ended.status, ended.said
             ));
         }
-        if self.overlapped.get() {
+        let overlapped = self.overlapped.borrow();
+        if !overlapped.is_empty() {
+            wait_for_end(&overlapped)?;
             self.site.settle()?;
             self.remove_late_parts()?;
         }
@@ -211,11 +213,11 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The next command begins while sessions of a killed client still run. Requests that had
+    /// The next command begins while sessions of a killed client, or processes that were killed, still run. Requests that had
     /// arrived are carried out: an OPEN among them makes a part file, perhaps while the next command runs.
     /// It stays, but it must be empty.
-    pub(super) fn overlap(&self) {
-        self.overlapped.set(true);
+    pub(super) fn overlap(&self, killed: &[u32]) {
+        self.overlapped.borrow_mut().extend(killed);
     }
 
     fn remove_late_parts(&self) -> Result<(), String> {

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use case::{Case, Trees};
 pub use disks::in_namespace;
 use processes::Victim;
+pub(crate) use site::signal;
 use site::{Peer, Site, Way};
 use state::{Counts, State};
 
@@ -175,7 +176,7 @@ pub fn campaign(plan: &Plan) -> Result<(), String> {
 }
 
 /// Returns a number that is independent of those of neighbouring seeds (the finaliser of splitmix64).
-const fn mixed(seed: u64) -> u64 {
+pub(crate) const fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

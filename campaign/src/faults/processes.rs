@@ -5,7 +5,7 @@ use lh_testkit::Seeded;
 use rustix::process::Signal;
 
 use super::case::Case;
-use super::site::{Running, Way, signal};
+use super::site::{Running, Way, signal, wait_for_end};
 use super::state::{Counts, State};
 
 /// The process that is affected.
@@ -81,10 +81,15 @@ pub(super) fn kill(
         case.check_interrupted().map_err(|text| format!("{at}: {text}"))?;
         // The next command may begin while sessions of this one still write.
         if case.way == Way::Direct || random.below(2) == 0 {
+            wait_for_end(&killed)?;
             case.site.settle()?;
+            // A session that was started while the list of processes was made has lost its monitor only.
+            if victim == Victim::Server {
+                case.overlap(&killed);
+            }
             case.check_interrupted().map_err(|text| format!("{at}, when all sessions had ended: {text}"))?;
         } else {
-            case.overlap();
+            case.overlap(&killed);
         }
         // Killed just before it would have exited.
         if case.site.journals().is_empty() && case.tree.equals(&case.copy()).is_ok() {

@@ -243,14 +243,7 @@ impl Site {
     /// # Errors
     /// Some connections are still served.
     pub(super) fn settle(&self) -> Result<(), String> {
-        let end = Instant::now() + ENDING;
-        while !self.serving().is_empty() {
-            if Instant::now() > end {
-                return Err(format!("processes {:?} of servers outlive their clients", self.serving()));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        wait_until_none(|| self.serving(), "of servers outlive their clients")
     }
 
     /// Files in the directory of journals.
@@ -262,13 +255,41 @@ impl Site {
 }
 
 /// Returns whether a process is a zombie, which has ended.
+/// True while a thread of the process runs: one that was killed first ends its system call, which may be fsync(2).
 fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats
+        .any(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])))
+}
+
+/// Waits until processes that were killed have ended. Those whose parents were killed too are in no tree of processes
+/// that is known here.
+///
+/// # Errors
+/// Some have not.
+pub(crate) fn wait_for_end(killed: &[u32]) -> Result<(), String> {
+    let alive = || killed.iter().copied().filter(|&pid| is_alive(pid)).collect();
+    wait_until_none(alive, "were killed and have not ended")
+}
+
+/// Waits until there are no such processes any more; `what`: what is wrong with those that stay.
+fn wait_until_none(processes: impl Fn() -> Vec<u32>, what: &str) -> Result<(), String> {
+    let end = Instant::now() + ENDING;
+    loop {
+        let left = processes();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            return Err(format!("processes {left:?} {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Sends a signal to each process that is still there.
-pub(super) fn signal(processes: &[u32], signal: Signal) {
+pub(crate) fn signal(processes: &[u32], signal: Signal) {
     for &pid in processes {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);

@@ -51,6 +51,8 @@ pub enum Method {
     Gss(GssAttempt),
     /// A ticket of an authenticated session.
     Ticket(TicketAttempt),
+    /// A claim on a session that has lost its connection.
+    Resume(ResumeAttempt),
     /// An unknown method, or one with malformed fields.
     Other(String),
 }
@@ -73,6 +75,7 @@ impl Method {
             Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
             Self::Gss(_) => GSS_METHOD,
             Self::Ticket(_) => TICKET,
+            Self::Resume(_) => lh_resume::NAME,
             Self::Other(name) => name,
         }
     }
@@ -115,6 +118,15 @@ pub struct TicketAttempt {
     pub key: Vec<u8>,
     /// Verify it over the result of [`TicketRequest::signed_data`] for the key and both sessions.
     pub signature: Vec<u8>,
+}
+
+/// A `resume@longhaul` request (docs/protocol.md), undecoded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ResumeAttempt {
+    /// The fields after the method's name.
+    pub fields: Vec<u8>,
+    /// Key material of this connection, which the caller adds: see `Transport::export`.
+    pub export: Zeroizing<Vec<u8>>,
 }
 
 impl HostBasedAttempt {
@@ -310,6 +322,9 @@ impl Server {
                 }
                 _ => Method::Other(name.to_owned()),
             },
+            lh_resume::NAME => {
+                Method::Resume(ResumeAttempt { fields: fields.to_vec(), export: Zeroizing::default() })
+            }
             "keyboard-interactive" => {
                 let mut reader = Reader::new(fields);
                 let sound = reader.string().is_ok() && reader.string().is_ok() && reader.is_empty();

@@ -24,8 +24,7 @@ pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
         Ok(_) => None,
         Err(_) if beside(".pub") => None,
         Err(error) => {
-            let words = error.to_string();
-            let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
+            let words = lh_sys::errno_text(&error);
             Some(format!("Warning: Identity file {text} not accessible: {words}."))
         }
     }

@@ -55,7 +55,7 @@ impl AgentForward {
                 path.filter(|path| match std::fs::metadata(path) {
                     Ok(_) => true,
                     Err(error) => {
-                        let (path, why) = (path.display(), crate::dial::errno_text(&error));
+                        let (path, why) = (path.display(), lh_sys::errno_text(&error));
                         let text = format!("Cannot forward agent socket path \"{path}\": {why}");
                         logger.say(LogLevel::Error, &text);
                         false
@@ -66,7 +66,7 @@ impl AgentForward {
         let socket = socket.filter(|path| match UnixStream::connect(path) {
             Ok(_) => true,
             Err(error) => {
-                let why = crate::dial::errno_text(&error);
+                let why = lh_sys::errno_text(&error);
                 logger.debug(|| format!("agent {} is not forwarded: {why}", path.display()));
                 false
             }
@@ -102,7 +102,7 @@ impl AgentForward {
                 cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
             }
             Err(error) => {
-                let why = crate::dial::errno_text(&error);
+                let why = lh_sys::errno_text(&error);
                 self.logger.debug(|| format!("agent: {why}"));
                 cx.refuse(id, open_failure::CONNECT_FAILED, "agent is not there");
             }

@@ -12,12 +12,13 @@ use lh_driver::{
     ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
     WindowPolicy, Workers,
 };
+use lh_sys::errno_text;
 use lh_sys::tuning::Tuning;
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
 use crate::AgentForward;
 use crate::algorithms;
-use crate::dial::{Dial, Family, Shortfall, errno_text, resolve};
+use crate::dial::{Dial, Family, Shortfall, UnusableSource, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, shake_hands};
@@ -30,8 +31,10 @@ use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
 use crate::pending::{self, Pending};
 use crate::proxy::{ProxyCommand, carry};
+use crate::resumable;
+use crate::resume::{Resumed, Resuming};
 use crate::session::{SessionChannel, SessionSetup};
-use crate::ui::{LogLevel, UserInterface};
+use crate::ui::{LogLevel, Progress, UserInterface};
 use crate::update_host_keys::HostKeyUpdate;
 
 /// Longest chain of jump hosts; it ends a configuration that refers to itself.
@@ -52,6 +55,8 @@ pub struct Client {
     /// The login that is still to be done; `None` afterwards.
     pending: Option<Box<Pending>>,
     relayed: bool,
+    /// `Resume`, where the server has offered it.
+    resuming: Option<Resuming>,
     /// Kept so that the command ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
@@ -95,6 +100,7 @@ pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) ->
         metrics: None,
         pending: Some(Box::new(pending)),
         relayed: false,
+        resuming: None,
         _proxy: proxy,
     })
 }
@@ -112,6 +118,7 @@ impl Client {
             metrics: None,
             pending: None,
             relayed: true,
+            resuming: None,
             _proxy: None,
         }
     }
@@ -125,6 +132,14 @@ impl Client {
         self.driver.send_early_data();
         pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
         self.driver.logged_in();
+        self.resuming = Resuming::new(&pending.options, self.driver.link(), connect_again);
+        if self.resuming.is_some() {
+            self.driver.control().survive_breaks(None);
+            if pending.options.config.server_alive_interval.duration().is_none() {
+                let (interval, count) = resumable::KEEPALIVE;
+                self.driver.set_keepalive(interval, count);
+            }
+        }
         self.metrics = Metrics::start(&pending.options, self.driver.link());
         Ok(())
     }
@@ -176,8 +191,16 @@ impl Client {
     /// # Errors
     /// The connection ended: [`ClientError::Lost`] with OpenSSH's words.
     pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, ClientError> {
-        let result = match &mut self.metrics {
-            Some(metrics) => self.driver.run(&mut Metered { inner: control, metrics }),
+        let mut metered;
+        let control: &mut dyn Control = match &mut self.metrics {
+            Some(metrics) => {
+                metered = Metered { inner: control, metrics };
+                &mut metered
+            }
+            None => control,
+        };
+        let result = match &mut self.resuming {
+            Some(resuming) => self.driver.run(&mut Resumed { inner: control, resuming }),
             None => self.driver.run(control),
         };
         result.map_err(|error| self.ended(&error))
@@ -259,6 +282,11 @@ pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
     lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
 }
 
+/// Reaches the host and checks its key, for a session that was logged in before.
+fn connect_again(options: &Options, log: &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError> {
+    connect_link(options, 0, log).map(|connected| (connected.link, connected.proxy))
+}
+
 /// A link to the host, whose key has been checked.
 struct ConnectedLink {
     link: Link,
@@ -310,6 +338,10 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     if let Some(addendum) = version_addendum(options)? {
         transport.comments = addendum;
     }
+    let resumes = depth == 0 && resumable::is_wanted(options);
+    if resumes {
+        transport.extensions.push((lh_resume::NAME.to_owned(), lh_resume::VERSION.into()));
+    }
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
     if log.shows(LogLevel::Debug1) {
         let login = login_config(options, reached.address, false)?;
@@ -325,7 +357,8 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let update = host_key_update(options, policy, verified.vouched_for, host_key_types);
 
     let flight = pending::first_flight(&mut link, options, untrusted, &peer)?;
-    let pending = Pending { options: options.clone(), peer, address: reached.address, untrusted, flight };
+    let pending =
+        Pending { options: options.clone(), peer, address: reached.address, untrusted, flight, resumes };
     Ok(ConnectedLink { link, proxy: reached.proxy, update, pending })
 }
 
@@ -470,6 +503,9 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
             &addresses,
             &mut |address, error| {
                 let ip = address.ip();
+                if let Some(unusable) = error.and_then(UnusableSource::of) {
+                    return log.error(&unusable.to_string());
+                }
                 log.debug(|| match error {
                     None => format!("Connecting to {host} [{ip}] port {port}."),
                     Some(error) => format!("connect to address {ip} port {port}: {}", errno_text(error)),
@@ -478,11 +514,11 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
             &mut shortfall,
         )
         .map_err(|error| {
-            ClientError::Unreachable(format!(
-                "ssh: connect to host {host} port {port}: {}",
-                errno_text(&error)
-            ))
+            // The reason has been logged already; OpenSSH has no other word here.
+            let why = UnusableSource::of(&error).map_or_else(|| errno_text(&error), |_| "failure".to_owned());
+            ClientError::Unreachable(format!("ssh: connect to host {host} port {port}: {why}"))
         })?;
+    log.progress(Progress::Connected);
     log.debug(|| "Connection established.".to_owned());
     if let Some(error) = &shortfall.multipath {
         log.info(&format!("UseMPTCP: {}; going on with TCP.", errno_text(error)));

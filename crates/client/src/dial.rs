@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs}
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use lh_sys::errno_text;
 use lh_sys::tuning::{Refused, Tuning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -63,6 +64,23 @@ pub(crate) struct Shortfall {
     pub(crate) tuning: Vec<Refused>,
 }
 
+/// The local address that was asked for cannot be used. `Display` is OpenSSH's message about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnusableSource(String);
+
+impl UnusableSource {
+    /// This error inside an [`io::Error`].
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// An [`UnusableSource`] with this message.
+fn unusable(message: String) -> io::Error {
+    io::Error::other(UnusableSource(message))
+}
+
 /// All addresses of `host` that `family` allows, in the resolver's order.
 ///
 /// # Errors
@@ -75,7 +93,7 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<Socke
         }
         return Err("Address family for hostname not supported".to_owned());
     }
-    let all = (host, port).to_socket_addrs().map_err(|e| resolver_words(&e))?;
+    let all = (host, port).to_socket_addrs().map_err(|error| errno_text(&error))?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in all {
         if family.allows(&address.ip()) && !addresses.contains(&address) {
@@ -83,27 +101,6 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<Socke
         }
     }
     if addresses.is_empty() { Err("No address associated with hostname".to_owned()) } else { Ok(addresses) }
-}
-
-/// The resolver's message, without the standard library's words before those of `gai_strerror`.
-fn resolver_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once("lookup address information: ") {
-        Some((_, words)) => words.to_owned(),
-        None => text,
-    }
-}
-
-/// The text of an errno without Rust's "(os error N)".
-pub(crate) fn errno_text(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::TimedOut {
-        return "Connection timed out".to_owned();
-    }
-    let text = error.to_string();
-    match text.split_once(" (os error ") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
 }
 
 impl Dial {
@@ -170,10 +167,14 @@ impl Dial {
     fn begin(&self, address: &SocketAddr, shortfall: &mut Shortfall) -> io::Result<Begun> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = self.socket(family, shortfall)?;
-        if let Some(bind) = &self.bind {
-            rustix::net::bind(&socket, &bind_address(bind, address)?)?;
-        } else if let Some(interface) = &self.interface {
-            rustix::net::bind(&socket, &interface_address(interface, address)?)?;
+        let source = match (&self.bind, &self.interface) {
+            (Some(bind), _) => Some(bind_address(bind, address)?),
+            (None, Some(interface)) => Some(interface_address(interface, address)?),
+            (None, None) => None,
+        };
+        if let Some(source) = source {
+            rustix::net::bind(&socket, &source)
+                .map_err(|error| unusable(format!("bind {}: {}", source.ip(), errno_text(&error.into()))))?;
         }
         if self.keepalive {
             sockopt::set_socket_keepalive(&socket, true)?;
@@ -199,7 +200,8 @@ fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
         return Ok(SocketAddr::new(any, 0));
     }
     let family = if target.is_ipv4() { Family::Inet } else { Family::Inet6 };
-    let found = resolve(bind, 0, family).map_err(io::Error::other)?;
+    let found =
+        resolve(bind, 0, family).map_err(|words| unusable(format!("getaddrinfo: {bind}: {words}")))?;
     found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
@@ -209,7 +211,8 @@ fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketA
     let mut all = lh_sys::interfaces::addresses()?;
     all.retain(|each| each.up && each.name == interface && each.address.is_ipv4() == target.is_ipv4());
     let best = all.iter().find(|each| !each.is_local()).or_else(|| all.first());
-    best.map(|each| each.address).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    best.map(|each| each.address)
+        .ok_or_else(|| unusable(format!("getifaddrs: {interface}: no suitable addresses")))
 }
 
 /// Waits until `fd` is writable; `None` waits without limit.
@@ -275,7 +278,8 @@ mod tests {
         };
         assert_eq!(dial("lo").ok(), "127.0.0.1".parse().ok());
         let error = dial("no-such-interface").expect_err("there is none");
-        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+        let error = UnusableSource::of(&error).expect("about the source");
+        assert_eq!(error.to_string(), "getifaddrs: no-such-interface: no suitable addresses");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
             if reset && *stage == Stage::Identification && peer.is_unknown() {
                 return link_failed(&LinkError::Closed { stage: *stage }, peer);
             }
-            let words = crate::dial::errno_text(source);
+            let words = lh_sys::errno_text(source);
             let last = if reset {
                 format!("Connection reset by {at}")
             } else {

@@ -18,7 +18,7 @@ use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
 use crate::log::{Log, sanitise};
 use crate::login::Packets;
 use crate::sshfp::{self, DnsVerdict};
-use crate::ui::LogLevel;
+use crate::ui::{LogLevel, Progress};
 
 /// Result of the host key check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +60,7 @@ pub(crate) fn shake_hands(
             }
             Event::PeerIdentification(line) => {
                 identified = true;
+                log.progress(Progress::Identified);
                 log.debug(|| {
                     let software = line.splitn(3, '-').nth(2).unwrap_or("");
                     format!("Remote protocol version 2.0, remote software version {}", sanitise(software))
@@ -71,6 +72,7 @@ pub(crate) fn shake_hands(
                     // The user may take any time over the question; the connect time limit ends with it.
                     deadline = None;
                     verified = result;
+                    log.progress(Progress::HostVerified);
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
                     link.transport()

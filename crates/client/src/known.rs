@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
 
-use crate::dial::errno_text;
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Verdict};
 use crate::key_types::short_type;
 use crate::known_command::{NAME, Reason};
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;
+use lh_sys::errno_text;
 
 /// The files of a policy, read once: the user's first, then the system's.
 pub(crate) struct KnownFiles {

@@ -9,10 +9,10 @@ use lh_config::token::Tokens;
 use lh_crypto::{FingerprintHash, PublicKey};
 use lh_sys::spawn::Program;
 
-use crate::dial::errno_text;
 use crate::error::ClientError;
 use crate::known_hosts::KnownHosts;
 use crate::log::Log;
+use lh_sys::errno_text;
 
 /// Limit of the command's output, bytes.
 const MAX_OUTPUT: u64 = 16 << 20;

@@ -37,6 +37,8 @@ mod options;
 mod pending;
 mod proxy;
 mod race;
+mod resumable;
+mod resume;
 mod session;
 mod shared;
 mod sshfp;
@@ -65,6 +67,6 @@ pub use session::{
 pub use shared::{connect_or_share, connect_or_share_unauthenticated};
 pub use syslog::Syslog;
 pub use ticket::{TICKET_REQUEST, Ticket};
-pub use ui::{LogLevel, Notice, Permission, Secret, UserInterface};
+pub use ui::{LogLevel, Notice, Permission, Progress, Secret, UserInterface};
 pub use update_host_keys::HostKeyUpdate;
 pub use x11::{X11Forward, X11Request};

@@ -11,7 +11,7 @@ use lh_config::special::LogVerbose;
 pub use lh_wire::printable_lines as sanitise;
 
 use crate::syslog::Syslog;
-use crate::ui::{LogLevel, Notice, Secret, UserInterface};
+use crate::ui::{LogLevel, Notice, Progress, Secret, UserInterface};
 
 /// Destination of log messages.
 #[derive(Debug, Clone, Default)]
@@ -211,6 +211,11 @@ impl<'u> Log<'u> {
         if self.shows(LogLevel::Info) {
             self.ui.banner(text);
         }
+    }
+
+    /// Tells how far the connection is.
+    pub(crate) fn progress(&mut self, progress: Progress) {
+        self.ui.progress(progress);
     }
 
     pub(crate) fn ask(&mut self, prompt: &str) -> Option<Secret> {

@@ -179,7 +179,7 @@ fn record(to: &mut Option<Recorder>, now: Instant, started: Instant, sample: &Sa
     let Some(recorder) = to else { return };
     if let Err(error) = recorder.write(now.saturating_duration_since(started), sample) {
         let path = recorder.path().display();
-        logger.say(LogLevel::Error, &format!("Metrics: {path}: {}", crate::dial::errno_text(&error)));
+        logger.say(LogLevel::Error, &format!("Metrics: {path}: {}", lh_sys::errno_text(&error)));
         *to = None;
     }
 }

@@ -13,6 +13,7 @@ use crate::log::Log;
 use crate::login::log_in;
 use crate::login_setup::{login_config, session_proof};
 use crate::options::Options;
+use crate::resumable::keep_messages;
 use crate::unencrypted;
 
 /// What is known about the host before the login, and the options for it.
@@ -26,12 +27,14 @@ pub(crate) struct Pending {
     pub(crate) untrusted: bool,
     /// The server's `first-flight@longhaul` promise, if it may be used.
     pub(crate) flight: Option<FirstFlight>,
+    /// We have offered to resume the session.
+    pub(crate) resumes: bool,
 }
 
 impl Pending {
     /// Logs in, then switches to what `NoneSwitch` asks for.
     pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<(), ClientError> {
-        let Self { options, peer, address, untrusted, flight } = self;
+        let Self { options, peer, address, untrusted, flight, resumes } = self;
         let config = &options.config;
         let mut login = login_config(options, *address, *untrusted)?;
         login.identities.session = session_proof(link);
@@ -40,6 +43,9 @@ impl Pending {
             !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
         let session_id = link.transport_ref().session_id().unwrap_or_default();
         let machine = lh_auth::client::Client::new(&login.user, session_id, None);
+        if *resumes {
+            keep_messages(link.transport());
+        }
         let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
         let packets = &mut LinkPackets { link, peer, host_bound, flight: *flight, early: Default::default() };
         let result = match &options.ticket {
@@ -54,6 +60,10 @@ impl Pending {
             return Err(error);
         }
         link.transport().set_authenticated();
+        // The offer may have come late; nothing of the session was sent then.
+        if *resumes {
+            keep_messages(link.transport());
+        }
         if let Some(wanted) = unencrypted::wanted(config, options.purpose, log) {
             unencrypted::switch(link, wanted, peer, log)?;
         }

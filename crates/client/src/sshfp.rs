@@ -1,6 +1,6 @@
 //! `VerifyHostKeyDNS`: fingerprints of host keys in DNS (SSHFP records, RFC 4255, 6594 and 7479).
 
-use lh_crypto::{Hash, PublicKey};
+use lh_crypto::{PublicKey, SshfpHash};
 
 use crate::log::Log;
 
@@ -60,16 +60,10 @@ pub(crate) fn look_up(host: &str, key: &PublicKey, log: &mut Log<'_>) -> DnsVerd
 }
 
 fn judge(answer: &Answer, key: &PublicKey) -> DnsVerdict {
-    let algorithm = match key.key_type() {
-        "ssh-rsa" => 1,
-        "ssh-dss" => 2,
-        "ssh-ed25519" => 4,
-        name if name.starts_with("ecdsa-sha2-") => 3,
-        _ => return DnsVerdict::Nothing,
-    };
+    let Some(algorithm) = key.sshfp_algorithm() else { return DnsVerdict::Nothing };
     let about: Vec<&Record> = answer.records.iter().filter(|record| record.algorithm == algorithm).collect();
     // If there is a SHA-256 fingerprint, SHA-1 ones are ignored (RFC 6594 section 4.1).
-    for (number, hash) in [(2, Hash::Sha256), (1, Hash::Sha1)] {
+    for SshfpHash { number, hash, .. } in SshfpHash::ALL.into_iter().rev() {
         let mut given = about.iter().filter(|record| record.hash == number).peekable();
         if given.peek().is_some() {
             let digest = hash.digest(&[key.blob()]);
@@ -150,6 +144,7 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
     use crate::testing::key;
+    use lh_crypto::Hash;
     use proptest::prelude::*;
 
     fn record(algorithm: u8, hash: u8, good: bool) -> Record {

@@ -73,26 +73,48 @@ pub type Permission = std::sync::Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// A notice on the user's display, shown until the value is dropped.
 pub type Notice = Box<dyn std::any::Any>;
 
-/// The user of the library, or a stand-in.
+/// How far a connection is. Each comes after something that the network or the server has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// The TCP connection is there.
+    Connected,
+    /// The server has sent its identification.
+    Identified,
+    /// The server has proved its host key, which is accepted.
+    HostVerified,
+}
+
+/// The user of the library, or a stand-in: by default without a way to ask, or to show anything but messages.
 ///
 /// Texts have no final newline and no control characters from the peer.
 pub trait UserInterface {
     /// Shows a message on standard error. Called only for levels that are shown.
     fn message(&mut self, level: LogLevel, text: &str);
 
+    /// Tells how far the connection is; of jump hosts' connections as well.
+    fn progress(&mut self, _progress: Progress) {}
+
     /// Shows the server's login banner; `text` keeps its newlines.
-    fn banner(&mut self, text: &str);
+    fn banner(&mut self, _text: &str) {}
 
     /// Asks a question with a visible answer, such as `… continue connecting (yes/no/[fingerprint])? `.
     /// `None` if there is no way to ask.
-    fn ask(&mut self, prompt: &str) -> Option<Secret>;
+    fn ask(&mut self, _prompt: &str) -> Option<Secret> {
+        None
+    }
 
     /// Asks for a password or passphrase, with hidden input. `None` if there is no way to ask.
-    fn ask_secret(&mut self, prompt: &str) -> Option<Secret>;
+    fn ask_secret(&mut self, _prompt: &str) -> Option<Secret> {
+        None
+    }
 
     /// Asks for permission, in a window if possible. False if there is no way to ask.
-    fn confirm(&mut self, prompt: &str) -> bool;
+    fn confirm(&mut self, _prompt: &str) -> bool {
+        false
+    }
 
     /// Shows a text on the user's display until the result is dropped. `None` if there is no display.
-    fn notify(&mut self, text: &str) -> Option<Notice>;
+    fn notify(&mut self, _text: &str) -> Option<Notice> {
+        None
+    }
 }

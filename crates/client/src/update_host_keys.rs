@@ -159,7 +159,7 @@ impl HostKeyUpdate {
             return;
         }
         if let Err((file, error)) = write(&self.policy, plan) {
-            let why = crate::dial::errno_text(&error);
+            let why = lh_sys::errno_text(&error);
             log.error(&format!("hostkeys update of {} failed: {why}", file.display()));
         }
     }

@@ -412,6 +412,17 @@ keyword_table! {
     /// good once and for half a minute. Our own keyword.
     /// Example: `LonghaulTickets no`
     longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;
+    /// How long a session waits for its client when the connection breaks, while its programs run on; 0: it ends
+    /// at once. Only clients that ask for it (Resume) can go on with it. The connection is offered it before the
+    /// user is known: what is 0 for an address is off for all users from there. A second time is for connections
+    /// that end with an end of file and no farewell, as those of clients that were killed, but also those whose jump
+    /// host or load balancer has lost the client; 0: such a session ends at once. Our own keyword.
+    /// Example: `ResumeGrace 10m 2m`
+    resume_grace: ResumeGrace = "0", "ResumeGrace", Match, Works;
+    /// How many sessions of one user, and of all users, wait for their clients (ResumeGrace). Beyond that the oldest
+    /// of the user with most ends. Our own keyword.
+    /// Example: `ResumeMaxSessions 16:500`
+    resume_max_sessions: ResumeMaxSessions = "64:1024", "ResumeMaxSessions", Global, Works;
     /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`

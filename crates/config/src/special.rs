@@ -34,22 +34,36 @@ impl Value for Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EscapeChar(pub Option<u8>);
 
-impl Value for EscapeChar {
-    const KIND: &'static str = "character, ^character or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let word = args.required()?;
+/// Not a character, `^` and a letter, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadEscapeChar;
+
+impl std::str::FromStr for EscapeChar {
+    type Err = BadEscapeChar;
+
+    fn from_str(word: &str) -> Result<Self, BadEscapeChar> {
         match word.as_bytes() {
             b"none" => Ok(Self(None)),
             [c] => Ok(Self(Some(*c))),
-            [b'^', c] => Ok(Self(Some(c & 31))),
-            _ => Err("Bad escape character.".to_string()),
+            // The characters whose control characters terminals can send.
+            [b'^', c @ 64..128] => Ok(Self(Some(c & 31))),
+            _ => Err(BadEscapeChar),
         }
+    }
+}
+
+impl Value for EscapeChar {
+    const KIND: &'static str = "character, ^character or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        args.required()?.parse().map_err(|BadEscapeChar| "Bad escape character.".to_owned())
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
             None => format!("{name} none"),
             // In the notation of vis(3), as `ssh -G` prints it.
             Some(c) if c < 32 => format!("{name} \\^{}", char::from(c + 64)),
+            Some(b' ') => format!("{name} \\040"),
+            Some(0x7f) => format!("{name} \\^?"),
             Some(c) => format!("{name} {}", char::from(c)),
         });
     }
@@ -216,6 +230,36 @@ impl Value for ForwardAgent {
     }
 }
 
+/// The values of keywords that take `yes`, `no` or a time.
+enum YesNoOrTime {
+    No,
+    Yes,
+    Seconds(u64),
+}
+
+impl YesNoOrTime {
+    const KIND: &'static str = "yes, no or time";
+
+    fn parse(args: &mut Arguments, keyword: &str) -> Result<Self, String> {
+        let word = args.required()?;
+        match word.to_ascii_lowercase().as_str() {
+            "no" | "false" => Ok(Self::No),
+            "yes" | "true" => Ok(Self::Yes),
+            time => parse_time(time).map(Self::Seconds).ok_or_else(|| format!("Bad {keyword} argument.")),
+        }
+    }
+}
+
+impl std::fmt::Display for YesNoOrTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::No => f.write_str("no"),
+            Self::Yes => f.write_str("yes"),
+            Self::Seconds(seconds) => seconds.fmt(f),
+        }
+    }
+}
+
 /// `ControlPersist`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ControlPersist {
@@ -229,25 +273,52 @@ pub enum ControlPersist {
 }
 
 impl Value for ControlPersist {
-    const KIND: &'static str = "yes, no or time";
+    const KIND: &'static str = YesNoOrTime::KIND;
     fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let word = args.required()?;
-        match word.to_ascii_lowercase().as_str() {
-            "no" | "false" => Ok(Self::No),
-            "yes" | "true" => Ok(Self::Forever),
-            time => match parse_time(time) {
-                Some(0) => Ok(Self::Forever),
-                Some(seconds) => Ok(Self::Seconds(seconds)),
-                None => Err("Bad ControlPersist argument.".to_string()),
-            },
-        }
+        Ok(match YesNoOrTime::parse(args, "ControlPersist")? {
+            YesNoOrTime::No => Self::No,
+            YesNoOrTime::Yes | YesNoOrTime::Seconds(0) => Self::Forever,
+            YesNoOrTime::Seconds(seconds) => Self::Seconds(seconds),
+        })
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
-        out.push(match self {
-            Self::No => format!("{name} no"),
-            Self::Forever => format!("{name} yes"),
-            Self::Seconds(seconds) => format!("{name} {seconds}"),
-        });
+        let value = match *self {
+            Self::No => YesNoOrTime::No,
+            Self::Forever => YesNoOrTime::Yes,
+            Self::Seconds(seconds) => YesNoOrTime::Seconds(seconds),
+        };
+        out.push(format!("{name} {value}"));
+    }
+}
+
+/// `Resume`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Resume {
+    /// The session ends with its connection.
+    #[default]
+    No,
+    /// It goes on for as long as the server keeps it.
+    Yes,
+    /// It goes on, but is given up after this many seconds without a connection.
+    Seconds(u64),
+}
+
+impl Value for Resume {
+    const KIND: &'static str = YesNoOrTime::KIND;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        Ok(match YesNoOrTime::parse(args, "Resume")? {
+            YesNoOrTime::No | YesNoOrTime::Seconds(0) => Self::No,
+            YesNoOrTime::Yes => Self::Yes,
+            YesNoOrTime::Seconds(seconds) => Self::Seconds(seconds),
+        })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let value = match *self {
+            Self::No => YesNoOrTime::No,
+            Self::Yes => YesNoOrTime::Yes,
+            Self::Seconds(seconds) => YesNoOrTime::Seconds(seconds),
+        };
+        out.push(format!("{name} {value}"));
     }
 }
 

@@ -142,6 +142,12 @@ fn errors_use_sshd_words() {
         ("Subsystem a", "sshd line 1: Missing subsystem command."),
         ("Ciphers bogus", "sshd line 1: Bad SSH2 cipher spec 'bogus'."),
         ("MaxStartups 0", "sshd line 1: Invalid MaxStartups spec."),
+        ("ResumeMaxSessions 9:8", "sshd line 1: Invalid ResumeMaxSessions spec."),
+        ("ResumeMaxSessions 0:8", "sshd line 1: Invalid ResumeMaxSessions spec."),
+        (
+            "ResumeGrace 1m 2m",
+            "sshd line 1: invalid second time value: it must not be longer than the first.",
+        ),
         (
             "AuthenticationMethods any publickey",
             "sshd line 1: \"any\" must appear alone in AuthenticationMethods",

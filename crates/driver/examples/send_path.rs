@@ -1,8 +1,9 @@
 //! Cost of the send path alone, from a channel to the sealed slab, in memory: no socket, file or thread.
 //!
 //! `cargo build --release -p lh-driver --example send_path`, then
-//! `valgrind --tool=callgrind target/release/examples/send_path [MiB] [cipher]`: the difference of the
-//! instruction counts of two sizes, divided by the difference of the sizes, is the cost of a MiB.
+//! `valgrind --tool=callgrind target/release/examples/send_path [MiB] [cipher] [retain]`: the difference of the
+//! instruction counts of two sizes, divided by the difference of the sizes, is the cost of a MiB. With `retain` packets
+//! are kept until they are acknowledged, as in sessions that outlive their connection; each MiB is acknowledged.
 
 use std::error::Error;
 use std::time::Instant;
@@ -26,6 +27,9 @@ fn main() -> Result<()> {
     let mib: usize = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(64);
     let cipher = args.next().unwrap_or_else(|| "aes128-gcm@openssh.com".to_owned());
     let mut transport = established(&cipher)?;
+    if args.next().is_some_and(|word| word == "retain") {
+        transport.retain(16 << 20)?;
+    }
     let mut connection = Connection::new(Config { max_send_packet: PACKET, ..Config::default() });
     let now = Instant::now();
     let id = connection.open("session", b"", &ChannelOptions::default(), &mut transport)?;
@@ -47,6 +51,11 @@ fn main() -> Result<()> {
         transport.output_slices(&mut output);
         let written = output.iter().map(|slice| slice.len()).sum();
         transport.written(written);
+        if left.is_multiple_of(1 << 20)
+            && let Some((_, sent)) = transport.message_counts()
+        {
+            transport.acknowledge(sent)?;
+        }
     }
     println!("{cipher}: {mib} MiB, {} bytes sent", transport.bytes_out());
     Ok(())

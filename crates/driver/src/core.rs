@@ -9,7 +9,11 @@ use lh_wire::PacketSink;
 
 use crate::Link;
 use crate::ids::{HandlerId, SourceId};
+use crate::resumption::Resumption;
 use crate::share::{MOST_PER_READ, SHARE_PER_TURN};
+
+/// Bytes that may be queued while there is no link: enough to read `~.` from a terminal.
+const AWAY_ROOM: usize = 16 << 10;
 
 /// A handler and the driver's state for it.
 pub(crate) struct Slot<H: ?Sized> {
@@ -51,6 +55,8 @@ pub(crate) struct Core<H: ?Sized, S: ?Sized> {
     pub(crate) stop: Option<i32>,
     /// Completed key exchanges.
     pub(crate) rekeys: u64,
+    /// Present where the connection can go on over another link.
+    pub(crate) resumption: Option<Resumption>,
 }
 
 impl<H: ?Sized, S: ?Sized> Core<H, S> {
@@ -71,6 +77,7 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
             congested: false,
             stop: None,
             rekeys: 0,
+            resumption: None,
         }
     }
 
@@ -122,6 +129,9 @@ impl<H: ?Sized, S: ?Sized> Core<H, S> {
 
     /// Bytes that bulk producers may queue now.
     pub(crate) fn room(&mut self) -> usize {
+        if self.link.is_lost() {
+            return AWAY_ROOM.saturating_sub(self.link.transport_ref().held_bytes());
+        }
         let queued = self.link.transport_ref().queued_bytes();
         // Hysteresis: producers stop at the high-water mark and resume at half of it.
         let high = self.link.high_water();

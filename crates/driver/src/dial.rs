@@ -185,13 +185,3 @@ impl Source for Connecting {
         self.done.is_none()
     }
 }
-
-/// Text of an error in the C library's words, without Rust's additions.
-pub fn error_words(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::TimedOut {
-        return "Connection timed out".to_owned();
-    }
-    let text = error.to_string();
-    let text = text.split_once("lookup address information: ").map_or(text.as_str(), |(_, words)| words);
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}

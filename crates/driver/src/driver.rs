@@ -1,48 +1,24 @@
 //! The readiness loop of a connection.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent, WindowPolicy};
+use lh_connection::{Config, Connection, Event as ConnectionEvent, WindowPolicy};
+use lh_resume::message;
 use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
 use crate::control::{Control, ControlEvent};
+use crate::error::DriverError;
 use crate::event::ChannelEvent;
 use crate::handler::{ControlCx, Core, Source};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::WORKER_POOL;
 use crate::poller::{Interests, Owner, Ready};
+use crate::resumption::{Break, Resumption};
 use crate::round_trip::RoundTripProbe;
 use crate::spin::Spin;
-use crate::{Link, LinkError, Workers};
-
-/// Why the loop ended without a stop.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DriverError {
-    /// The transport or its descriptors failed.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// The peer violated the connection protocol. It has been sent a disconnect message.
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-    /// The peer sent SSH_MSG_DISCONNECT.
-    #[error("disconnected by peer: {}", lh_wire::printable(.description.as_bytes()))]
-    Disconnected {
-        /// The `SSH_DISCONNECT_*` code.
-        reason: u32,
-        /// The peer's text, untrusted. `Display` of this error is printable.
-        description: String,
-    },
-    /// The peer did not answer keepalives.
-    #[error("timeout, peer not responding")]
-    KeepaliveTimeout,
-    /// Waiting for descriptors failed.
-    #[error("poll: {0}")]
-    Poll(#[source] io::Error),
-}
+use crate::{Link, Workers};
 
 /// A link with channels and their handlers.
 pub struct Driver {
@@ -191,15 +167,39 @@ impl Driver {
         timeout: Option<Duration>,
     ) -> Result<Option<i32>, DriverError> {
         let result = self.turn(control, timeout);
-        if let Err(DriverError::Connection(error)) = &result {
-            let text = error.to_string();
-            self.core.link.transport().disconnect(error.disconnect_reason(), &text);
+        match &result {
+            Err(DriverError::Connection(error)) => {
+                let text = error.to_string();
+                self.core.link.transport().disconnect(error.disconnect_reason(), &text);
+            }
+            Err(DriverError::Resume(text)) => {
+                self.core.link.transport().disconnect(disconnect::PROTOCOL_ERROR, text);
+            }
+            _ => {}
         }
-        if let Err(DriverError::Connection(_)) | Ok(()) = &result {
-            self.core.link.flush(Instant::now())?;
+        let flushed = match &result {
+            Err(DriverError::Connection(_) | DriverError::Resume(_)) | Ok(()) => {
+                self.core.link.flush(Instant::now()).map_err(DriverError::from)
+            }
+            Err(_) => Ok(()),
+        };
+        if let Err(error) = flushed.and(result) {
+            self.survive(error)?;
         }
-        result?;
+        if let Some(cause) = self.core.take_final_break() {
+            return Err(cause.into());
+        }
         Ok(self.core.stop.take())
+    }
+
+    /// Lets the session wait for another link, where it can; else returns the error.
+    fn survive(&mut self, error: DriverError) -> Result<(), DriverError> {
+        let cause = match error {
+            DriverError::Link(error) => Break::Link(error),
+            DriverError::KeepaliveTimeout => Break::Silence,
+            error => return Err(error),
+        };
+        Ok(self.core.survive(cause)?)
     }
 
     /// Sends SSH_MSG_DISCONNECT (`SSH_DISCONNECT_BY_APPLICATION`) and writes queued output, for at most
@@ -296,6 +296,7 @@ impl Driver {
         self.produce();
         self.settle(control);
         self.time_out(control)?;
+        self.core.acknowledge();
         // Also at the end, so that a caller of single turns sees a stop at once.
         self.deliver_pending(control);
         self.rotation = self.rotation.wrapping_add(1);
@@ -366,7 +367,9 @@ impl Driver {
             self.core.slots.iter().flatten().filter_map(|slot| slot.handler.as_ref()?.next_deadline());
         let sources = self.core.sources.iter().filter_map(|(_, source)| source.as_ref()?.next_deadline());
         let keepalive = self.keepalive.as_ref().map(Keepalive::next_deadline);
-        [self.core.link.next_deadline(), control.next_deadline(), keepalive]
+        let keepalive = keepalive.filter(|_| !self.core.link.is_lost());
+        let acknowledgement = self.core.resumption.as_ref().and_then(Resumption::deadline);
+        [self.core.link.next_deadline(), control.next_deadline(), keepalive, acknowledgement]
             .into_iter()
             .flatten()
             .chain(handlers)
@@ -377,7 +380,7 @@ impl Driver {
     /// Delivers every event that the transport has.
     fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
         self.core.link.see();
-        while self.core.stop.is_none() {
+        while self.core.stop.is_none() && !self.core.link.is_lost() {
             let event = match self.core.link.transport().poll(self.core.now) {
                 Ok(Some(event)) => event,
                 Ok(None) => {
@@ -419,6 +422,7 @@ impl Driver {
                     Some(round_trip) => {
                         // The value covers the whole path, unlike the socket's, which may end at a jump host.
                         self.core.connection.peer_answered(round_trip);
+                        self.core.set_acknowledge_pace(round_trip);
                         continue;
                     }
                     None => ControlEvent::Pong(content),
@@ -450,7 +454,9 @@ impl Driver {
         payload: Bytes,
         control: &mut dyn Control,
     ) -> Result<Option<ControlEvent>, DriverError> {
-        match payload.first().copied().unwrap_or(0) {
+        let number = payload.first().copied().unwrap_or(0);
+        self.core.count_message(number, payload.len());
+        match number {
             80..=100 => {
                 let now = self.core.now;
                 let (connection, sink) = self.core.speak();
@@ -458,6 +464,10 @@ impl Driver {
                 while let Some(event) = self.core.connection.poll_event() {
                     self.on_connection_event(event, control);
                 }
+                Ok(None)
+            }
+            message::NUMBER => {
+                self.core.on_resume_message(&payload).map_err(DriverError::Resume)?;
                 Ok(None)
             }
             5 | 6 | 50..=79 => Ok(Some(ControlEvent::Packet(payload))),
@@ -589,6 +599,11 @@ impl Driver {
     }
 
     fn keep_alive(&mut self, now: Instant) -> Result<(), DriverError> {
+        if self.core.link.is_lost() {
+            // The next link starts with a new count.
+            self.seen = u64::MAX;
+            return Ok(());
+        }
         let Some(keepalive) = &mut self.keepalive else { return Ok(()) };
         let received = self.core.link.transport_ref().packets_in();
         // Counts whole packets: bytes that never complete a packet do not prove a live peer.

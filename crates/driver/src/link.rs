@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use lh_transport::{Event, Job, Transport, TransportError};
@@ -85,6 +86,8 @@ pub struct Link {
     done: Vec<Job>,
     /// Jobs have come back, and the transport has not been polled for their events yet.
     unseen: bool,
+    /// The link is broken, and the session waits for another one ([`lose`](Self::lose)).
+    lost: bool,
 }
 
 /// Poll token of the worker pool's descriptor; the other descriptors have 0.
@@ -109,7 +112,30 @@ impl Link {
             most_workers: 0,
             done: Vec::new(),
             unseen: false,
+            lost: false,
         }
+    }
+
+    /// Closes the descriptors of a broken link; the transport stays, and keeps messages.
+    pub(crate) fn lose(&mut self) {
+        self.stop_workers();
+        (self.unseen, self.write_blocked, self.write_failed) = (false, false, None);
+        self.lost = true;
+        // Without descriptors for a socket pair the old ones stay open until another link replaces this one.
+        if let Ok(stream) = UnixStream::pair().and_then(|(ours, _)| Stream::socket(ours.into())) {
+            self.stream = stream;
+        }
+    }
+
+    /// True after [`lose`](Self::lose).
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Takes over what was learnt and configured of the link that this one replaces.
+    pub(crate) const fn replace(&mut self, old: &mut Self) {
+        std::mem::swap(&mut self.scaling, &mut old.scaling);
+        self.most_workers = old.most_workers;
     }
 
     /// The transport.
@@ -188,6 +214,9 @@ impl Link {
         self.stop_workers();
         let deadline = Instant::now() + bound;
         loop {
+            if self.lost {
+                return false;
+            }
             let now = Instant::now();
             if self.flush(now).is_err() {
                 return false;
@@ -213,6 +242,9 @@ impl Link {
     /// Seals what is queued and writes as much as the socket takes.
     pub(crate) fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
         self.write_blocked = false;
+        if self.lost {
+            return Ok(());
+        }
         loop {
             self.take_back();
             self.transport.output(now);
@@ -249,6 +281,9 @@ impl Link {
     /// Starts or stops workers. Called once a turn of a running driver. `spun`: time that the loop spent
     /// polling without work, which looks like CPU use.
     pub(crate) fn recruit(&mut self, now: Instant, spun: Duration) {
+        if self.lost {
+            return;
+        }
         let bytes = self.transport.bytes_in() + self.transport.bytes_out();
         match self.scaling.look(now, spun, bytes, self.pool.is_some()) {
             Advice::Stay => {}
@@ -381,6 +416,9 @@ impl Link {
 
     /// Lists the descriptors to wait for. `read`: the caller is ready for more events.
     pub(crate) fn interests<'a>(&'a self, read: bool, out: &mut Interests<'a>) {
+        if self.lost {
+            return;
+        }
         let read = read && !self.read_ended && self.has_room();
         if self.stream.write_fd().as_raw_fd() == self.stream.read_fd().as_raw_fd() {
             out.add(0, self.stream.read_fd(), Interest { read, write: self.write_blocked });

@@ -1,7 +1,7 @@
 //! A bulk flow in one direction, and what the ends counted meanwhile.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 use lh_metrics::Point;
@@ -20,6 +20,14 @@ pub(crate) enum Direction {
 
 impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// The column of a table.
+    pub(crate) const fn column(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -54,6 +62,9 @@ const WARM_UP: f64 = 0.3;
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
 
+/// The bit of `options` in `struct tcp_info` (`TCPI_OPT_WSCALE`).
+const WINDOW_SCALING: u64 = 4;
+
 /// What the sending end's TCP counted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sender {
@@ -77,6 +88,25 @@ pub(crate) struct Sender {
     pub(crate) paced: Option<f64>,
 }
 
+/// How a thread shared a processor with others, as parts of the time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Turns {
+    /// It ran.
+    pub(crate) ran: f64,
+    /// It could have run, and another thread did.
+    pub(crate) waited: f64,
+}
+
+impl Turns {
+    /// The part of the time in which it ran or could have.
+    pub(crate) const fn wanted(self) -> f64 {
+        self.ran + self.waited
+    }
+}
+
+/// Nanoseconds that each thread ran and waited for its turn, by the path of its `schedstat`.
+type ThreadTimes = HashMap<String, (u64, u64)>;
+
 /// The result of a flow.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flow {
@@ -94,7 +124,12 @@ pub(crate) struct Flow {
     /// Cores used by the SSH process of the client and of the server.
     pub(crate) client_cpu: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
+    /// The busiest thread of these processes.
+    pub(crate) client_turns: Option<Turns>,
+    pub(crate) server_turns: Option<Turns>,
     pub(crate) sender: Option<Sender>,
+    /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
+    pub(crate) scales_windows: Option<bool>,
     /// Longest time without progress, seconds.
     pub(crate) longest_pause: f64,
     /// Why there is no result, or half of one.
@@ -115,15 +150,17 @@ impl Flow {
 }
 
 /// Reads its input to the end, and reports the SSH process's processor time around it.
-const TAKE: &str = r#"p=$(cat /proc/$PPID/stat 2>/dev/null); echo ready; cat >/dev/null; q=$(cat /proc/$PPID/stat 2>/dev/null)
-echo "p=$p"; echo "q=$q""#;
+const TAKE: &str = r#"t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); echo ready; cat >/dev/null; q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
+echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e""#;
 
 /// Sends zeros until a line comes, then reports the processor time and what the kernel counted.
-const GIVE: &str = r#"p=$(cat /proc/$PPID/stat 2>/dev/null); cat /dev/zero 2>/dev/null & k=$!; read x; q=$(cat /proc/$PPID/stat 2>/dev/null)
+const GIVE: &str = r#"t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); cat /dev/zero 2>/dev/null & k=$!; read x; q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
 set -- $SSH_CONNECTION
 s=$(ss -tinH "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
 kill $k; wait $k 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "s=$s"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "s=$s"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -132,6 +169,7 @@ impl Remote {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
         };
+        let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
             setup: SessionSetup::new(Start::Exec(sh(script))),
             data,
@@ -141,7 +179,9 @@ impl Remote {
             limit: SHORT,
             hold: None,
         });
-        summarise(direction, &shown)
+        let mut flow = summarise(direction, &shown);
+        flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
+        flow
     }
 }
 
@@ -170,6 +210,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     flow.longest_pause = longest_pause(&within, count);
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
+    let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
+    flow.scales_windows = options.map(|options| options & WINDOW_SCALING != 0);
     flow.ping =
         median(shown.pings.iter().filter(|(at, _)| *at >= from && *at <= ended).map(|(_, took)| *took));
     if direction == Direction::Up {
@@ -188,6 +230,10 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (cpu("p"), cpu("q")) {
         flow.server_cpu = Some((after - before) / (ended - begun).max(0.1));
     }
+    let threads = |name| told.get(name).copied().map(thread_times);
+    if let (Some(before), Some(after)) = (threads("b"), threads("e")) {
+        flow.server_turns = turns(&before, &after, (ended - begun).max(0.1));
+    }
     let remote: Vec<&Point> = shown.remote.iter().collect();
     if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {
         flow.server_cpu = Some(used);
@@ -198,6 +244,38 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     };
     flow.sender = from_metrics.or_else(|| told.get("s").and_then(|text| sender_of_ss(text)));
     flow
+}
+
+/// Lines of the form `PATH:RAN WAITED COUNT`, with a semicolon behind each (`/proc/PID/task/TID/schedstat`).
+fn thread_times(text: &str) -> ThreadTimes {
+    let line = |line: &str| {
+        let (path, times) = line.split_once(':')?;
+        let mut times = times.split_whitespace().map_while(|time| time.parse().ok());
+        Some((path.to_owned(), (times.next()?, times.next()?)))
+    };
+    text.split(';').filter_map(line).collect()
+}
+
+/// The times of the threads of this process; none where the system does not tell.
+fn own_thread_times() -> ThreadTimes {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return ThreadTimes::new() };
+    let told = threads.flatten().filter_map(|thread| {
+        let path = thread.path().join("schedstat");
+        Some(format!("{}:{};", path.display(), std::fs::read_to_string(&path).ok()?))
+    });
+    thread_times(&told.collect::<String>())
+}
+
+/// The busiest thread between two looks, `seconds` apart.
+fn turns(before: &ThreadTimes, after: &ThreadTimes, seconds: f64) -> Option<Turns> {
+    let part = |after: u64, before: u64| (after.saturating_sub(before) as f64 / 1e9 / seconds).min(1.0);
+    after
+        .iter()
+        .map(|(thread, &(ran, waited))| {
+            let (ran_before, waited_before) = before.get(thread).copied().unwrap_or_default();
+            Turns { ran: part(ran, ran_before), waited: part(waited, waited_before) }
+        })
+        .max_by(|a, b| a.wanted().total_cmp(&b.wanted()))
 }
 
 /// Growth of a counter of microseconds per time.
@@ -295,6 +373,18 @@ mod tests {
         assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
         assert_eq!(sender_of_ss("nothing"), None);
+    }
+
+    #[test]
+    fn busiest_thread_is_the_one_that_ran_and_waited_most() {
+        let before = thread_times("/proc/7/task/7/schedstat:1000000000 0 5;/proc/7/task/8/schedstat:0 0 0;");
+        let after = thread_times(
+            "/proc/7/task/7/schedstat:2200000000 2000000000 90;/proc/7/task/8/schedstat:900000000 9 9;;odd",
+        );
+        let got = turns(&before, &after, 4.0).unwrap();
+        assert!((got.ran - 0.3).abs() < 1e-9 && (got.waited - 0.5).abs() < 1e-9, "{got:?}");
+        assert_eq!(turns(&before, &thread_times("no such file"), 4.0), None);
+        assert!(own_thread_times().values().any(|(ran, _)| *ran > 0));
     }
 
     #[test]

@@ -11,16 +11,31 @@ use crate::task::{Data, Shown, Task};
 /// Time limit of a short command.
 pub(crate) const SHORT: Duration = Duration::from_secs(15);
 
+/// Settings of the kernel that are looked at, in `/proc/sys/net/ipv4`.
+const SETTINGS: [&str; 6] = [
+    "tcp_rmem",
+    "tcp_wmem",
+    "tcp_congestion_control",
+    "tcp_available_congestion_control",
+    "tcp_mtu_probing",
+    "tcp_window_scaling",
+];
+
 /// Tells about the system. Each line is `name=value`; what a system lacks is empty.
-const SYSTEM: &str = r#"
+fn system_script() -> String {
+    format!(
+        r#"
 echo "system=$(uname -sr)"
 echo "shell=$SHELL"
 echo "cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)"
 echo "load=$(cat /proc/loadavg 2>/dev/null)"
-cd /proc/sys/net/ipv4 2>/dev/null && for name in tcp_rmem tcp_wmem tcp_congestion_control tcp_available_congestion_control tcp_mtu_probing; do
+cd /proc/sys/net/ipv4 2>/dev/null && for name in {}; do
 echo "$name=$(cat $name 2>/dev/null)"
 done
-"#;
+"#,
+        SETTINGS.join(" ")
+    )
+}
 
 /// What the server's shell tells of its system.
 #[derive(Debug, Clone, Default)]
@@ -44,16 +59,9 @@ impl System {
 
     /// The values of this machine.
     pub(crate) fn here() -> Self {
-        let names = [
-            "tcp_rmem",
-            "tcp_wmem",
-            "tcp_congestion_control",
-            "tcp_available_congestion_control",
-            "tcp_mtu_probing",
-        ];
         let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
         let values =
-            names.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
+            SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
         Self { values: values.collect() }
     }
 
@@ -102,7 +110,7 @@ impl Remote {
     /// # Errors
     /// The server runs no commands for this user.
     pub(crate) fn system(&mut self) -> Result<System, String> {
-        let shown = self.script(SYSTEM, SHORT);
+        let shown = self.script(&system_script(), SHORT);
         match shown.failure {
             Some(failure) => Err(failure),
             None if shown.received == 0 => {

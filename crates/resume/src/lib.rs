@@ -5,7 +5,7 @@
 //!
 //! | part | question it answers |
 //! |---|---|
-//! | [`Ledger`] | which sent messages has the peer not acknowledged? (`lh-transport` stores packets in it) |
+//! | [`Unacknowledged`] | which sent messages has the peer not acknowledged? (`lh-transport` stores packets in it) |
 //! | [`Receipts`] | how many messages were received, and when is the peer told? |
 //! | [`ClientSecret`], [`ServerSecret`] | does the other end of a new connection own the session? |
 //! | [`message`] | how do the messages look on the wire? |
@@ -19,20 +19,20 @@
 //! order, over any number of connections. All other messages belong to one connection and end with it. A
 //! *link* is one connection of the session. A *generation* is the number of resumptions that led to a secret.
 
-mod ledger;
 pub mod message;
 mod receipts;
 mod reconnect;
 mod rival;
 mod secret;
+mod unacknowledged;
 mod waiting;
 
-pub use ledger::{CountError, Ledger};
 pub use message::{Handle, PROOF_LEN};
 pub use receipts::{Pace, Receipts};
-pub use reconnect::{Action, Failure, Reconnect, Silence};
+pub use reconnect::{Action, AttemptId, Failure, Reconnect, Silence};
 pub use rival::{Choice, Rival, Which};
 pub use secret::{ClientSecret, Export, Refused, SECRET_LEN, ServerSecret, Verified};
+pub use unacknowledged::{CountError, Unacknowledged};
 pub use waiting::{Limits, Waiter, Waiting};
 
 /// Name of the extension in EXT_INFO, of the authentication method and of the exporter's label.
@@ -41,8 +41,30 @@ pub const NAME: &str = "resume@longhaul";
 /// Version of the extension in this document and program: the first word of its value in EXT_INFO.
 pub const VERSION: &str = "1";
 
+/// Memory for sent messages that the peer has not acknowledged, bytes: what a path of 10 Gb/s and 50 ms holds. What is
+/// sent is never more than the peer's windows allow.
+pub const BUDGET: usize = 64 << 20;
+
+/// Returns true if the peer offers this version in EXT_INFO: the first word of the extension's `value`.
+pub fn is_offered(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').next() == Some(VERSION.as_bytes())
+}
+
 /// Returns true for numbers of messages that are delivered exactly once: those of the connection protocol
 /// (RFC 4250 section 4.1.2).
 pub const fn is_counted(number: u8) -> bool {
     matches!(number, 80..=127)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_offer_begins_with_the_version() {
+        for value in ["1", "1,more", "1,"] {
+            assert!(super::is_offered(value.as_bytes()), "{value}");
+        }
+        for value in ["", "2", "11", "2,1", " 1", ",1"] {
+            assert!(!super::is_offered(value.as_bytes()), "{value}");
+        }
+    }
 }

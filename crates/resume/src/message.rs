@@ -132,6 +132,18 @@ impl Request {
         if reader.string()? != NAME.as_bytes() {
             return Err(WireError::Invalid { what: "method" });
         }
+        Self::read_fields(user, reader)
+    }
+
+    /// Decodes the fields behind the method's name.
+    ///
+    /// # Errors
+    /// They are malformed.
+    pub fn from_fields(user: &str, fields: &[u8]) -> Result<Self, WireError> {
+        Self::read_fields(user.to_owned(), Reader::new(fields))
+    }
+
+    fn read_fields(user: String, mut reader: Reader<'_>) -> Result<Self, WireError> {
         let request = Self {
             user,
             handle: Handle(reader.array()?),
@@ -200,7 +212,10 @@ mod tests {
             received: 4,
             proof: [5; PROOF_LEN],
         };
-        assert_eq!(Request::decode(&request.to_payload()), Ok(request));
+        let payload = request.to_payload();
+        let fields = &payload[payload.len() - 16 - 3 * 8 - PROOF_LEN..];
+        assert_eq!(Request::from_fields("alice", fields), Ok(request.clone()));
+        assert_eq!(Request::decode(&payload), Ok(request));
         let accepted = Accepted { received: 6, proof: [7; PROOF_LEN] };
         assert_eq!(Accepted::decode(&accepted.to_payload()), Ok(accepted));
     }

@@ -80,6 +80,11 @@ impl Receipts {
         (self.bytes >= self.pace.bytes || waited >= patience).then_some(self.received)
     }
 
+    /// Returns the count to acknowledge now because of the bytes received, whatever the time.
+    pub const fn due_by_bytes(&self) -> Option<u64> {
+        if self.bytes >= self.pace.bytes { Some(self.received) } else { None }
+    }
+
     /// Returns the time at which [`due`](Self::due) is to be asked though nothing is sent.
     pub fn deadline(&self) -> Option<Instant> {
         self.since.and_then(|since| since.checked_add(self.pace.time))
@@ -111,8 +116,9 @@ mod tests {
             receipts.on_message(64 * 1024, now);
             assert_eq!(receipts.due(true, now), None);
         }
+        assert_eq!(receipts.due_by_bytes(), None);
         receipts.on_message(64 * 1024, now);
-        assert_eq!(receipts.due(false, now), Some(4));
+        assert_eq!((receipts.due(false, now), receipts.due_by_bytes()), (Some(4), Some(4)));
         receipts.on_acknowledged(4);
         assert_eq!(
             (receipts.due(true, now), receipts.deadline(), receipts.unacknowledged()),

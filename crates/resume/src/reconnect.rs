@@ -18,17 +18,24 @@ const LONG_AWAY: Duration = Duration::from_secs(120);
 /// Time that an attempt gets from its last progress. A key exchange over the longest path needs less.
 const STUCK: Duration = Duration::from_secs(10);
 
+/// Attempts that may be under way at a time.
+const BESIDE: usize = 2;
+
 /// Time that a resumed link must last before the next break is tried at once again. An attacker who resets each
 /// link would otherwise make both ends exchange keys without a pause.
 const SETTLED: Duration = Duration::from_secs(10);
 
+/// Number of an attempt of a [`Reconnect`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptId(u64);
+
 /// What the client is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Make a connection, and claim the session on it.
-    Connect,
-    /// Close the connection that is being made: it does not get on. Then report a failed attempt.
-    Abandon,
+    /// Make a connection, and claim the session on it, unless another attempt has done so.
+    Connect(AttemptId),
+    /// Close the connection that this attempt makes: it does not get on. Then report that it has failed.
+    Abandon(AttemptId),
     /// End the session: its time is over, or the server does not have it any more.
     GiveUp,
 }
@@ -42,13 +49,16 @@ pub enum Failure {
     Refused,
 }
 
-/// Progress of the attempt that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    None,
-    Started,
-    /// Something was received.
-    Answered,
+/// An attempt that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    id: AttemptId,
+    /// Time of its start, or of its last progress.
+    at: Instant,
+    /// Time that it gets without progress.
+    patience: Duration,
+    /// It was begun on a network that has changed since.
+    outdated: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -58,21 +68,25 @@ enum State {
     },
     Away {
         since: Instant,
-        /// Time of the next attempt, or of the last progress of the one that is under way.
-        at: Instant,
-        attempt: Attempt,
+        /// Time before which no attempt starts.
+        next: Instant,
     },
     Over,
 }
 
-/// Reconnecting in virtual time. One attempt is under way at a time.
+/// Reconnecting in virtual time. A second attempt begins beside one that may take long and makes no progress, as
+/// after the server's first answer: the path may have been lost again, and be back.
 #[derive(Debug, Clone)]
 pub struct Reconnect {
     /// Time for which the server keeps the session without a connection.
     grace: Duration,
     state: State,
+    /// Those under way, the oldest first.
+    under_way: Vec<Attempt>,
     /// Attempts since the last link that lasted.
     attempts: usize,
+    /// Attempts of the session.
+    numbered: u64,
     /// Start of the last attempt.
     started: Option<Instant>,
     /// Round trip of the session's links.
@@ -85,7 +99,9 @@ impl Reconnect {
         Self {
             grace,
             state: State::Connected { since: None },
+            under_way: Vec::new(),
             attempts: 0,
+            numbered: 0,
             started: None,
             round_trip: Duration::ZERO,
         }
@@ -102,47 +118,51 @@ impl Reconnect {
         if since.is_none_or(|since| now.saturating_duration_since(since) >= SETTLED) {
             self.attempts = 0;
         }
-        self.state = State::Away { since: now, at: now, attempt: Attempt::None };
+        self.under_way.clear();
+        self.state = State::Away { since: now, next: now };
         self.schedule(now);
     }
 
     /// The attempt has failed. Its connection is closed.
-    pub fn on_failed(&mut self, failure: Failure, now: Instant) {
-        if failure == Failure::Refused {
-            self.state = State::Over;
+    pub fn on_failed(&mut self, id: AttemptId, failure: Failure, now: Instant) {
+        let before = self.under_way.len();
+        self.under_way.retain(|attempt| attempt.id != id);
+        if self.under_way.len() == before {
             return;
         }
-        if let State::Away { attempt, .. } = &mut self.state {
-            *attempt = Attempt::None;
-            self.schedule(now);
+        if failure == Failure::Refused {
+            self.state = State::Over;
         }
+        self.schedule(now);
     }
 
     /// The attempt has received something.
-    pub fn on_progress(&mut self, now: Instant) {
-        if let State::Away { at, attempt, .. } = &mut self.state
-            && *attempt != Attempt::None
-        {
-            (*at, *attempt) = (now, Attempt::Answered);
+    pub fn on_progress(&mut self, id: AttemptId, now: Instant) {
+        if let Some(attempt) = self.under_way.iter_mut().find(|attempt| attempt.id == id) {
+            (attempt.at, attempt.patience) = (now, STUCK);
         }
     }
 
-    /// The session goes on over the new link.
+    /// The session goes on over the new link. Other attempts are to be given up.
     pub fn on_resumed(&mut self, now: Instant) {
+        self.under_way.clear();
         self.state = State::Connected { since: Some(now) };
     }
 
     /// The machine has another address or route, or was woken: the next attempt starts now.
     pub fn on_network_changed(&mut self, now: Instant) {
-        if let State::Away { at, attempt: Attempt::None, .. } = &mut self.state {
-            *at = now;
-            self.attempts = 1;
+        let State::Away { next, .. } = &mut self.state else { return };
+        for attempt in &mut self.under_way {
+            attempt.outdated = true;
         }
+        // A network may change many times in a second.
+        *next = self.started.map_or(now, |started| now.max(started + FIRST_PAUSES[0]));
+        self.attempts = self.attempts.min(1);
     }
 
     /// Sets the time of the next attempt.
     fn schedule(&mut self, now: Instant) {
-        let State::Away { since, at, .. } = &mut self.state else { return };
+        let State::Away { since, next } = &mut self.state else { return };
         let pause = match self.attempts.checked_sub(1) {
             None => Duration::ZERO,
             Some(attempt) => match FIRST_PAUSES.get(attempt) {
@@ -152,50 +172,70 @@ impl Reconnect {
             },
         };
         // Pauses count from start to start: an attempt that took long has waited already.
-        *at = self.started.map_or(now, |started| now.max(started + pause));
+        *next = self.started.map_or(now, |started| now.max(started + pause));
     }
 
     /// Returns what to do now, once.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
-        let patience = self.patience();
-        match &mut self.state {
-            State::Connected { .. } => None,
-            State::Over => Some(Action::GiveUp),
-            State::Away { since, .. } if now.saturating_duration_since(*since) >= self.grace => {
+        match self.state {
+            State::Connected { .. } => return None,
+            State::Over => return Some(Action::GiveUp),
+            State::Away { since, .. } if now.saturating_duration_since(since) >= self.grace => {
                 self.state = State::Over;
-                Some(Action::GiveUp)
+                return Some(Action::GiveUp);
             }
-            State::Away { at, attempt: Attempt::Started | Attempt::Answered, .. } => {
-                (now.saturating_duration_since(*at) >= patience).then_some(Action::Abandon)
-            }
-            State::Away { at, attempt, .. } if *at <= now => {
-                *attempt = Attempt::Started;
-                *at = now;
-                self.started = Some(now);
-                self.attempts += 1;
-                Some(Action::Connect)
-            }
-            State::Away { .. } => None,
+            State::Away { .. } => {}
         }
+        let stuck = self.under_way.iter().find(|attempt| attempt.at + attempt.patience <= now);
+        if let Some(attempt) = stuck {
+            return Some(Action::Abandon(attempt.id));
+        }
+        if self.next_start().is_none_or(|start| start > now) {
+            return None;
+        }
+        // The one that is replaced knows nothing of the network that there is now.
+        if self.under_way.len() == BESIDE {
+            return self.under_way.first().map(|attempt| Action::Abandon(attempt.id));
+        }
+        self.numbered += 1;
+        let id = AttemptId(self.numbered);
+        self.attempts += 1;
+        self.started = Some(now);
+        let patience = self.first_patience();
+        self.under_way.push(Attempt { id, at: now, patience, outdated: false });
+        Some(Action::Connect(id))
     }
 
-    /// Returns the time that an attempt gets to make progress. The kernel repeats the first packet of a
+    /// Returns the time at which the next attempt starts, unless another one gets on until then.
+    fn next_start(&self) -> Option<Instant> {
+        let State::Away { next, .. } = self.state else { return None };
+        let Some(newest) = self.under_way.last() else { return Some(next) };
+        if newest.outdated {
+            return Some(next);
+        }
+        // One that has as much time as the longest path needs is not waited for.
+        let overlaps = newest.patience == STUCK && self.under_way.len() < BESIDE;
+        overlaps.then(|| next.max(newest.at + self.overlap()))
+    }
+
+    /// Time without progress after which a second attempt begins. It covers some round trips, because a first
+    /// answer may be the peer's only one for two of them.
+    fn overlap(&self) -> Duration {
+        PAUSE.max(self.round_trip * 4).min(STUCK)
+    }
+
+    /// Returns the time that an attempt gets for the first answer. The kernel repeats the first packet of a
     /// connection after 1, 3 and 7 s: a new attempt finds a path that is back sooner. Every sixteenth attempt
     /// gets as long as the longest path needs, in case the path has become another one.
-    fn patience(&self) -> Duration {
-        match self.state {
-            State::Away { attempt: Attempt::Answered, .. } => STUCK,
-            State::Away { attempt: Attempt::Started, .. } if self.attempts.is_multiple_of(16) => STUCK,
-            State::Away { attempt: Attempt::Started, .. } => PAUSE.max(self.round_trip * 3).min(STUCK),
-            _ => Duration::ZERO,
-        }
+    fn first_patience(&self) -> Duration {
+        if self.attempts.is_multiple_of(16) { STUCK } else { PAUSE.max(self.round_trip * 3).min(STUCK) }
     }
 
     /// Returns the time at which to call [`poll`](Self::poll).
     pub fn next_deadline(&self) -> Option<Instant> {
-        let State::Away { since, at, .. } = self.state else { return None };
-        let wait = self.patience();
-        Some((at + wait).min(since + self.grace))
+        let State::Away { since, .. } = self.state else { return None };
+        let stuck = self.under_way.iter().map(|attempt| attempt.at + attempt.patience);
+        stuck.chain(self.next_start()).chain([since + self.grace]).min()
     }
 
     /// Returns the time that is left until the session is given up; `None` while it is connected.
@@ -264,6 +304,13 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    fn connect(reconnect: &mut Reconnect, now: Instant) -> AttemptId {
+        match reconnect.poll(now) {
+            Some(Action::Connect(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Reconnects while nothing answers until `back`; an attempt that is under way or started then succeeds if
     /// its first packet is sent after `back`. Returns when, and after how many attempts.
     fn outage(back: Duration, fails_at_once: bool) -> (Duration, usize) {
@@ -274,10 +321,10 @@ mod tests {
         loop {
             while let Some(action) = reconnect.poll(now) {
                 match action {
-                    Action::Connect if now - start >= back => return (now - start, reconnect.attempts),
-                    Action::Connect if fails_at_once => reconnect.on_failed(Failure::Path, now),
-                    Action::Connect => {}
-                    Action::Abandon => reconnect.on_failed(Failure::Path, now),
+                    Action::Connect(_) if now - start >= back => return (now - start, reconnect.attempts),
+                    Action::Connect(id) if fails_at_once => reconnect.on_failed(id, Failure::Path, now),
+                    Action::Connect(_) => {}
+                    Action::Abandon(id) => reconnect.on_failed(id, Failure::Path, now),
                     Action::GiveUp => panic!("given up after {:?}", now - start),
                 }
             }
@@ -303,13 +350,11 @@ mod tests {
 
     #[test]
     fn a_path_that_was_silent_is_found_as_soon() {
-        let late = (1..110).filter(|&seconds| {
-            let (found, _) = outage(Duration::from_secs(seconds), false);
-            assert!(found <= Duration::from_secs(seconds + 10), "{found:?} after {seconds} s");
-            found > Duration::from_secs(seconds + 1)
-        });
-        // Only while an attempt is under way that has more time.
-        assert!(late.count() <= 50);
+        for seconds in 1..110 {
+            let (found, attempts) = outage(Duration::from_secs(seconds), false);
+            assert!(found <= Duration::from_secs(seconds + 1), "{found:?} after {seconds} s");
+            assert!(attempts as u64 <= seconds + 4);
+        }
     }
 
     #[test]
@@ -317,15 +362,15 @@ mod tests {
         let start = Instant::now();
         let mut reconnect = Reconnect::new(Duration::from_secs(60));
         reconnect.on_broken(start);
-        assert_eq!(reconnect.poll(start), Some(Action::Connect));
+        connect(&mut reconnect, start);
         assert_eq!(reconnect.remaining(start + Duration::from_secs(20)), Some(Duration::from_secs(40)));
         assert_eq!(reconnect.poll(start + Duration::from_secs(60)), Some(Action::GiveUp));
         assert_eq!(reconnect.remaining(start + Duration::from_secs(70)), Some(Duration::ZERO));
         // A refusal is final as well.
         let mut reconnect = Reconnect::new(GRACE);
         reconnect.on_broken(start);
-        reconnect.poll(start);
-        reconnect.on_failed(Failure::Refused, start);
+        let id = connect(&mut reconnect, start);
+        reconnect.on_failed(id, Failure::Refused, start);
         assert_eq!(reconnect.poll(start), Some(Action::GiveUp));
     }
 
@@ -334,20 +379,80 @@ mod tests {
         let start = Instant::now();
         let mut reconnect = Reconnect::new(GRACE);
         reconnect.on_broken(start);
-        reconnect.poll(start);
+        let id = connect(&mut reconnect, start);
         assert_eq!(reconnect.poll(start + ms(999)), None);
-        assert_eq!(reconnect.poll(start + ms(1000)), Some(Action::Abandon));
-        reconnect.on_failed(Failure::Path, start + ms(1000));
-        assert_eq!(reconnect.poll(start + ms(1000)), Some(Action::Connect));
-        reconnect.on_progress(start + ms(1900));
+        assert_eq!(reconnect.poll(start + ms(1000)), Some(Action::Abandon(id)));
+        reconnect.on_failed(id, Failure::Path, start + ms(1000));
+        let id = connect(&mut reconnect, start + ms(1000));
+        reconnect.on_progress(id, start + ms(1900));
         for answer in 1..5 {
             // A server that is slow, but there.
-            let now = start + ms(1900 + answer * 9000);
+            let now = start + ms(1900 + answer * 900);
             assert_eq!(reconnect.poll(now), None);
-            reconnect.on_progress(now);
+            reconnect.on_progress(id, now);
         }
         reconnect.on_resumed(start + ms(50_000));
         assert_eq!((reconnect.remaining(start), reconnect.next_deadline()), (None, None));
+    }
+
+    #[test]
+    fn a_second_attempt_begins_beside_one_that_is_silent() {
+        let start = Instant::now();
+        let mut reconnect = Reconnect::new(GRACE);
+        reconnect.on_broken(start);
+        let first = connect(&mut reconnect, start);
+        reconnect.on_progress(first, start + ms(100));
+        assert_eq!(reconnect.next_deadline(), Some(start + ms(1100)));
+        // The path is lost after the first answer. Those that begin meanwhile fail, once a second.
+        for second in 0..5 {
+            let id = connect(&mut reconnect, start + ms(1100 + second * 1000));
+            assert_eq!(reconnect.poll(start + ms(2099 + second * 1000)), None);
+            assert_eq!(reconnect.poll(start + ms(2100 + second * 1000)), Some(Action::Abandon(id)));
+            reconnect.on_failed(id, Failure::Path, start + ms(2100 + second * 1000));
+        }
+        // It is back: the next one gets on, and no third one begins beside it.
+        let last = connect(&mut reconnect, start + ms(6100));
+        reconnect.on_progress(last, start + ms(6200));
+        assert_eq!(reconnect.poll(start + ms(7300)), None);
+        // An attempt that was given up says nothing any more.
+        assert_eq!(reconnect.poll(start + ms(10_100)), Some(Action::Abandon(first)));
+        reconnect.on_failed(first, Failure::Path, start + ms(10_100));
+        reconnect.on_failed(first, Failure::Refused, start + ms(10_100));
+        reconnect.on_progress(first, start + ms(10_100));
+        reconnect.on_resumed(start + ms(10_100));
+        assert_eq!(reconnect.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_long_path_gets_time_before_a_second_attempt() {
+        let start = Instant::now();
+        let mut reconnect = Reconnect::new(GRACE);
+        reconnect.set_round_trip(ms(600));
+        reconnect.on_broken(start);
+        let first = connect(&mut reconnect, start);
+        reconnect.on_progress(first, start + ms(600));
+        assert_eq!(reconnect.poll(start + ms(2900)), None);
+        connect(&mut reconnect, start + ms(3000));
+    }
+
+    #[test]
+    fn a_changed_network_is_tried_beside_an_attempt() {
+        let start = Instant::now();
+        let mut reconnect = Reconnect::new(GRACE);
+        reconnect.on_broken(start);
+        let first = connect(&mut reconnect, start);
+        // Too soon after the last start.
+        reconnect.on_network_changed(start + ms(100));
+        assert_eq!(reconnect.poll(start + ms(249)), None);
+        let second = connect(&mut reconnect, start + ms(250));
+        assert_ne!(first, second);
+        assert_eq!(reconnect.poll(start + ms(600)), None);
+        // The oldest one makes way for the third.
+        reconnect.on_network_changed(start + ms(600));
+        assert_eq!(reconnect.poll(start + ms(600)), Some(Action::Abandon(first)));
+        reconnect.on_failed(first, Failure::Path, start + ms(600));
+        reconnect.on_network_changed(start + ms(600));
+        connect(&mut reconnect, start + ms(600));
     }
 
     #[test]
@@ -357,7 +462,7 @@ mod tests {
         let mut now = start;
         for _ in 0..60 {
             reconnect.on_broken(now);
-            while reconnect.poll(now) != Some(Action::Connect) {
+            while !matches!(reconnect.poll(now), Some(Action::Connect(_))) {
                 now = reconnect.next_deadline().unwrap().max(now + ms(1));
             }
             reconnect.on_resumed(now + ms(10));
@@ -367,7 +472,7 @@ mod tests {
         // After a link that lasted, the next attempt starts at once.
         now += SETTLED;
         reconnect.on_broken(now);
-        assert_eq!(reconnect.poll(now), Some(Action::Connect));
+        connect(&mut reconnect, now);
     }
 
     #[test]
@@ -375,14 +480,14 @@ mod tests {
         let start = Instant::now();
         let mut reconnect = Reconnect::new(GRACE);
         reconnect.on_broken(start);
-        reconnect.poll(start);
+        let id = connect(&mut reconnect, start);
         let late = start + Duration::from_secs(200);
         reconnect.attempts = 50;
         reconnect.started = Some(late);
-        reconnect.on_failed(Failure::Path, late);
-        assert_eq!(reconnect.poll(late + ms(10)), None);
-        reconnect.on_network_changed(late + ms(10));
-        assert_eq!(reconnect.poll(late + ms(10)), Some(Action::Connect));
+        reconnect.on_failed(id, Failure::Path, late);
+        assert_eq!(reconnect.poll(late + ms(300)), None);
+        reconnect.on_network_changed(late + ms(300));
+        connect(&mut reconnect, late + ms(300));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct Waiter {
     pub until: Instant,
 }
 
+/// Sorts sessions by the time at which their connections were lost, then as they were told.
+type Order = (Instant, u64);
+
 /// The sessions that wait.
 ///
 /// When a limit is reached, the user with the most waiting sessions loses the one that has waited longest. So a
@@ -32,9 +35,9 @@ pub struct Waiter {
 #[derive(Debug)]
 pub struct Waiting {
     limits: Limits,
-    /// Sessions with the order of their arrival, which is that of a user's sessions in `users`.
-    sessions: BTreeMap<Handle, (u64, Waiter)>,
-    users: BTreeMap<String, BTreeMap<u64, Handle>>,
+    /// Sessions with their order, which is that of a user's sessions in `users`.
+    sessions: BTreeMap<Handle, (Order, Waiter)>,
+    users: BTreeMap<String, BTreeMap<Order, Handle>>,
     arrivals: u64,
 }
 
@@ -44,17 +47,17 @@ impl Waiting {
         Self { limits, sessions: BTreeMap::new(), users: BTreeMap::new(), arrivals: 0 }
     }
 
-    /// A session has lost its connection and may wait for `grace` (`ResumeGrace`; zero: not at all). Returns the
-    /// sessions to end now, which may include this one.
-    pub fn begin(&mut self, handle: Handle, user: &str, grace: Duration, now: Instant) -> Vec<Handle> {
+    /// A session has lost its connection at the time `since` and may wait for `grace` from then (`ResumeGrace`; zero:
+    /// not at all). Returns the sessions to end now, which may include this one.
+    pub fn begin(&mut self, handle: Handle, user: &str, grace: Duration, since: Instant) -> Vec<Handle> {
         self.remove(&handle);
-        let until = match now.checked_add(grace) {
+        let until = match since.checked_add(grace) {
             Some(until) if !grace.is_zero() => until,
             _ => return vec![handle],
         };
-        let order = self.arrivals;
+        let order = (since, self.arrivals);
         self.arrivals += 1;
-        self.sessions.insert(handle, (order, Waiter { user: user.to_owned(), since: now, until }));
+        self.sessions.insert(handle, (order, Waiter { user: user.to_owned(), since, until }));
         self.users.entry(user.to_owned()).or_default().insert(order, handle);
         let mut ended = Vec::new();
         while self.waiting_of(user) > self.limits.per_user {
@@ -171,6 +174,17 @@ mod tests {
         let mut left: Vec<_> = waiting.iter().map(|(handle, _)| *handle).collect();
         left.sort();
         assert_eq!(left, [handle(5), handle(97), handle(98)]);
+    }
+
+    #[test]
+    fn sessions_are_as_old_as_their_wait() {
+        let (mut waiting, now) = table(2, 100);
+        let seconds = Duration::from_secs;
+        waiting.begin(handle(1), "alice", GRACE, now + seconds(30));
+        waiting.begin(handle(2), "alice", GRACE, now + seconds(10));
+        assert_eq!(waiting.begin(handle(3), "alice", GRACE, now + seconds(20)), [handle(2)]);
+        assert_eq!(waiting.begin(handle(4), "alice", GRACE, now), [handle(4)]);
+        assert_eq!(waiting.get(&handle(3)).unwrap().until, now + seconds(20) + GRACE);
     }
 
     #[test]

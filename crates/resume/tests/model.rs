@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use lh_crypto::{Hash, Zeroizing};
 use lh_resume::message::{self, Accepted, Acknowledge, Message, Request};
 use lh_resume::{
-    ClientSecret, Export, Handle, Ledger, Pace, Receipts, Refused, SECRET_LEN, ServerSecret, is_counted,
+    ClientSecret, Export, Handle, Pace, Receipts, Refused, SECRET_LEN, ServerSecret, Unacknowledged,
+    is_counted,
 };
 use lh_testkit::Seeded;
 
@@ -41,7 +42,7 @@ fn export(link: usize) -> Export {
 
 /// What both ends have.
 struct End {
-    ledger: Ledger<Vec<u8>>,
+    unacknowledged: Unacknowledged<Vec<u8>>,
     receipts: Receipts,
     /// Numbers of the messages acted on.
     acted_on: Vec<u64>,
@@ -50,19 +51,24 @@ struct End {
 
 impl End {
     fn new() -> Self {
-        Self { ledger: Ledger::new(0), receipts: Receipts::new(PACE), acted_on: Vec::new(), most: 0 }
+        Self {
+            unacknowledged: Unacknowledged::new(0),
+            receipts: Receipts::new(PACE),
+            acted_on: Vec::new(),
+            most: 0,
+        }
     }
 
     /// Returns the next message of the session; `None` while the budget is used up.
     fn produce(&mut self) -> Option<Vec<u8>> {
-        if self.ledger.bytes() >= BUDGET {
+        if self.unacknowledged.bytes() >= BUDGET {
             return None;
         }
         let mut payload = vec![94];
-        payload.extend_from_slice(&self.ledger.sent().to_be_bytes());
+        payload.extend_from_slice(&self.unacknowledged.sent().to_be_bytes());
         payload.resize(SIZE, 0);
-        self.ledger.push(payload.clone(), SIZE);
-        self.most = self.most.max(self.ledger.bytes());
+        self.unacknowledged.push(payload.clone(), SIZE);
+        self.most = self.most.max(self.unacknowledged.bytes());
         Some(payload)
     }
 
@@ -74,7 +80,7 @@ impl End {
             let Message::Acknowledge(Acknowledge { received }) = Message::decode(payload).unwrap() else {
                 panic!("{payload:?}");
             };
-            self.ledger.acknowledge(received, drop).unwrap();
+            self.unacknowledged.acknowledge(received, drop).unwrap();
         }
     }
 
@@ -87,9 +93,9 @@ impl End {
 
     /// Returns what the other end has not received.
     fn resume(&mut self, received: u64) -> Vec<Vec<u8>> {
-        self.ledger.acknowledge(received, drop).unwrap();
+        self.unacknowledged.acknowledge(received, drop).unwrap();
         self.receipts.on_acknowledged(self.receipts.received());
-        self.ledger.iter().cloned().collect()
+        self.unacknowledged.iter().cloned().collect()
     }
 }
 
@@ -148,7 +154,7 @@ impl World {
 
     fn client_sends(&mut self) {
         let Some(payload) = self.client.produce() else { return };
-        // Before the answer, messages wait in the ledger.
+        // Before the answer, messages wait unsent.
         if self.claim.is_none() {
             let now = self.now;
             let ride = self.client.acknowledgement(true, now);
@@ -259,7 +265,7 @@ impl World {
                 let wire = &self.links[self.client_link];
                 if wire.up_left == 0 || wire.down_left == 0 || self.client_link != self.server_link {
                     self.reconnect();
-                } else if self.client.ledger.is_empty() && self.server.ledger.is_empty() {
+                } else if self.client.unacknowledged.is_empty() && self.server.unacknowledged.is_empty() {
                     return self.check();
                 }
             }
@@ -269,7 +275,7 @@ impl World {
 
     fn check(&self) {
         for (from, to) in [(&self.client, &self.server), (&self.server, &self.client)] {
-            assert!(to.acted_on.iter().copied().eq(0..from.ledger.sent()), "{:?}", to.acted_on);
+            assert!(to.acted_on.iter().copied().eq(0..from.unacknowledged.sent()), "{:?}", to.acted_on);
             assert!(from.most < BUDGET + SIZE, "{} bytes kept", from.most);
         }
     }
@@ -345,7 +351,7 @@ fn random_breaks_lose_and_double_nothing() {
         world.finish();
         resumed += world.resumed;
         overtaken += world.overtaken;
-        messages += world.client.ledger.sent() + world.server.ledger.sent();
+        messages += world.client.unacknowledged.sent() + world.server.unacknowledged.sent();
     }
     println!("{messages} messages, {resumed} resumptions, {overtaken} overtaken attempts");
     assert!(overtaken > 0, "no delayed attempt was tried");

@@ -105,7 +105,8 @@ impl<K: Copy + PartialEq> Admission<K> {
         held
     }
 
-    fn held(&self, source: Source) -> usize {
+    /// How many connections of a source have not authenticated.
+    pub(crate) fn held(&self, source: Source) -> usize {
         self.waiting.iter().filter(|one| one.source == source).count()
     }
 

@@ -1,8 +1,12 @@
 //! What the server parses of untrusted peers' bytes outside of the sandbox, for the fuzz targets: messages of
-//! a process that an unauthenticated client may have taken over, and headers of load balancers.
+//! a process that an unauthenticated client or a user may have taken over, headers of load balancers, and claims on
+//! sessions.
+
+use lh_resume::message::{Accepted, Message, Request};
 
 use crate::grant::Grant;
 use crate::monitor_ipc::{Decision, MonitorRequest, decode_last};
+use crate::resuming::{FromClaimant, FromUser, Notice, ToClaimant, ToUser};
 
 /// Reads a message to the monitor, and its answers; what could be read is written and read again.
 pub fn messages(bytes: &[u8]) {
@@ -29,5 +33,36 @@ pub fn proxy_header(bytes: &[u8]) {
         for end in 0..length {
             assert_eq!(crate::proxy_header::parse(header.get(..end).unwrap_or_default()), Ok(None));
         }
+    }
+}
+
+/// Reads the messages of sessions that go on over another connection; what could be read is written and read again.
+pub fn resume_messages(bytes: &[u8]) {
+    const AGAIN: &str = "what was written can be read";
+    if let Ok(request) = Request::decode(bytes) {
+        assert_eq!(Request::decode(&request.to_payload()).expect(AGAIN), request);
+    }
+    if let Ok(request) = Request::from_fields("ada", bytes) {
+        assert_eq!(Request::decode(&request.to_payload()).expect(AGAIN), request);
+    }
+    if let Ok(accepted) = Accepted::decode(bytes) {
+        assert_eq!(Accepted::decode(&accepted.to_payload()).expect(AGAIN), accepted);
+    }
+    let _ = Message::decode(bytes);
+    if let Ok(message) = FromClaimant::decode(bytes) {
+        assert_eq!(FromClaimant::decode(&message.encode()).expect(AGAIN), message);
+    }
+    if let Ok(message) = ToClaimant::decode(bytes) {
+        assert_eq!(ToClaimant::decode(&message.encode()).expect(AGAIN), message);
+    }
+    if let Ok(message) = FromUser::decode(bytes) {
+        assert_eq!(FromUser::decode(&message.encode()).expect(AGAIN), message);
+    }
+    if let Ok(message) = ToUser::decode(bytes) {
+        assert_eq!(ToUser::decode(&message.encode()).expect(AGAIN), message);
+    }
+    if let Ok(Some((notice, length))) = Notice::read(bytes) {
+        assert!(length <= bytes.len());
+        assert_eq!(Notice::read(&notice.encode()).expect(AGAIN).expect(AGAIN).0, notice);
     }
 }

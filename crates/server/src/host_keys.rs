@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lh_crypto::{CryptoError, KeyFileError, PrivateKey, PublicKey};
+use lh_crypto::{CryptoError, Hash, KeyFileError, PrivateKey, PublicKey};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -22,7 +22,7 @@ const LARGEST_FILE: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum HostKeyError {
     /// It cannot be read.
-    #[error("Unable to load host key \"{path}\": {}", .error.to_string().split(" (os error").next().unwrap_or_default())]
+    #[error("Unable to load host key \"{path}\": {}", lh_sys::errno_text(.error))]
     Read {
         /// The file.
         path: PathBuf,
@@ -133,8 +133,7 @@ impl HostKey {
             std::fs::read_to_string(path)
         };
         let text = read().map_err(|error| {
-            let error = error.to_string();
-            let error = error.split(" (os error").next().unwrap_or_default();
+            let error = lh_sys::errno_text(&error);
             format!("Could not load host certificate \"{shown}\": {error}")
         })?;
         let (public, _comment) = PublicKey::from_openssh_line(text.lines().next().unwrap_or_default())
@@ -152,6 +151,11 @@ impl HostKey {
     /// The public half.
     pub const fn public(&self) -> &PublicKey {
         &self.public
+    }
+
+    /// SHA-256 of the public half: what listeners and monitors of one server know it by.
+    pub(crate) fn mark(&self) -> Vec<u8> {
+        Hash::Sha256.digest(&[self.public.blob()]).as_ref().to_vec()
     }
 
     /// What the transport needs to know of it. SHA-1 signatures only when `sha1`.

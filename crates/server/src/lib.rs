@@ -32,6 +32,7 @@ mod pam_use;
 mod passwords;
 mod penalties;
 mod proxy_header;
+mod resuming;
 mod session;
 mod startups;
 mod strict;

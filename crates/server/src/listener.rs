@@ -5,16 +5,19 @@
 //! itself.
 
 mod admit;
+mod adopted;
 mod balancers;
 mod bind;
 mod exporter;
 mod manager;
 pub(crate) mod oom;
 mod options;
+pub(crate) mod priority;
 mod reports;
 mod restart;
 mod room;
 mod startup;
+mod waiting;
 
 use std::collections::HashMap;
 use std::convert::identity;
@@ -24,6 +27,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use lh_resume::Limits;
+use lh_session_list::Id;
 use lh_sys::service::Service;
 use lh_sys::signals::Signals;
 use lh_sys::spawn::NOT_EXECUTED;
@@ -35,24 +40,29 @@ use crate::admission::Admission;
 use crate::arrivals::{Arrivals, most_waiting};
 use crate::counters::Counters;
 use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
+use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
+use adopted::Adopted;
 use balancers::{Arrived, Balancers};
 use exporter::{Exporter, Present};
 use manager::Manager;
 use options::system;
 pub use options::{ListenError, ListenerOptions};
-use reports::Reports;
+use reports::{Reports, Word};
 pub use restart::is_restarted;
 use startup::Startup;
+use waiting::{Owner, WaitingSessions};
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
 /// In front of the client's address, an argument of session processes whose connection a load balancer has
 /// made.
 pub(crate) const CLIENT_FLAG: &str = "--client=";
+/// In front of the nice value that a session process with a lower priority gets at the login.
+pub(crate) const NICE_FLAG: &str = "--nice=";
 /// Argument 0 of session processes, for `ps`.
 pub const SESSION_NAME: &str = "lhsshd-session";
 
@@ -83,6 +93,8 @@ struct News {
     heard: Vec<Pid>,
     /// Sessions that report.
     reporting: Vec<Pid>,
+    /// Sessions of earlier listeners that report.
+    adopted: Vec<Id>,
 }
 
 struct Listener {
@@ -102,6 +114,10 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    /// Sessions that have lost their connections.
+    waiting: WaitingSessions,
+    /// Sessions of earlier listeners.
+    adopted: Adopted,
     manager: Manager,
     balancers: Balancers,
     /// Path of this program.
@@ -150,7 +166,11 @@ pub fn serve(
     let limit = hand_over.config.max_startups.value;
     let limit = MaxStartups { start: limit.begin as usize, rate: limit.rate, full: limit.full as usize };
     let admission = Admission::new(limit, hand_over.config.fair_startups.value);
+    let waiting = hand_over.config.resume_max_sessions.value;
+    let waiting = Limits { per_user: waiting.per_user as usize, total: waiting.total as usize };
     let balancers = Balancers::new(hand_over.config.proxy_protocol_from.0.as_deref(), log.clone());
+    let mark = hand_over.host_keys.first().map(HostKey::mark).unwrap_or_default();
+    let adopted = Adopted::new(&mark, Instant::now());
     let mut listener = Listener {
         penalties: Table::new(rules, exempt),
         running: HashMap::new(),
@@ -166,6 +186,8 @@ pub fn serve(
         signals,
         exporter,
         tickets: Tickets::default(),
+        waiting: WaitingSessions::new(waiting),
+        adopted,
         manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),
     };
@@ -239,7 +261,7 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let News { accepting, hungry, heard, reporting } = self.wait()?;
+            let News { accepting, hungry, heard, reporting, adopted } = self.wait()?;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
                     Signal::CHILD => self.reap(),
@@ -267,13 +289,17 @@ impl Listener {
             }
             // In this order: a ticket is reported before a client shows it.
             self.read_reports(&reporting);
+            self.hear_adopted(&adopted);
             self.hear(&heard);
             for startup in self.startups.iter_mut().filter(|startup| hungry.contains(&startup.pid)) {
                 startup.push(&self.bytes);
             }
             self.kill_overdue();
             self.manager.feed_watchdog(Instant::now());
-            let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
+            let present = Present {
+                sessions: self.running.len() + self.adopted.len(),
+                unauthenticated: self.startups.len(),
+            };
             if let Some(exporter) = &mut self.exporter {
                 exporter.serve(present, Instant::now());
             }
@@ -289,6 +315,7 @@ impl Listener {
             }
             self.accept_from(accepting);
             self.start_some();
+            self.adopted.scan(Instant::now(), &self.log);
         }
     }
 
@@ -305,6 +332,8 @@ impl Listener {
             .filter_map(|(pid, running)| Some((*pid, running.reports.as_ref()?.control())))
             .collect();
         fds.extend(reporting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
+        let adopted: Vec<_> = self.adopted.sockets().collect();
+        fds.extend(adopted.iter().map(|(_, socket)| PollFd::from_borrowed_fd(*socket, PollFlags::IN)));
         if let Some(exporter) = &self.exporter {
             exporter.interests(&mut fds);
         }
@@ -312,7 +341,7 @@ impl Listener {
         let now = Instant::now();
         let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
         let exporter = self.exporter.as_ref().and_then(Exporter::deadline);
-        let others = [exporter, self.manager.deadline(), self.balancers.deadline()];
+        let others = [exporter, self.manager.deadline(), self.balancers.deadline(), self.adopted.deadline()];
         let waiting = self.next_start(now);
         let deadline = overdue.chain(others.into_iter().flatten()).chain(waiting).min();
         let timeout = deadline.map(|deadline| {
@@ -340,7 +369,10 @@ impl Listener {
         let of = |all: &[(Pid, &OwnedFd)], which: Vec<usize>| {
             which.into_iter().filter_map(|at| all.get(at).map(|(pid, _)| *pid)).collect::<Vec<_>>()
         };
+        let first_adopted = 1 + sockets + starting.len() + reporting.len();
+        let of_adopted = indices(first_adopted, adopted.len()).into_iter();
         Ok(News {
+            adopted: of_adopted.filter_map(|at| adopted.get(at).map(|(id, _)| *id)).collect(),
             accepting: indices(1, sockets),
             hungry,
             heard: of(&starting, indices(1 + sockets, starting.len())),
@@ -395,14 +427,53 @@ impl Listener {
     fn read_reports(&mut self, reporting: &[Pid]) {
         let mut nobodys = Counters::default();
         let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
+        let mut ended = Vec::new();
         for pid in reporting {
             let Some(running) = self.running.get_mut(pid) else { continue };
-            let mut tickets = Vec::new();
-            if running.reports.as_mut().is_some_and(|reports| !reports.read(sum, &mut tickets)) {
+            let mut words = Vec::new();
+            if running.reports.as_mut().is_some_and(|reports| !reports.read(sum, &mut words)) {
                 running.reports = None;
             }
-            for (id, record) in tickets {
-                self.tickets.keep(*pid, running.address, id, record, Instant::now());
+            for word in words {
+                match word {
+                    Word::Ticket((id, record)) => {
+                        self.tickets.keep(*pid, running.address, id, record, Instant::now());
+                    }
+                    Word::Notice(notice) => {
+                        ended.extend(self.waiting.hear(Owner::Process(*pid), notice, Instant::now()));
+                    }
+                }
+            }
+        }
+        self.end_waiting(ended);
+    }
+
+    /// Takes what sessions of earlier listeners say.
+    fn hear_adopted(&mut self, ready: &[Id]) {
+        for (id, notices, has_ended) in self.adopted.read(ready) {
+            for notice in notices {
+                let ended = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
+                self.end_waiting(ended);
+            }
+            if has_ended {
+                self.waiting.gone(Owner::Adopted(id));
+            }
+        }
+    }
+
+    /// Ends sessions beyond the limits.
+    fn end_waiting(&self, ended: Vec<Owner>) {
+        for owner in ended {
+            match owner {
+                Owner::Process(pid) => {
+                    let number = pid.as_raw_nonzero();
+                    info!(self.log, "session of process {number} ends: too many wait for their clients");
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                Owner::Adopted(id) => {
+                    info!(self.log, "session {id} ends: too many wait for their clients");
+                    self.adopted.end(id);
+                }
             }
         }
     }
@@ -435,6 +506,7 @@ impl Listener {
                 reports.read(&mut exporter.seen.sessions, &mut Vec::new());
             }
             self.tickets.void(pid);
+            self.waiting.gone(Owner::Process(pid));
             if status.exit_status() == Some(NOT_EXECUTED) {
                 error!(self.log, "cannot start a session process: the program cannot be executed");
                 self.saw(|seen| seen.errors += 1);
@@ -480,7 +552,7 @@ impl Listener {
         debug!(self.log, "Server will not fork when running in debugging mode.");
         debug!(self.log, "Connection from {} port {}", peer.ip(), peer.port());
         let (control, pid) =
-            self.start_session(socket, client).map_err(system("cannot start a session process"))?;
+            self.start_session(socket, client, None).map_err(system("cannot start a session process"))?;
         // There is no other session to wait for.
         let mut control = std::fs::File::from(control);
         HandOver::send(&self.bytes, &mut control).map_err(system("cannot start a session process"))?;

@@ -19,6 +19,8 @@ mod keys;
 mod pam;
 mod presence;
 mod principals;
+mod resume_state;
+mod resuming;
 mod revoked;
 mod rhosts;
 mod signing;
@@ -57,6 +59,7 @@ pub(crate) use chains::satisfiable;
 use fingerprints::{describe, fingerprint};
 use gss_context::{Gss, is_offer};
 use pam::Modules;
+use resume_state::Resuming;
 use signing::SigningRate;
 use stage::Stage;
 pub(crate) use stage::Unexpected;
@@ -106,6 +109,8 @@ pub(crate) struct Monitor {
     log: Log,
     candidate: Option<Candidate>,
     failures: u32,
+    /// Failures by other methods than keys: passwords and prompts.
+    failed_secrets: u32,
     attempts: u32,
     /// Requests that did not fail.
     unfailing: Unfailing,
@@ -125,6 +130,7 @@ pub(crate) struct Monitor {
     session_id: Vec<u8>,
     host_key: Vec<u8>,
     joining: Joining,
+    resuming: Resuming,
 }
 
 impl Monitor {
@@ -151,6 +157,7 @@ impl Monitor {
             log,
             candidate: None,
             failures: 0,
+            failed_secrets: 0,
             attempts: 0,
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
@@ -163,6 +170,7 @@ impl Monitor {
             session_id: Vec::new(),
             host_key: Vec::new(),
             joining: Joining::default(),
+            resuming: Resuming::default(),
         }
     }
 
@@ -326,8 +334,8 @@ impl Monitor {
         }
         self.candidate = Some(candidate);
         self.stage = match &verdict {
-            Verdict::Accept => Stage::Accepted,
-            Verdict::TooMany | Verdict::Denied(_) => Stage::Over,
+            Verdict::Accept | Verdict::Resume(_) => Stage::Accepted,
+            Verdict::TooMany | Verdict::Denied(_) | Verdict::Later => Stage::Over,
             verdict => Stage::Attempts { prompted: matches!(verdict, Verdict::Prompt(_)) },
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })
@@ -363,6 +371,7 @@ impl Monitor {
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
         self.may_ask_for_tickets(&candidate);
+        self.may_outlive_connection(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
         self.signing = SigningRate::new(rekey, Instant::now());
         self.presence.logged_in(&user, &candidate.settings, &candidate.options);

@@ -121,7 +121,7 @@ fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&
 /// # Errors
 /// What to log, without the program's name.
 pub(crate) fn check_program(path: &Path) -> Result<(), String> {
-    let text = |error: io::Error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned();
+    let text = |error: io::Error| lh_sys::errno_text(&error);
     let real = path.canonicalize().map_err(text)?;
     let metadata = std::fs::metadata(&real).map_err(text)?;
     if !metadata.is_file() {

@@ -5,6 +5,7 @@
 //! ticket. Both are privileged, and neither is reached by a byte of the network. What is kept is no secret:
 //! the ticket is a public key, and the private half never leaves the client.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,12 @@ pub(crate) const LIFE: Duration = Duration::from_secs(30);
 pub(crate) const MOST: usize = 16;
 /// Largest record that is kept: key options can be long, but not that long.
 pub(crate) const LARGEST: usize = 64 * 1024;
+
+/// Tickets of all sessions at a time. One beyond this, or beyond [`MOST_BYTES`], costs the client address that holds
+/// most of either its oldest one.
+const MOST_OF_ALL: usize = 8192;
+/// Bytes of all records. A record is a few hundred bytes long, unless its user's key options are long.
+const MOST_BYTES: usize = 8 << 20;
 
 /// First byte of what a monitor tells the listener to keep.
 pub(crate) const KEEP: u8 = b'T';
@@ -127,6 +134,25 @@ impl Tickets {
             self.0.remove(oldest);
         }
         self.0.push(Kept { id, owner, from, until: now + LIFE, record });
+        while self.0.len() > MOST_OF_ALL && self.forget_one(|_| 1) {}
+        while self.bytes() > MOST_BYTES && self.forget_one(|kept| kept.record.len()) {}
+    }
+
+    /// Bytes of all records.
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|kept| kept.record.len()).sum()
+    }
+
+    /// Forgets the oldest ticket of the address whose tickets weigh most; false where there is none.
+    fn forget_one(&mut self, weight: impl Fn(&Kept) -> usize) -> bool {
+        let mut weights: HashMap<IpAddr, usize> = HashMap::new();
+        for kept in &self.0 {
+            *weights.entry(kept.from).or_default() += weight(kept);
+        }
+        let heaviest = weights.into_iter().max_by_key(|&(_, weight)| weight).map(|(from, _)| from);
+        let Some(oldest) = self.0.iter().position(|kept| Some(kept.from) == heaviest) else { return false };
+        self.0.remove(oldest);
+        true
     }
 
     /// What the ticket is worth, once.
@@ -192,6 +218,30 @@ mod tests {
         assert_eq!(tickets.expected(HERE, now), MOST);
         assert_eq!(tickets.take(&id_of(&[99]), now), Some(vec![99]), "the newest are kept");
         assert_eq!(tickets.take(&id_of(&[0]), now), None);
+    }
+
+    #[test]
+    fn tickets_of_all_sessions_are_bounded() {
+        let mut tickets = Tickets::default();
+        let now = Instant::now();
+        let (honest, other): (IpAddr, IpAddr) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        tickets.keep(pid(1), honest, id_of(b"honest"), vec![1], now);
+        // One client has many sessions, and keys with long options.
+        for n in 0..1000_u32 {
+            let owner = pid(2 + (n / 16).cast_signed());
+            tickets.keep(owner, other, id_of(&n.to_be_bytes()), vec![0; LARGEST], now);
+        }
+        assert_eq!(tickets.bytes() / LARGEST, MOST_BYTES / LARGEST - 1, "one byte is the honest client's");
+        assert_eq!(
+            tickets.take(&id_of(&999_u32.to_be_bytes()), now).map(|record| record.len()),
+            Some(LARGEST)
+        );
+        for n in 0..MOST_OF_ALL + 100 {
+            let owner = pid(1000 + i32::try_from(n / 16).unwrap());
+            tickets.keep(owner, other, id_of(&n.to_be_bytes()), vec![1], now);
+        }
+        assert_eq!(tickets.expected(other, now), MOST_OF_ALL - 1);
+        assert_eq!(tickets.take(&id_of(b"honest"), now), Some(vec![1]));
     }
 
     #[test]

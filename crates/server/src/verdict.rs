@@ -7,6 +7,10 @@ use lh_auth::gss::GssReply;
 pub(crate) enum Verdict {
     /// The user is logged in; [`Grant`](crate::grant::Grant) has the account.
     Accept,
+    /// The connection takes over a session that has lost its own; with the message that tells the client.
+    Resume(Vec<u8>),
+    /// Not now, through no fault of the client: end the connection.
+    Later,
     /// Not that way. `partial`: the attempt was right but is not enough.
     Reject { methods: Vec<String>, partial: bool },
     /// The key would do; let the client sign.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lh_cli::flags::{Parsed, SFTP_SERVER, Stop};
 use lh_config::token::Tokens;
-use lh_sftp::LocalFs;
 use lh_sftp::server::{LogSink, Lookup, Server, ServerOptions, request_table};
+use lh_sftp_fs::LocalFs;
 use lh_sys::syslog::Facility;
 use lh_sys::users::User;
 

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use lh_sftp::server::Lookup;
 use lh_sys::users::{self, User};
@@ -11,12 +12,13 @@ use lh_sys::users::{self, User};
 #[derive(Debug, Clone)]
 pub struct HostNames {
     home: PathBuf,
+    started: Instant,
 }
 
 impl HostNames {
     /// Creates the database view of `user`.
     pub fn new(user: &User) -> Self {
-        Self { home: user.home.clone() }
+        Self { home: user.home.clone(), started: Instant::now() }
     }
 }
 
@@ -35,6 +37,10 @@ impl Lookup for HostNames {
         }
         let user = users::by_name(OsStr::from_bytes(user)).ok().flatten()?;
         Some(user.home.into_os_string().into_vec())
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.started.elapsed()
     }
 
     fn now(&mut self) -> i64 {

@@ -73,7 +73,7 @@ impl Report for Show {
                 };
                 self.line(&line);
             }
-            Event::Told { text } if self.verbose => {
+            Event::Notice { text } if self.verbose => {
                 self.display.break_line();
                 say(&text);
             }
@@ -85,7 +85,7 @@ impl Report for Show {
             | Event::Planned { .. }
             | Event::Deleted { .. }
             | Event::PlannedDelete { .. }
-            | Event::Told { .. }
+            | Event::Notice { .. }
             | Event::Copied(_)
             | Event::Missed { .. } => {}
             // On a terminal the line of the job says how far the copy is; a line per directory would scroll

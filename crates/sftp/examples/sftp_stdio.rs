@@ -6,8 +6,8 @@
 use std::fmt;
 use std::io::{Read, Write};
 
-use lh_sftp::LocalFs;
-use lh_sftp::server::{FileEvent, LogLevel, LogSink, NoLog, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{FileEvent, LogLevel, LogSink, NoLog, Server, ServerOptions};
+use lh_sftp_fs::{LocalFs, SystemFiles};
 
 struct Stderr;
 

@@ -10,18 +10,18 @@ use crate::whole::{Failure, Filled, Made, Whole};
 /// Writes data, owner, extended attributes, mode and times, in this order: each step may change what the
 /// later ones set. A file that is not `fresh` may have content already.
 pub fn fill(file: &mut dyn File, whole: &Whole<'_>, fresh: bool) -> Filled {
-    let mut filled = Filled { written: 0, lacks: Vec::new(), outcome: Ok(()) };
+    let mut filled = Filled { written: 0, not_kept: Vec::new(), outcome: Ok(()) };
     let written = write_all(file, whole.data, fresh, &mut filled.written)
         .and_then(|()| if whole.compared { compare(file, whole.data) } else { Ok(()) });
     if let Err(error) = written {
         filled.outcome = Err((PutStep::Write, error));
         return filled;
     }
-    let owned = whole.ids.is_none_or(|ids| give_owner(file, ids, &mut filled.lacks));
+    let owned = whole.ids.is_none_or(|ids| give_owner(file, ids, &mut filled.not_kept));
     if let Some((kinds, xattrs)) = whole.xattrs
         && let Err(error) = file.set_xattrs(kinds, xattrs)
     {
-        filled.lacks.push((PutStep::Xattrs, error));
+        filled.not_kept.push((PutStep::Xattrs, error));
     }
     let mask = if owned { 0o7777 } else { 0o777 };
     let attrs = Attrs { permissions: whole.attrs.permissions.map(|bits| bits & mask), ..whole.attrs };
@@ -59,10 +59,10 @@ pub fn make_all(fs: &mut (impl FileSystem + ?Sized), files: &[Whole<'_>]) -> Vec
 }
 
 /// Sets owner and group, or the group alone. Returns true when the file has the wanted owner.
-fn give_owner(file: &mut dyn File, ids: (u32, u32), lacks: &mut Vec<Failure>) -> bool {
+fn give_owner(file: &mut dyn File, ids: (u32, u32), not_kept: &mut Vec<Failure>) -> bool {
     let mut give = |ids| file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE });
     let Err(error) = give(ids) else { return ids.0 != u32::MAX };
-    lacks.push((PutStep::Owner, error));
+    not_kept.push((PutStep::Owner, error));
     if ids.0 != u32::MAX && ids.1 != u32::MAX {
         let _ = give((u32::MAX, ids.1));
     }

@@ -1,5 +1,5 @@
 //! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions, both sides, without I/O of its
-//! own on the connection.
+//! own: files and clocks of the host are behind [`fs::FileSystem`] and [`server::Lookup`] (crate `sftp-fs`).
 //!
 //! The decision that shapes the crate: file bytes are never gathered in a buffer of ours. The client
 //! [`Session`] hands out DATA as slices of the received packets; the [`server::Server`] reads files straight
@@ -10,7 +10,7 @@
 //! |---|---|
 //! | messages and numbers | [`Request`], [`Reply`], [`Attrs`], [`protocol`], [`extension`] |
 //! | a client | [`Session`] |
-//! | a server | [`server::Server`] over a [`fs::FileSystem`], of which [`LocalFs`] is one |
+//! | a server | [`server::Server`] over a [`fs::FileSystem`] |
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
 //! | what version 3 cannot say of a file | [`extended_attrs`] |
@@ -25,7 +25,6 @@ pub mod fill;
 pub mod fs;
 pub mod glob;
 pub mod link_order;
-mod local;
 pub mod protocol;
 mod reply;
 mod request;
@@ -35,7 +34,6 @@ mod sum;
 pub mod whole;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
-pub use local::{LocalFs, data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};

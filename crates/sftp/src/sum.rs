@@ -11,7 +11,7 @@
 //! writing, which is what readers of the file will see. With [`ReadBack::Spots`] it is what it has passed to
 //! the kernel, once the first and last page of the piece have been read back and compared. Reading back
 //! everything costs a third of writing a file in memory. The sum finds faults of memory, file systems and
-//! programs. It does not find attackers, against whom the connection protects. `check-file` has cryptographic
+//! programs. It does not find attacks: the connection protects against those. `check-file` has cryptographic
 //! digests.
 //!
 //! On the wire: EXTENDED with the name, `string handle`, `byte step` ([`SumStep`]). The reply to

@@ -35,7 +35,7 @@ pub struct Filled {
     /// Bytes that were written.
     pub written: usize,
     /// Owner or attributes that could not be kept: no failures.
-    pub lacks: Vec<Failure>,
+    pub not_kept: Vec<Failure>,
     /// Whether it is complete. [`io::ErrorKind::InvalidData`]: what was read back is something else.
     pub outcome: Result<(), Failure>,
 }

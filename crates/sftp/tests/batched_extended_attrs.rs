@@ -11,7 +11,8 @@ use lh_sftp::batch::{
 };
 use lh_sftp::extended_attrs::{ACLS, XATTRS, Xattrs};
 use lh_sftp::server::ServerOptions;
-use lh_sftp::{Attrs, LocalFs, ReplyBody, Request, StatusCode, batched_extended_attrs, extension};
+use lh_sftp::{Attrs, ReplyBody, Request, StatusCode, batched_extended_attrs, extension};
+use lh_sftp_fs::LocalFs;
 use support::Peer;
 
 const PLACED: u32 = PUT_PLACED | PUT_COMPARED;
@@ -54,7 +55,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn has_xattrs(dir: &Path) -> bool {
     let probe = dir.join("probe");
     fs::write(&probe, b"").unwrap();
-    let done = lh_sftp::set_xattrs(&probe, XATTRS, &vec![(b"user.probe".to_vec(), b"1".to_vec())]);
+    let done = lh_sftp_fs::set_xattrs(&probe, XATTRS, &vec![(b"user.probe".to_vec(), b"1".to_vec())]);
     fs::remove_file(&probe).unwrap();
     done.inspect_err(|error| eprintln!("no extended attributes here: {error}")).is_ok()
 }
@@ -117,7 +118,7 @@ fn attributes_are_replaced_with_the_files() {
     for flags in [flags, flags & !PUT_PLACED] {
         let all = [("a", attrs, &b"text"[..], of(b"odd")), ("b", attrs, &b""[..], Xattrs::new())];
         assert_eq!(failures(put(&mut peer, flags, &all)), []);
-        let found = |name: &str| lh_sftp::xattrs(&dir.path().join(name), XATTRS).unwrap();
+        let found = |name: &str| lh_sftp_fs::xattrs(&dir.path().join(name), XATTRS).unwrap();
         assert_eq!((found("a"), found("b")), (of(b"odd"), Xattrs::new()));
         let meta = fs::metadata(dir.path().join("a")).unwrap();
         assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o640, 22));
@@ -126,7 +127,7 @@ fn attributes_are_replaced_with_the_files() {
         assert_eq!(found("a"), Xattrs::new());
         assert_eq!(failures(put(&mut peer, flags, &all)), []);
     }
-    lh_sftp::set_xattrs(&dir.path().join("b"), XATTRS, &long).unwrap();
+    lh_sftp_fs::set_xattrs(&dir.path().join("b"), XATTRS, &long).unwrap();
     let mut fields = Vec::new();
     for path in ["a", "b", "none"] {
         GetFile { path: path.as_bytes(), len: 10 }.write(&mut fields);

@@ -10,7 +10,8 @@ use lh_sftp::batch::{
     PutFailure, PutFile, PutStep, read_got,
 };
 use lh_sftp::server::ServerOptions;
-use lh_sftp::{Attrs, LocalFs, ReplyBody, Request, StatusCode, extension};
+use lh_sftp::{Attrs, ReplyBody, Request, StatusCode, extension};
+use lh_sftp_fs::LocalFs;
 use support::Peer;
 
 fn put(peer: &mut Peer, flags: u32, files: &[(&str, Attrs, &[u8])]) -> ReplyBody {

@@ -3,8 +3,9 @@
 mod support;
 
 use bytes::Bytes;
-use lh_sftp::server::{FileOutcome, NoLog, Server, ServerError, ServerOptions, SystemFiles};
-use lh_sftp::{Incoming, LocalFs, OpenFlags, ReplyBody, Request, StatusCode};
+use lh_sftp::server::{FileOutcome, NoLog, Server, ServerError, ServerOptions};
+use lh_sftp::{Incoming, OpenFlags, ReplyBody, Request, StatusCode};
+use lh_sftp_fs::{LocalFs, SystemFiles};
 use support::{Peer, Troubled, Window};
 
 fn pattern(len: usize) -> Vec<u8> {

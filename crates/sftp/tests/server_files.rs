@@ -7,8 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use lh_sftp::server::{FileOutcome, ServerOptions, request_table};
 use lh_sftp::{
-    Attrs, Limits, LocalFs, OpenFlags, ReplyBody, ReplyWriter, Request, StatVfs, StatusCode, extension, mode,
+    Attrs, Limits, OpenFlags, ReplyBody, ReplyWriter, Request, StatVfs, StatusCode, extension, mode,
 };
+use lh_sftp_fs::LocalFs;
 use lh_wire::{Reader, Writer};
 use support::Peer;
 

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use lh_sftp::link_order::{Known, LinkOrder};
 use lh_sftp::server::ServerOptions;
-use lh_sftp::{LocalFs, PacketType, ReplyWriter, Session, StatusCode, extension};
+use lh_sftp::{PacketType, ReplyWriter, Session, StatusCode, extension};
+use lh_sftp_fs::LocalFs;
 use lh_wire::Writer;
 use support::Peer;
 

@@ -2,7 +2,8 @@
 //!
 //! The system's own library is loaded when the first password is checked. So a build needs no `-dev` package,
 //! a server that allows keys only never maps the library, and it supports exactly the hashes that this host's
-//! `passwd` writes.
+//! `passwd` writes. A static build with musl loads no libraries, and uses musl's own function, which knows all
+//! kinds but yescrypt.
 #![expect(unsafe_code, reason = "crypt_r is in a C library that is loaded at run time")]
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -13,7 +14,14 @@ use zeroize::{Zeroize, Zeroizing};
 /// Size of the buffer for the state of `crypt_r`, bytes. libxcrypt's takes 32 KiB, glibc's old one 128 KiB.
 const STATE_LEN: usize = 256 * 1024;
 
+#[cfg(target_env = "musl")]
+unsafe extern "C" {
+    #[link_name = "crypt_r"]
+    fn musl_crypt_r(phrase: *const c_char, setting: *const c_char, state: *mut c_void) -> *mut c_char;
+}
+
 /// Names under which distributions ship the library; the second is libxcrypt without the old ABI.
+#[cfg(not(target_env = "musl"))]
 const LIBRARIES: [&CStr; 2] = [c"libcrypt.so.1", c"libcrypt.so.2"];
 
 type CryptR = unsafe extern "C" fn(*const c_char, *const c_char, *mut c_void) -> *mut c_char;
@@ -63,6 +71,13 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }
 
+#[cfg(target_env = "musl")]
+#[expect(clippy::unnecessary_wraps, reason = "other C libraries may lack the function")]
+fn crypt_r() -> io::Result<CryptR> {
+    Ok(musl_crypt_r)
+}
+
+#[cfg(not(target_env = "musl"))]
 fn crypt_r() -> io::Result<CryptR> {
     for name in LIBRARIES {
         // SAFETY: a plain load of a system library by its soname; its constructors are the system's own.
@@ -87,7 +102,8 @@ mod tests {
     // Generated with `mkpasswd` for the password "longhaul".
     #[test]
     fn hash_methods_of_debian_are_supported() {
-        for setting in ["$y$j9T$F5Jx5fExrKuPp53xLKQ..1", "$6$saltsalt", "$5$saltsalt", "$1$saltsalt"] {
+        let yescrypt = if cfg!(target_env = "musl") { None } else { Some("$y$j9T$F5Jx5fExrKuPp53xLKQ..1") };
+        for setting in ["$6$saltsalt", "$5$saltsalt", "$1$saltsalt"].into_iter().chain(yescrypt) {
             let hash = hash_with(b"longhaul", setting.as_bytes()).unwrap().unwrap();
             assert!(hash.starts_with(setting.as_bytes()));
             assert!(verify(b"longhaul", &hash).unwrap(), "{setting}");

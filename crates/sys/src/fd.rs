@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -58,6 +58,44 @@ pub fn close_all() -> io::Result<()> {
     }
 }
 
+/// Closes every descriptor from 3 up but those in `keep`: what a program inherits without asking for it, such as
+/// the end of a pipe whose reader waits until all copies are closed. Call it before anything else owns one.
+///
+/// # Errors
+/// The kernel is older than 5.9, and there is no `/proc`.
+pub fn close_inherited(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<RawFd> = keep.iter().copied().filter(|fd| *fd > 2).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for fd in keep.iter().copied().chain([RawFd::MAX]) {
+        if first < fd && !close_numbers(first, fd - 1) {
+            return close_listed(&keep);
+        }
+        first = fd.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Closes the descriptors from `first` to `last`; returns false where the kernel lacks the call.
+#[expect(unsafe_code, reason = "descriptors that nothing in this process owns are closed by number")]
+fn close_numbers(first: RawFd, last: RawFd) -> bool {
+    let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
+    // SAFETY: no memory is involved, and as documented at `close_inherited` nothing owns these descriptors.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) == 0 }
+}
+
+/// Like [`close_inherited`], by the list in `/proc`.
+#[expect(unsafe_code, reason = "descriptors that nothing in this process owns are closed by number")]
+fn close_listed(keep: &[RawFd]) -> io::Result<()> {
+    let names = std::fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
+    let numbers: Vec<RawFd> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    for fd in numbers.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd)) {
+        // SAFETY: as documented nothing owns it. The list's own descriptor is closed by now, which is no fault.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
 /// Opens `/dev/null` for both directions.
 pub fn null() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/null")?.into())
@@ -75,7 +113,7 @@ pub fn take_stdin_stdout() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// A duplicate of the inherited descriptor `number`, which must be at least 3.
 #[expect(unsafe_code, reason = "a number from the command line becomes a descriptor")]
-pub fn inherited(number: std::os::fd::RawFd) -> io::Result<OwnedFd> {
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     if number < 3 {
         return Err(rustix::io::Errno::BADF.into());
     }

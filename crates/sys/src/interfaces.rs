@@ -55,6 +55,13 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(found)
 }
 
+/// Returns the number of the interface with this name.
+pub fn index_of(name: &str) -> Option<u32> {
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None).ok()?;
+    rustix::net::netdevice::name_to_index(socket, name).ok()
+}
+
 /// Returns the IP address as getnameinfo(3) writes it: with the interface of a link-local one, `fe80::1%eth0`.
 pub fn numeric_host(address: &SocketAddr) -> String {
     let name = |scope| {
@@ -106,6 +113,16 @@ mod tests {
         if let Some(first) = super::addresses().unwrap().iter().find(|each| each.name == "lo") {
             assert_eq!(host("[fe80::1%1]:22"), format!("fe80::1%{}", first.name));
         }
+    }
+
+    #[test]
+    fn interfaces_have_numbers() {
+        let Some(first) = super::addresses().unwrap().into_iter().next() else {
+            eprintln!("SKIPPED: no interface here");
+            return;
+        };
+        assert!(super::index_of(&first.name).is_some_and(|index| index > 0), "{first:?}");
+        assert_eq!(super::index_of("no such one"), None);
     }
 
     #[test]

@@ -24,15 +24,18 @@
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals as a readable descriptor |
 //! | [`interfaces`] | addresses of network interfaces |
+//! | [`network_changes`] | changes of addresses, links and routes, and the end of the machine's sleep |
 //! | [`forward_lookup`] | canonical names, and records of the domain name system |
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | available memory of the machine |
+//! | [`scheduling`] | nice values and time slices |
 //! | [`security_key`] | middleware libraries for FIDO security keys |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | the kernel's data about a TCP connection |
 //! | [`time`] | calendar dates and times |
 //! | [`tun`] | TUN devices, for tunnels and the emulated path of the benchmarks |
+//! | [`errno_text()`] | texts of system errors |
 //! | [`tuning`] | user settings of a TCP connection |
 //! | [`directories`] | private directories |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
@@ -42,6 +45,7 @@ pub mod child;
 pub mod crypt;
 pub mod directories;
 pub mod dumps;
+mod errno_text;
 pub mod fd;
 pub mod forward_lookup;
 pub mod gssapi;
@@ -49,6 +53,7 @@ pub mod ids;
 pub mod interfaces;
 pub mod journal;
 pub mod memory;
+pub mod network_changes;
 pub mod pam;
 pub mod pass;
 mod proc_file;
@@ -56,6 +61,7 @@ pub mod pty;
 pub mod records;
 pub mod reverse_lookup;
 pub mod sandbox;
+pub mod scheduling;
 pub mod security_key;
 pub mod service;
 pub mod signals;
@@ -69,3 +75,5 @@ pub mod time;
 pub mod tun;
 pub mod tuning;
 pub mod users;
+
+pub use errno_text::errno_text;

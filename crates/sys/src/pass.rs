@@ -1,12 +1,13 @@
 //! Passing descriptors to another process through a Unix socket.
+#![expect(unsafe_code, reason = "the user at the other end, as the kernel tells it, has no safe call")]
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg, sockopt,
+    SendFlags, recvmsg, sendmsg,
 };
 
 /// Sends one descriptor, with the one data byte that the kernel requires.
@@ -56,7 +57,23 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// # Errors
 /// The descriptor is not a Unix socket.
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
-    Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
+    // Not by rustix: its process id cannot be 0, which the kernel tells of a process in another pid namespace.
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).map_err(io::Error::other)?;
+    // SAFETY: the kernel writes at most `length` bytes, the size of `found`, which any bytes are valid for.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.uid)
 }
 
 #[cfg(test)]

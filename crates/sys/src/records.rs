@@ -15,6 +15,12 @@ use std::path::{Path, PathBuf};
 /// Length of an entry of lastlog, bytes: a time of 4, a line of 32, a host of 256.
 const LASTLOG_ENTRY: u64 = 4 + 32 + 256;
 
+/// A word of an address in an entry.
+#[cfg(not(target_env = "musl"))]
+type Word = i32;
+#[cfg(target_env = "musl")]
+type Word = u32;
+
 unsafe extern "C" {
     /// Appends to a file of the wtmp kind, with the usual file lock. Not in the `libc` crate.
     fn updwtmpx(file: *const c_char, entry: *const libc::utmpx);
@@ -142,8 +148,10 @@ impl Records {
         file.write_all_at(&bytes, u64::from(uid) * LASTLOG_ENTRY)
     }
 
+    /// Writes utmp. musl keeps no login records: its functions, that for wtmp too, do nothing.
+    #[cfg_attr(target_env = "musl", expect(deprecated, reason = "not called there"))]
     fn put(&self, record: &libc::utmpx) -> io::Result<()> {
-        if !self.utmp {
+        if !self.utmp || cfg!(target_env = "musl") {
             return Ok(());
         }
         // SAFETY: the C library's utmp functions keep static state, which no other thread uses (these
@@ -185,10 +193,10 @@ fn utmp_entry(kind: i16, entry: &Entry<'_>) -> libc::utmpx {
     record.ut_tv.tv_sec = entry.time as u32 as _;
     match entry.address {
         // Network byte order in memory.
-        Some(IpAddr::V4(v4)) => record.ut_addr_v6[0] = i32::from_ne_bytes(v4.octets()),
+        Some(IpAddr::V4(v4)) => record.ut_addr_v6[0] = Word::from_ne_bytes(v4.octets()),
         Some(IpAddr::V6(v6)) => {
             for (word, bytes) in record.ut_addr_v6.iter_mut().zip(v6.octets().as_chunks::<4>().0) {
-                *word = i32::from_ne_bytes(*bytes);
+                *word = Word::from_ne_bytes(*bytes);
             }
         }
         None => {}

@@ -98,6 +98,12 @@ impl Service {
         Ok((KEPT, format!("{}:{}", std::process::id(), numbers.join(",")).into()))
     }
 
+    /// Numbers of the descriptors that have been taken over.
+    pub fn numbers(&self) -> Vec<RawFd> {
+        let passed = self.sockets.iter().map(|passed| &passed.socket);
+        passed.chain(&self.kept).map(AsRawFd::as_raw_fd).collect()
+    }
+
     /// The sockets that were passed, once.
     pub fn take_sockets(&mut self) -> Vec<Passed> {
         std::mem::take(&mut self.sockets)

@@ -147,7 +147,7 @@ fn local(time: i64) -> (Civil, i32) {
 /// `2030-01-02T03:04:05.678Z`: RFC 3339, in UTC, with milliseconds. A time before 1970 is shown as 1970.
 pub fn utc_text(time: std::time::SystemTime) -> String {
     let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are valid for the call. On failure `tm` stays unchanged.

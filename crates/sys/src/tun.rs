@@ -71,7 +71,7 @@ fn attach(name: &str, flags: libc::c_int) -> io::Result<(OwnedFd, String)> {
     // SAFETY: ifreq is plain memory: integers, byte arrays and one raw pointer, all of which may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(NAME_MAX)) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     // The flags are small constants of the kernel's interface and fit.
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
@@ -80,8 +80,7 @@ fn attach(name: &str, flags: libc::c_int) -> io::Result<(OwnedFd, String)> {
     if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let name =
-        request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.cast_unsigned()));
+    let name = request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte as u8));
     Ok((fd, name.collect()))
 }
 

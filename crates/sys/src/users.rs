@@ -176,17 +176,24 @@ pub fn home() -> Option<PathBuf> {
     }
 }
 
-/// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any.
+/// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any. musl knows no
+/// netgroups.
 pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bool {
     let text = |text: Option<&str>| text.map(CString::new).transpose();
     let (Ok(netgroup), Ok(host), Ok(user)) = (CString::new(netgroup), text(host), text(user)) else {
         return false;
     };
     let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+    #[cfg(target_env = "musl")]
+    let innetgr = |_, _, _, _: *const c_char| -> c_int { 0 };
     // SAFETY: all are C strings that outlive the call, or null, which matches any.
-    unsafe { innetgr(netgroup.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1 }
+    #[cfg_attr(target_env = "musl", expect(unused_unsafe, reason = "no function of the C library"))]
+    unsafe {
+        innetgr(netgroup.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1
+    }
 }
 
+#[cfg(not(target_env = "musl"))]
 unsafe extern "C" {
     /// setnetgrent(3).
     fn innetgr(

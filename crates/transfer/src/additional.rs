@@ -1,5 +1,5 @@
-//! When an additional connection is worth having, where the user has not said how many there are to be. Pure: it is told what was
-//! seen, and says what to do.
+//! When an additional connection is worth having, where the user has not set their number. Pure: what was
+//! measured goes in, what to do comes out.
 //!
 //! One connection is enough for most paths: its windows grow, and a large file goes over several channels where they do not. It is
 //! not where something is shared by all channels of a connection: the congestion window, which loss keeps small, and
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The time between two looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// For so many looks in a row something has to hold the copy up: two seconds.
+/// Looks in a row at which something has to hold the copy up: two seconds.
 const PATIENCE: usize = 4;
 
 /// From this part of a core on the connection's thread is what limits.
@@ -25,7 +25,7 @@ const LOSS: f64 = 0.0005;
 /// What the rate has to become times as high for a connection to have been worth it.
 const WORTH: f64 = 1.2;
 
-/// So long at the present rate must be left to do.
+/// Least time that must be left at the present rate.
 const LEAST_LEFT: Duration = Duration::from_secs(6);
 
 /// Looks until a new connection shows what it is worth: TCP has to find its rate.
@@ -73,7 +73,7 @@ enum Phase {
     Watching,
     /// Asked for; the rate was this.
     Asked(f64),
-    /// It is there, since so many looks.
+    /// It is there, since this many looks.
     Trying(f64, usize),
     /// Not before then.
     Resting(Instant),
@@ -88,7 +88,7 @@ pub(crate) struct Connections {
     /// Bytes a second between the last looks, the newest last.
     rates: Vec<f64>,
     limits: Vec<Option<Limit>>,
-    /// Those beside the first.
+    /// Connections beside the first one.
     have: usize,
     disappointments: u32,
     refused: bool,
@@ -206,7 +206,7 @@ mod tests {
             self.connections.look(load, self.bytes, left, self.now)
         }
 
-        /// The first thing that happens in so many looks.
+        /// The first thing that happens in that number of looks.
         fn until(&mut self, looks: usize, load: Load, rate: f64) -> Verdict {
             (0..looks)
                 .map(|_| self.look(load, rate, u64::MAX))

@@ -9,7 +9,7 @@ use lh_driver::ControlCx;
 
 use crate::Load;
 
-/// Makes additional connections for a copy, on threads of its own. What comes of each is told the
+/// Makes additional connections for a copy, on threads of its own. Each ends in a call of the
 /// [`Job`](crate::Job): a channel of [`Job::additional_handler`](crate::Job::additional_handler) opens, or
 /// [`Job::connection_failed`](crate::Job::connection_failed).
 pub trait AdditionalConnections: Send + Sync {
@@ -19,9 +19,9 @@ pub trait AdditionalConnections: Send + Sync {
     /// A connection for a channel that the server has refused. True: it is under way.
     fn beyond(&self) -> bool;
 
-    /// A connection with so many channels, because the first one has been found to be what holds the copy up. True: it is under way;
+    /// A connection with `channels` channels, because the first one has been found to hold the copy up. True: it is under way;
     /// [`Job::additional_connection`](crate::Job::additional_connection) or
-    /// [`Job::another_failed`](crate::Job::another_failed) will tell what came of it.
+    /// [`Job::another_failed`](crate::Job::another_failed) is called when it is done.
     fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
 
     /// What has been seen of the first connection since the last call. Called on the thread of its loop.

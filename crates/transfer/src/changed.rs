@@ -1,7 +1,7 @@
 //! Whether a source changed while it was read: what its end says of it before and after, compared.
 //!
 //! A copy holds what was read. Where its source was written to in the meantime, that is not what the source holds now, and
-//! perhaps never was: users are told, as `cp`'s and `tar`'s are.
+//! perhaps never was: users get a warning, as from `cp` and `tar`.
 
 use crate::end::{Info, Kind};
 
@@ -23,7 +23,7 @@ pub(crate) enum Changed {
 pub(crate) enum Precision {
     /// Every difference says something: this host, or a Longhaul server.
     Exact,
-    /// A time counts only if it is later. Servers exist whose listings and open files tell times differently.
+    /// A time counts only if it is later. Some servers give other times in listings than of open files.
     Later,
 }
 
@@ -48,12 +48,12 @@ impl Changed {
         {
             return Some(Self::Modified);
         }
-        // A server of ours does not tell the usual number, which is 1.
+        // A server of ours leaves out the usual number, which is 1.
         let unlinked = before.links != Some(0) && after.links == Some(0);
         (unlinked && precision == Precision::Exact).then_some(Self::Replaced)
     }
 
-    /// What users are told, behind the file's name.
+    /// The message, behind the file's name.
     pub(crate) fn text(self) -> String {
         let what = match self {
             Self::Grew { read, now } => format!("it grew to {now} bytes, the copy has the first {read}"),

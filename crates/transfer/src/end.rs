@@ -145,7 +145,7 @@ pub(crate) enum Op<'a> {
     OpenRead(&'a [u8]),
     /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
-    /// The same, where reading is not allowed: some servers cut the file. Remote only.
+    /// Like `OpenWrite`, where reading is not allowed: some servers cut the file. Remote only.
     OpenWriteOnly { path: &'a [u8], mode: u32 },
     /// → `Opened`: what is there goes. Remote only.
     OpenEmptied { path: &'a [u8], mode: u32 },
@@ -169,7 +169,7 @@ pub(crate) enum Op<'a> {
     Digests { handle: &'a Handle, offset: u64, len: u64 },
     /// → `Data`: bytes of an open file, not counted as copied.
     Peek { handle: &'a Handle, offset: u64, len: u32 },
-    /// → `Ok`: sums up from now on what goes through the handle, and reads so much back of what is written. Remote only.
+    /// → `Ok`: sums up from now on what goes through the handle, and reads back that part of what is written. Remote only.
     BeginSum(&'a Handle, ReadBack),
     /// → `Extended`. Remote only.
     EndSum(&'a Handle),
@@ -200,7 +200,7 @@ pub(crate) enum Op<'a> {
     Xattrs { path: &'a [u8], wanted: u32 },
     /// → `Ok`: these and no others.
     SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a Xattrs },
-    /// → `Ok`: what attributes are to tell. Remote only.
+    /// → `Ok`: the attributes that are wanted. Remote only.
     FullAttrs { wanted: u32 },
     /// → `Ok`: what was written is on the disk, or the end has no way to see to it.
     Sync(&'a Handle),
@@ -300,10 +300,7 @@ impl Fault {
 
 impl From<rustix::io::Errno> for Fault {
     fn from(errno: rustix::io::Errno) -> Self {
-        let mut text = std::io::Error::from(errno).to_string();
-        if let Some(number) = text.rfind(" (os error") {
-            text.truncate(number);
-        }
+        let text = lh_sys::errno_text(&errno.into());
         let kind = if errno == rustix::io::Errno::NOENT { FaultKind::NotFound } else { FaultKind::Other };
         Self { kind, text }
     }

@@ -7,7 +7,7 @@ use lh_sftp::extension;
 use crate::end::{Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::remote::Remote;
-use crate::target_facts::{Lack, TargetFacts};
+use crate::target_facts::{NotKept, TargetFacts};
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -122,7 +122,7 @@ impl Ends {
         })
     }
 
-    /// Both ends can tell digests of open files.
+    /// Both ends have digests of open files.
     pub(crate) fn can_digest(&self) -> bool {
         let ends = [&self.source, &self.target];
         ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
@@ -142,12 +142,12 @@ impl Ends {
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
-    /// That has been told.
-    pub(crate) fn has_lack(&self, what: Lack) -> bool {
-        self.facts.lacks.contains(&what)
+    /// It was reported that `what` is not kept.
+    pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
+        self.facts.not_kept.contains(&what)
     }
 
-    /// True where both ends tell all of a time.
+    /// True where both ends have times in full.
     pub(crate) fn times_are_full(&self) -> bool {
         self.remotes().all(|remote| remote.full())
     }

@@ -1,4 +1,4 @@
-//! What an engine tells its owner.
+//! What an engine reports to its owner.
 
 use std::time::Instant;
 
@@ -14,12 +14,12 @@ pub enum Event {
     },
     /// The files of a directory are begun (only with [`crate::Options::announce`]).
     Entered {
-        /// Its path on the source; without symlinks where that is known.
+        /// Its path on the source; without symlinks where that path is known.
         source: Vec<u8>,
     },
     /// A file is complete: written, cut to length, closed and confirmed.
     FileDone {
-        /// Tells files apart; the same as in [`crate::Engine::current`].
+        /// Identifies the file, as in [`crate::Engine::current`].
         id: u64,
         /// The last component of its name.
         name: Vec<u8>,
@@ -49,7 +49,7 @@ pub enum Event {
         /// Its path.
         target: Vec<u8>,
     },
-    /// A file that an earlier attempt has left unfinished is gone on with: its first `kept` bytes were compared.
+    /// A file that an earlier attempt has left unfinished is continued: its first `kept` bytes were compared.
     Resumed {
         /// Its path on the source.
         source: Vec<u8>,
@@ -65,7 +65,7 @@ pub enum Event {
         text: String,
     },
     /// What the engine has decided, for those who want to know how it works (`-v`).
-    Told {
+    Notice {
         /// One line.
         text: String,
     },
@@ -79,7 +79,7 @@ pub enum Event {
     },
     /// A file is in its place: copied, or found unchanged (only with [`crate::Options::sums`]).
     Copied(Box<Copied>),
-    /// Something was not copied (only with [`crate::Options::tell_missed`]). Of a copy that is stopped or lost not everything is told.
+    /// Something was not copied (only with [`crate::Options::report_missed`]). Not complete for a copy that is stopped or lost.
     Missed {
         /// Its path from the top of its tree, which is what a manifest names; empty for a whole tree, `None` for a file that the
         /// command line names.
@@ -103,7 +103,7 @@ pub struct Copied {
     pub target: Vec<u8>,
     /// Bytes.
     pub size: u64,
-    /// When the source was modified: seconds since 1970, nanoseconds; as exactly as the source's end tells.
+    /// When the source was modified: seconds since 1970, nanoseconds; as exactly as the source's end has it.
     pub modified: Option<(i64, u32)>,
     /// What it is.
     pub kind: CopiedKind,
@@ -144,7 +144,7 @@ pub struct Totals {
 pub struct Waits {
     /// Reading and writing files of this host.
     pub disk: std::time::Duration,
-    /// There was something to send and no room for it: the peer's window, or the path behind it.
+    /// There was something to send that could not be sent: the peer's window, or the path behind it.
     pub window: std::time::Duration,
     /// As much as may be in flight was in flight, or everything had been asked for.
     pub answers: std::time::Duration,

@@ -4,7 +4,7 @@
 //! lock, and gives the result back. So connections read, write and hash at the same time.
 //!
 //! A piece of work owns all that it needs. Its file stays open and in the engine's table until the work is
-//! back ([`File::work_out`](crate::task::File)).
+//! back ([`lent`](crate::task::requests::Requests::lent)).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -24,7 +24,7 @@ use crate::token::Token;
 /// Bytes of a source file that go into a WRITE on one channel.
 #[derive(Debug)]
 pub struct SendWork {
-    pub(crate) lane: usize,
+    pub(crate) channel: usize,
     pub(crate) write: Unfinished,
     /// Of a WRITE of which nothing is sent yet.
     pub(crate) header: Option<WriteHeader>,
@@ -38,7 +38,7 @@ pub struct SendWork {
 /// What became of a [`SendWork`].
 #[derive(Debug)]
 pub struct Sent {
-    pub(crate) lane: usize,
+    pub(crate) channel: usize,
     pub(crate) write: Unfinished,
     pub(crate) content: Option<InOrder>,
     pub(crate) outcome: SendOutcome,
@@ -55,7 +55,7 @@ pub(crate) enum SendOutcome {
     NotBegun(NewWrite, Option<Fault>),
     /// Nothing was sent of the WRITE: the channel takes nothing.
     NoSpace(NewWrite),
-    /// So many bytes of a WRITE that was begun before.
+    /// Bytes that were sent of a WRITE that was begun before.
     Continued(usize),
     /// The file does not have what its WRITE has promised, for this reason.
     Short(Option<Fault>),
@@ -73,7 +73,7 @@ pub(crate) struct NewWrite {
 impl SendWork {
     /// Reads the bytes of the file into the memory that they are sent from.
     pub fn carry_out(self, out: &mut dyn Output) -> Sent {
-        let Self { lane, mut write, header, source, promised, mut content } = self;
+        let Self { channel, mut write, header, source, promised, mut content } = self;
         let mut took = Duration::ZERO;
         let mut fill = |write: &mut Unfinished, slices: &mut [std::io::IoSliceMut<'_>]| {
             let begun = Instant::now();
@@ -92,7 +92,7 @@ impl SendWork {
             Some(header) => begin(&mut write, header, promised, out, &mut fill),
             None => go_on(&mut write, out, &mut fill),
         };
-        Sent { lane, write, content, outcome, took }
+        Sent { channel, write, content, outcome, took }
     }
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct WriteWork {
     pub(crate) growth: Option<Growth>,
     /// Zeros are left out of these bytes: the file has nothing there.
     pub(crate) sparse: bool,
-    /// What was written is summed up, and so much of it read back.
+    /// What was written is summed up, and this part of it read back.
     pub(crate) sum: Option<ReadBack>,
     pub(crate) content: Option<InOrder>,
 }

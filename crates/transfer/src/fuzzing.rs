@@ -1,6 +1,6 @@
 //! Readers of this crate that nothing outside of it needs, for the fuzz targets.
 
-/// Reads a journal, which whoever may write to the user's files may have changed.
+/// Reads a journal, which any process of the user may have changed.
 pub fn journal(bytes: &[u8]) {
     crate::journal::fuzz(bytes);
 }

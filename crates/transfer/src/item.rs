@@ -19,7 +19,7 @@ pub(crate) struct Item {
     pub(crate) in_place: bool,
     /// Not in a batch: one that it was in may still be worked on.
     pub(crate) alone: bool,
-    /// What is there of it is not gone on with: it may be wrong.
+    /// What is there of it is not continued: it may be wrong.
     pub(crate) fresh: bool,
     /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
     pub(crate) emptied: bool,

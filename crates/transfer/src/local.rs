@@ -1,6 +1,6 @@
 //! The local end: every operation is a system call or two, done at once.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,12 +9,10 @@ use rustix::io::Errno;
 
 use lh_crypto::Hash;
 use lh_sftp::extended_attrs::Xattrs;
-use lh_sftp::{PieceSum, ReadBack, data_ranges, set_xattrs, xattrs};
+use lh_sftp::{PieceSum, ReadBack};
+use lh_sftp_fs::{data_ranges, open_file, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
-
-/// Slices the kernel takes in one vectored call.
-const MAX_SLICES: usize = 1024;
 
 /// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
 const ENTRIES_AT_A_TIME: usize = 512;
@@ -184,8 +182,8 @@ pub(crate) fn fault(error: std::io::Error) -> Fault {
     Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
-/// The name under which a file grows. What is there already is used only where nobody else can have put it there or has a way to it: a
-/// plain file of ours with no other name. Anything else goes, and the file is made anew.
+/// Opens a part file. What is there already is used only where no other user can have made it or can reach it: a plain
+/// file of this user with one name. Anything else is removed, and the file is made anew.
 fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     // Not to hang on a pipe.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -224,12 +222,12 @@ fn is_ours(stat: &rustix::fs::Stat) -> bool {
 
 /// The extended attributes of an open file.
 pub(crate) fn xattrs_of_open(handle: &Handle, wanted: u32) -> std::io::Result<Xattrs> {
-    lh_sftp::xattrs_of_open(local(handle)?, wanted)
+    lh_sftp_fs::xattrs_of_open(local(handle)?, wanted)
 }
 
 /// Gives an open file these and no others.
 pub(crate) fn set_xattrs_of_open(handle: &Handle, wanted: u32, xattrs: &Xattrs) -> Result<(), Fault> {
-    lh_sftp::set_xattrs_of_open(local(handle)?, wanted, xattrs).map_err(fault)
+    lh_sftp_fs::set_xattrs_of_open(local(handle)?, wanted, xattrs).map_err(fault)
 }
 
 /// Whether the file begins with this, as it gives it back.
@@ -267,17 +265,10 @@ fn peek(handle: &Handle, offset: u64, len: u32) -> Outcome {
 
 /// Reads until `buffer` is full or the file ends.
 fn read_full(handle: &Handle, offset: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match read_at(handle, offset + done as u64, &mut [IoSliceMut::new(&mut buffer[done..])])? {
-            0 => break,
-            n => done += n,
-        }
-    }
-    Ok(done)
+    Ok(open_file::read_full(local(handle)?, offset, buffer)?)
 }
 
-/// The sum over `data`, which was just written at `offset`; so much of it is read back.
+/// The sum over `data`, which was just written at `offset`; `read_back` says how much of it is read back.
 pub(crate) fn sum_written(
     handle: &Handle,
     offset: u64,
@@ -298,77 +289,26 @@ fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
 
 /// preadv(2) at `offset`; 0 at the end of the file.
 pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Fault> {
-    let fd = local(handle)?;
-    let most = buffers.len().min(MAX_SLICES);
-    loop {
-        match rustix::io::preadv(fd, &mut buffers[..most], offset) {
-            Err(Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
+    Ok(open_file::read_at(local(handle)?, offset, buffers)?)
 }
 
-/// What file systems allocate at least: zeros of this size are worth leaving out.
-const BLOCK: usize = 4096;
-
-/// As [`write_all_at`], but blocks of zeros are left out, where nothing is yet. Returns the length that the file must have
-/// at least, where it ends with such a block; see [`lengthen`].
+/// As [`open_file::write_sparse_at`].
 pub(crate) fn write_sparse_at(
     handle: &Handle,
     offset: u64,
     pieces: &[bytes::Bytes],
 ) -> Result<Option<u64>, Fault> {
-    let mut at = offset;
-    let mut skipped = false;
-    for piece in pieces {
-        let mut rest = piece.clone();
-        while !rest.is_empty() {
-            // To the next border of a block.
-            let len = (BLOCK - (at % BLOCK as u64) as usize).min(rest.len());
-            let block = rest.split_to(len);
-            skipped = block.iter().all(|&byte| byte == 0);
-            if !skipped {
-                write_all_at(handle, at, &[block])?;
-            }
-            at += len as u64;
-        }
-    }
-    Ok(skipped.then_some(at))
+    Ok(open_file::write_sparse_at(local(handle)?, offset, pieces)?)
 }
 
 /// Makes a file `end` bytes long, if it is shorter.
 pub(crate) fn lengthen(handle: &Handle, end: u64) -> Result<(), Fault> {
-    let fd = local(handle)?;
-    if rustix::fs::fstat(fd)?.st_size.cast_unsigned() < end {
-        rustix::fs::ftruncate(fd, end)?;
-    }
-    Ok(())
+    Ok(open_file::lengthen(local(handle)?, end)?)
 }
 
 /// Writes all of `pieces` from `offset` on.
-pub(crate) fn write_all_at(handle: &Handle, mut offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
-    let fd = local(handle)?;
-    let mut slices: Vec<IoSlice<'_>> =
-        pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| IoSlice::new(piece)).collect();
-    let mut rest = &mut slices[..];
-    while !rest.is_empty() {
-        let most = rest.len().min(MAX_SLICES);
-        match rustix::io::pwritev(fd, &rest[..most], offset) {
-            // A target that cannot seek (a pipe, a terminal) takes bytes in order, which is how they come.
-            Err(Errno::SPIPE) => match rustix::io::writev(fd, &rest[..most]) {
-                Err(Errno::INTR) => {}
-                result => IoSlice::advance_slices(&mut rest, result?),
-            },
-            Err(Errno::INTR) => {}
-            Ok(0) => return Err(Errno::NOSPC.into()),
-            result => {
-                let written = result?;
-                offset += written as u64;
-                IoSlice::advance_slices(&mut rest, written);
-            }
-        }
-    }
-    Ok(())
+pub(crate) fn write_all_at(handle: &Handle, offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
+    Ok(open_file::write_all_at(local(handle)?, offset, pieces)?)
 }
 
 fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
@@ -432,7 +372,7 @@ pub(crate) fn look_at(directory: &Handle, entries: &mut [Entry]) {
     }
 }
 
-/// The next entries, without the dot ones and with what the directory itself tells of their kind; `None` at the end.
+/// The next entries, without the dot ones and with their kind where the directory has it; `None` at the end.
 fn some_entries(dir: &mut rustix::fs::Dir) -> Result<Option<Vec<Entry>>, Fault> {
     let mut entries = Vec::new();
     while entries.len() < ENTRIES_AT_A_TIME {

@@ -40,7 +40,7 @@ pub struct Plan {
 
 impl Plan {
     /// The end that there may be several channels to.
-    pub(crate) const fn striped_side(&self) -> Side {
+    pub(crate) const fn side_with_channels(&self) -> Side {
         match self.direction {
             Direction::Download => Side::Source,
             Direction::Upload | Direction::Relay => Side::Target,
@@ -71,7 +71,7 @@ impl Verify {
     }
 }
 
-/// What is kept of files besides their data, mode and times. What an end cannot keep is told once and left.
+/// What is kept of files besides their data, mode and times. What an end cannot keep is reported once and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Symbolic links found in trees are copied as links.
@@ -115,7 +115,7 @@ impl Keep {
 pub struct TreeSync {
     /// Delete at the target what the source does not have, when everything is copied and nothing has failed.
     pub delete: bool,
-    /// Delete at most so many files, links and directories.
+    /// Most files, links and directories that are deleted.
     pub max_delete: Option<u64>,
     /// Compare the contents of files of one size instead of their times.
     pub checksum: bool,
@@ -164,7 +164,7 @@ pub struct Options {
     /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they are complete. What
     /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a
     /// directory that may not be written to), is written in place. Unfinished files of an earlier attempt are
-    /// gone on with when they are known to be right: by digests, or by the journal and samples. With
+    /// continued when they are known to be right: by digests, or by the journal and samples. With
     /// [`Options::resume`] only where nothing is there under the final name.
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
@@ -174,7 +174,7 @@ pub struct Options {
     /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
     /// compared by digests, or byte by byte. Only with [`Options::atomic`].
     pub adopt_partial: bool,
-    /// When no answer has come for so long, requests are taken for dropped once the server answers a later one.
+    /// Time without an answer after which requests are taken for dropped once the server answers a later one.
     pub answer_timeout: Duration,
     /// Compare what was written with what was sent.
     pub verify: Verify,
@@ -185,10 +185,10 @@ pub struct Options {
     pub tree_sync: Option<TreeSync>,
     /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
     pub dry_run: bool,
-    /// Tell of each file that is in its place, with the sum of its content ([`crate::Event::Copied`]).
+    /// Report each file that has its final name, with the sum of its content ([`crate::Event::Copied`]).
     pub sums: Option<crate::SumAlgorithm>,
-    /// Tell which parts of trees were not copied ([`crate::Event::Missed`]).
-    pub tell_missed: bool,
+    /// Report which parts of trees were not copied ([`crate::Event::Missed`]).
+    pub report_missed: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
     pub announce: bool,
 }
@@ -220,14 +220,14 @@ impl Default for Options {
             tree_sync: None,
             dry_run: false,
             sums: None,
-            tell_missed: false,
+            report_missed: false,
             announce: false,
         }
     }
 }
 
 impl Options {
-    /// What servers that can are to tell of files beyond version 3: bits of [`lh_sftp::extended_attrs`].
+    /// Attributes beyond version 3 that are asked of servers that have them: bits of [`lh_sftp::extended_attrs`].
     /// Times to the nanosecond are worth their bytes where they are kept, or show whether a source changed
     /// while it was read.
     pub(crate) fn attrs_wanted(&self) -> u32 {

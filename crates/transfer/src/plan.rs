@@ -127,7 +127,7 @@ pub(crate) struct GlobTask {
     pub(crate) matched_there: bool,
 }
 
-/// What has been found out beforehand.
+/// What was asked before it was known to be needed.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     /// Paths of the target at which there is nothing.
@@ -149,7 +149,7 @@ pub(crate) enum List {
     /// Asked for, unless it has been used.
     Not,
     Asked,
-    /// That directory waits for it.
+    /// The directory that waits for it.
     Awaited(Key),
     Came(Outcome),
 }

@@ -46,7 +46,8 @@ impl Progress {
         self.work_out += 1;
     }
 
-    /// It took so long. Of several at a time each counts for its part, so that the sum is a part of the time that passes.
+    /// Counts the time that a piece of work took. Of several at a time each counts for its part: the sum is never more than the
+    /// time that passed.
     pub(crate) fn end_file_work(&mut self, took: Duration) {
         self.waits.disk += took / self.work_out.max(1);
         self.work_out = self.work_out.saturating_sub(1);
@@ -78,7 +79,7 @@ pub(crate) enum Wait {
 /// The file whose data move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current<'a> {
-    /// Tells files apart.
+    /// Identifies the file.
     pub id: u64,
     /// The last component of the source's name.
     pub name: &'a [u8],

@@ -1,4 +1,4 @@
-//! What happens, told as events, and how the copy went.
+//! The events of a copy, and how it went.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,16 @@ pub(crate) struct Reporter {
     pub(crate) summary: Summary,
     /// Failures since the connection was lost.
     losses: usize,
-    /// The user has stopped the copy: what fails from now on is not told.
+    /// The user has stopped the copy: what fails from now on is not reported.
     pub(crate) cancelled: bool,
-    /// See [`crate::Options::tell_missed`].
-    tell_missed: bool,
+    /// See [`crate::Options::report_missed`].
+    report_missed: bool,
 }
 
 impl Reporter {
-    pub(crate) fn new(tell_missed: bool) -> Self {
+    pub(crate) fn new(report_missed: bool) -> Self {
         let (events, summary) = (VecDeque::new(), Summary::default());
-        Self { events, summary, losses: 0, cancelled: false, tell_missed }
+        Self { events, summary, losses: 0, cancelled: false, report_missed }
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -51,7 +51,7 @@ impl Reporter {
     }
 
     /// How many files the connection's loss for `reason` cost beyond those that were named.
-    pub(crate) fn tell_more_losses(&mut self, reason: &str) {
+    pub(crate) fn report_more_losses(&mut self, reason: &str) {
         if self.losses > LOSSES_TOLD && !self.cancelled {
             let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);
             self.event(Event::Failed { text });
@@ -65,7 +65,7 @@ impl Reporter {
 
     /// Something was not copied: its path from the top of the tree, `None` for what the command line names.
     pub(crate) fn missed(&mut self, path: Option<Vec<u8>>) {
-        if self.tell_missed && !self.cancelled && !self.summary.lost {
+        if self.report_missed && !self.cancelled && !self.summary.lost {
             self.event(Event::Missed { path });
         }
     }
@@ -93,7 +93,7 @@ mod tests {
             report.fail("lost".to_owned());
         }
         report.missed(None);
-        report.tell_more_losses("gone");
+        report.report_more_losses("gone");
         let events = told(&mut report);
         assert_eq!(events.len(), 1 + LOSSES_TOLD + 1, "{events:?}");
         let last = Event::Failed { text: "3 more files are not copied: gone".to_owned() };

@@ -143,7 +143,7 @@ impl Manifest {
     }
 }
 
-/// One of several equal shares of the files of a tree: the same on every host, whatever the order they are found in.
+/// One of several equal shares of the files of a tree: the same on every host and in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     /// Which share, from 0 on.

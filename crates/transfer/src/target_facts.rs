@@ -1,27 +1,27 @@
 //! What was learnt of the target's end while copying.
 
-use lh_sftp::LocalFs;
+use lh_sftp_fs::LocalFs;
 
 use crate::table::Key;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct TargetFacts {
-    pub(crate) habits: Habits,
-    /// What was told not to be kept.
-    pub(crate) lacks: Vec<Lack>,
-    /// The ends have been asked to tell more.
+    pub(crate) small_files: SmallFiles,
+    /// What was reported not to be kept.
+    pub(crate) not_kept: Vec<NotKept>,
+    /// The ends have been asked for more than version 3 has.
     pub(crate) asked_for_more: bool,
     /// The target's server permits no rename: every file is written under its final name.
     pub(crate) renames_barred: bool,
     pub(crate) us: Us,
-    /// That a server gives one handle to two files has been told.
-    pub(crate) told_same_handle: bool,
+    /// It was reported that a server gives one handle to two files.
+    pub(crate) reported_same_handle: bool,
 }
 
-/// What has been learnt of the place where small files are written to.
+/// What is known of the directory that small files are written to.
 #[derive(Debug)]
-pub(crate) struct Habits {
+pub(crate) struct SmallFiles {
     /// Files cannot be without a name there.
     pub(crate) named: bool,
     /// The last file replaced another: so will the next, perhaps.
@@ -30,13 +30,13 @@ pub(crate) struct Habits {
     pub(crate) fs: LocalFs,
 }
 
-impl Default for Habits {
+impl Default for SmallFiles {
     fn default() -> Self {
         Self { named: false, replacing: false, fs: LocalFs::new("") }
     }
 }
 
-/// The number of the user as whom the target's server works.
+/// The id of the user that the target's server runs as.
 #[derive(Debug, Default)]
 pub(crate) enum Us {
     #[default]
@@ -46,12 +46,12 @@ pub(crate) enum Us {
     Known(Option<u32>),
 }
 
-/// What an end was found not to keep; each is told once.
+/// What an end does not keep; each is reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum NotKept {
     Owner,
     Xattrs,
     HardLinks,
     ManyNames,
-    Told,
+    HardLinksUnknown,
 }

@@ -23,10 +23,10 @@ pub(crate) enum Token {
     Removal(Key, RemovalStep),
     /// Something is moved out of the way of a copy.
     Backup(Key),
-    Extra(Whose, ExtraStep),
+    Preserve(Whose, PreserveStep),
     /// Whether the target's server permits renames.
     Renames,
-    /// As whom the target's server works.
+    /// Which user the target's server runs as.
     Us(OwnerStep),
     /// Something of ours was to be removed.
     Removed(Key),
@@ -99,11 +99,11 @@ pub(crate) enum FileStep {
     OpenTarget,
     /// Whether the target is a plain file, for additional channels.
     IsPlain,
-    OpenStripe {
-        lane: usize,
+    OpenOnChannel {
+        channel: usize,
     },
     /// Of a source; that of a target says whether everything was written.
-    CloseStripe,
+    CloseOnChannel,
     Read {
         offset: u64,
         len: u32,
@@ -113,11 +113,11 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
-    /// The same by its path: the server does not take them on the handle.
+    /// Setting them by the path: the server does not take them on the handle.
     AttributesByPath,
-    /// Nor so: perhaps the size is right.
+    /// The server takes them in no way: asking for the size, which may be right.
     SizeCheck,
-    /// What was there before may have been longer; `tried`: it was told to be cut once more.
+    /// What was there before may have been longer; `tried`: the server was asked to cut it once more.
     SizeAfter {
         tried: bool,
     },
@@ -142,16 +142,20 @@ pub(crate) enum FileStep {
 /// Which question about the place of a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PlaceStep {
-    /// What is under the final name?
-    Target,
+    /// What is under the final name? `followed`: of where the link leads that was there.
+    Target {
+        followed: bool,
+    },
     /// Where does the link there lead?
     Link,
     /// What is under our name?
-    Part,
+    Part {
+        followed: bool,
+    },
     Open,
     /// Opening what is under the final name, to compare it.
     Adopt,
-    /// Whose is it?
+    /// Who owns the part file.
     Owner,
     /// Giving it to the owner of what it replaces.
     Give,
@@ -161,7 +165,7 @@ pub(crate) enum PlaceStep {
     RenameNew,
     /// Moving away what it replaces.
     Backup,
-    /// What has failed for good.
+    /// Removing a copy that failed for good.
     Discard,
 }
 
@@ -180,7 +184,7 @@ pub(crate) enum CheckStep {
     SumBegun,
     Sum,
     /// Of one of several handles.
-    StripeSum,
+    ChannelSum,
 }
 
 /// Which question an answer belongs to.
@@ -191,7 +195,7 @@ pub(crate) enum NameStep {
     /// Where does the link lead?
     Read,
     Make,
-    /// The same under our own name: there is something under the final one.
+    /// Making it under a name of ours: there is something under the final one.
     MakeBeside,
     Replace,
     /// Moving away what is there.
@@ -200,7 +204,7 @@ pub(crate) enum NameStep {
     Finish,
 }
 
-/// Whose they are.
+/// What the attributes belong to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose {
     File(Key),
@@ -209,7 +213,7 @@ pub(crate) enum Whose {
 
 /// Which question an answer belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum ExtraStep {
+pub(crate) enum PreserveStep {
     Owner,
     /// The group alone, after the owner was refused.
     Group,

@@ -46,12 +46,12 @@ struct Case {
     size: usize,
     stock: bool,
     options: Options,
-    lanes: usize,
+    channels: usize,
 }
 
 impl Case {
     fn new(direction: Direction, size: usize, stock: bool) -> Self {
-        Self { direction, size, stock, options: Options { atomic: true, ..Options::default() }, lanes: 0 }
+        Self { direction, size, stock, options: Options { atomic: true, ..Options::default() }, channels: 0 }
     }
 
     /// What came of a copy of `from` in a tree with other files, and the bytes that `from` began with.
@@ -61,7 +61,7 @@ impl Case {
         let before = fs::read(&source).expect("the source");
         let mut setup = if self.stock { stock(&[]) } else { Setup::default() };
         setup.faults = change_while_copied(&source, times, change);
-        setup.lanes = self.lanes;
+        setup.channels = self.channels;
         let plan = plan(self.direction, &temp.join("tree"), &temp.join("to"));
         let options = Options { recursive: true, ..self.options };
         let ended = copy_with(plan, options, temp.path(), &mut setup);
@@ -158,10 +158,10 @@ fn changes_show_over_several_channels() {
         for stock in [false, true] {
             let temp = TempTree::new();
             let mut case = Case::new(direction, 24_000_000, stock);
-            (case.lanes, case.options.channels) = (2, Some(3));
+            (case.channels, case.options.channels) = (2, Some(3));
             let (ended, ..) = case.run(&temp, u32::MAX, append);
             assert_eq!(ended.changed.len(), 1, "{direction:?} stock {stock}: {ended:?}");
-            assert_eq!(ended.lanes, 2);
+            assert_eq!(ended.channels, 2);
         }
     }
 }

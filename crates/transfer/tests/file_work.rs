@@ -16,7 +16,7 @@ fn slow(seed: u64) -> Setup {
     Setup {
         stock: true,
         rtt: Duration::from_millis(5),
-        lanes: 3,
+        channels: 3,
         slow_files: Some(Seeded::new(seed)),
         ..Setup::default()
     }
@@ -48,7 +48,7 @@ fn several_threads_work_on_one_file_and_on_several() {
         };
         let ended = copy(&temp, direction, options, &mut slow(seed)).well();
         assert!(ended.most_at_once > 1, "{direction:?}: each waited for the others");
-        assert_eq!((ended.lanes, ended.summary.verified), (3, 7));
+        assert_eq!((ended.channels, ended.summary.verified), (3, 7));
         same_tree(&temp.join("from"), &temp.join("to"), true);
         for copied in &ended.copied {
             let CopiedKind::File(Some(sum)) = &copied.kind else { continue };
@@ -82,7 +82,7 @@ fn work_that_is_out_when_its_channel_dies_is_done_elsewhere() {
         let options =
             Options { channels: Some(4), atomic: true, verify: Verify::Always, ..Options::default() };
         let round = 8 + 6 * seed as usize;
-        let mut setup = Setup { lane_dies: Some((2, round)), ..slow(seed) };
+        let mut setup = Setup { channel_dies: Some((2, round)), ..slow(seed) };
         let ended = copy(&temp, direction, options, &mut setup).well();
         assert!(!ended.summary.lost);
         same_tree(&temp.join("from"), &temp.join("to"), false);

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::fs;
+use std::rc::Rc;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, whole_tree};
 use lh_testkit::Seeded;
@@ -12,6 +14,7 @@ use proptest::prelude::*;
 const DATA: u8 = 103;
 const HANDLE: u8 = 102;
 const NAME: u8 = 104;
+const ATTRS: u8 = 105;
 const STATUS: u8 = 101;
 const EXTENDED_REPLY: u8 = 201;
 
@@ -201,10 +204,54 @@ fn batches_are_answered_file_by_file_or_not_at_all() {
     }
 }
 
+#[test]
+fn late_answers_beside_a_link_do_not_count() {
+    let is_link = |message: &[u8]| {
+        let mode = message.get(25..29).map(|mode| u32::from_be_bytes(mode.try_into().expect("four bytes")));
+        mode.is_some_and(|mode| mode & 0o170_000 == 0o120_000)
+    };
+    let temp = TempTree::new();
+    let source = temp.file("from", 5000);
+    temp.dir("there");
+    temp.write("there/real", b"old");
+    temp.link("link", "there/real");
+    // The server says what is beside the link when it has said what is where the link leads.
+    let late = Rc::new(Cell::new(false));
+    let (mut at_link, mut followed, mut held) = (false, false, Vec::new());
+    let was_late = Rc::clone(&late);
+    let tamper = move |message: Vec<u8>| match message[0] {
+        STATUS if at_link => {
+            at_link = false;
+            held.push(message);
+            Vec::new()
+        }
+        NAME => {
+            followed = !held.is_empty();
+            vec![message]
+        }
+        ATTRS if followed && !late.get() => {
+            late.set(true);
+            [vec![message], std::mem::take(&mut held)].concat()
+        }
+        ATTRS => {
+            at_link = !late.get() && is_link(&message);
+            vec![message]
+        }
+        _ => vec![message],
+    };
+    let mut setup = Setup { tamper: Box::new(tamper), stock: true, ..Setup::default() };
+    let options = Options { atomic: true, ..Options::default() };
+    copy_with(plan(Direction::Upload, &source, &temp.join("link")), options, temp.path(), &mut setup).well();
+    assert!(was_late.get());
+    assert!(fs::symlink_metadata(temp.join("link")).expect("it").is_symlink());
+    assert_eq!(fs::read(temp.join("there/real")).expect("the copy"), fs::read(&source).expect("it"));
+    assert_eq!(fs::read_dir(temp.join("there")).expect("a directory").count(), 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever bytes of replies are turned over, the copy ends, and what is reported as done is right.
+    /// For any change to the bytes of replies, the copy ends, and what is reported as done is right.
     #[test]
     fn any_corruption_of_replies_ends(
         seed in any::<u64>(),

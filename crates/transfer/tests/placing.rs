@@ -240,7 +240,7 @@ fn resumed_copies_over_two_connections_do_not_stall() {
                     let base = if ours { Setup::default() } else { stock(&[]) };
                     let window = if random.below(2) == 0 { base.window } else { 64 << 10 };
                     let separate = Some(Seeded::new(random.next_u64()));
-                    let mut setup = Setup { kill_after, lanes: 1, separate, window, ..base };
+                    let mut setup = Setup { kill_after, channels: 1, separate, window, ..base };
                     let options = Options { channels: Some(2), ..durable(&temp) };
                     copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup)
                 };
@@ -511,7 +511,7 @@ fn forbidding(what: &'static [(&'static str, &'static str)]) -> Faults {
 #[test]
 fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_place() {
     for (forbidden, found_out_before) in [
-        // Nobody may rename; nor remove; nor set attributes.
+        // Renaming is refused; or removing; or setting attributes.
         (&[("rename", "")][..], true),
         (&[("rename", ""), ("remove", ""), ("fsetstat", ""), ("setstat", "")], true),
         // Only this file may not be renamed.
@@ -545,8 +545,8 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
                 assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new(), "{forbidden:?}");
                 assert_eq!(ended.summary.files, 1);
                 if found_out_before {
-                    let told = ended.told.iter().filter(|text| text.contains("nobody rename")).count();
-                    assert_eq!(told, 1, "{:?}", ended.told);
+                    let told = ended.notices.iter().filter(|text| text.contains("permits no rename")).count();
+                    assert_eq!(told, 1, "{:?}", ended.notices);
                     let once = 3_000_001_u64.div_ceil(32 * 1024);
                     assert!(
                         u64::from(written.get()) <= once,

@@ -112,7 +112,7 @@ fn a_part_name_that_cannot_be_freed_is_not_used() {
     let ended = copy_with(plan, durable(&temp), temp.path(), &mut Setup { faults, ..stock(&[]) }).well();
     same_tree(&from, &temp.join("to"), false);
     assert!(!temp.join("victim").exists());
-    assert!(!ended.told.iter().any(|text| text.contains("in place")), "{:?}", ended.told);
+    assert!(!ended.notices.iter().any(|text| text.contains("in place")), "{:?}", ended.notices);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use lh_transfer::{CopiedKind, Direction, Keep, Options, SumAlgorithm, TreeSync};
 const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
 
 fn summed(algorithm: SumAlgorithm) -> Options {
-    Options { sums: Some(algorithm), tell_missed: true, ..whole_tree() }
+    Options { sums: Some(algorithm), report_missed: true, ..whole_tree() }
 }
 
 /// Checks all that was told against what is there; returns how many files had no sum.
@@ -85,7 +85,7 @@ fn data_out_of_order_have_the_right_sum_or_none() {
             let temp = TempTree::new();
             temp.file("from/a", 40 << 20);
             temp.file("from/b", 3_000_001);
-            let mut setup = Setup { window, piece, reverse, lanes: 3, ..Setup::default() };
+            let mut setup = Setup { window, piece, reverse, channels: 3, ..Setup::default() };
             let options = Options { channels: Some(4), ..summed(SumAlgorithm::Xxh3) };
             let plan = plan(direction, &temp.join("from"), &temp.join("to"));
             let ended = copy_with(plan, options, temp.path(), &mut setup).well();

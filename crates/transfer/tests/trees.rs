@@ -1,4 +1,4 @@
-//! What is copied arrives, in every direction, whatever it is called and however the bytes are chopped.
+//! What is copied arrives, in every direction, under any name and in pieces of any size.
 
 mod common;
 

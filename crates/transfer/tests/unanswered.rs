@@ -43,7 +43,7 @@ fn reads_that_were_dropped_are_asked_for_again() {
         assert!(is_right(&temp));
         assert!(ended.took >= Duration::from_secs(60), "{:?}", ended.took);
         assert!(
-            ended.told.iter().any(|text| text.contains("has not answered 4 requests in 60 s")),
+            ended.notices.iter().any(|text| text.contains("has not answered 4 requests in 60 s")),
             "{ended:?}"
         );
     }
@@ -56,7 +56,7 @@ fn writes_that_were_dropped_are_sent_again() {
     let setup = dropping(PacketType::STATUS, |number| (6..10).contains(&number));
     let ended = copy(&temp, Direction::Upload, 8_000_000, setup).well();
     assert!(is_right(&temp));
-    assert!(ended.told.iter().any(|text| text.contains("has not answered 4 requests")), "{ended:?}");
+    assert!(ended.notices.iter().any(|text| text.contains("has not answered 4 requests")), "{ended:?}");
 }
 
 #[test]
@@ -88,5 +88,5 @@ fn a_server_that_takes_long_is_waited_for() {
     setup.rtt = Duration::from_secs(50);
     let ended = copy(&temp, Direction::Download, 8_000_000, setup).well();
     assert!(is_right(&temp));
-    assert!(!ended.told.iter().any(|text| text.contains("not answered")), "{ended:?}");
+    assert!(!ended.notices.iter().any(|text| text.contains("not answered")), "{ended:?}");
 }

@@ -65,14 +65,25 @@ impl Transport {
     /// Returns how many messages the peer has acknowledged, and how many were queued in the session. `None`
     /// when messages are not kept.
     pub fn message_counts(&self) -> Option<(u64, u64)> {
-        let ledger = self.send.retention()?.ledger();
+        let unacknowledged = self.send.retention()?.unacknowledged();
         let held = self.held.iter().filter(|held| counted(&held.payload)).count() as u64;
-        Some((ledger.acknowledged(), ledger.sent() + held))
+        Some((unacknowledged.acknowledged(), unacknowledged.sent() + held))
     }
 
     /// Returns the memory that unacknowledged messages keep beside the send queue, bytes.
     pub fn retained_bytes(&self) -> usize {
         self.send.retention().map_or(0, Retention::kept_bytes)
+    }
+
+    /// Stops keeping messages: the session will not go on over another connection.
+    pub fn stop_retaining(&mut self) {
+        self.send.set_retention(None);
+    }
+
+    /// Returns the bytes of messages that were queued after the connection broke, or that a key exchange
+    /// holds back.
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// Records that the connection is broken although the socket may not say so. Messages are kept from now on
@@ -118,6 +129,9 @@ impl Transport {
         self.retain_from(received, budget)?;
         let Some(mut retention) = old.send.take_retention() else { return Err(ResumeError::NotResumable) };
         old.phase = Phase::Ended;
+        // Totals are the session's.
+        self.bytes_in += old.bytes_in;
+        self.bytes_out += old.bytes_out;
         old.held_bytes = 0;
         let held = std::mem::take(&mut old.held);
         let mut opener = Opener::default();

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use lh_crypto::{CryptoError, Direction, PacketIndex, PacketKey};
-use lh_resume::{CountError, Ledger, is_counted};
+use lh_resume::{CountError, Unacknowledged, is_counted};
 
 use crate::epoch::RawKeys;
 
@@ -51,12 +51,11 @@ struct Generation {
 
 /// The messages of a direction that the peer has not acknowledged.
 pub(crate) struct Retention {
-    ledger: Ledger<Entry>,
+    /// Copies count with their bytes; packets with none, because their slabs are counted.
+    unacknowledged: Unacknowledged<Entry>,
     slabs: VecDeque<KeptSlab>,
     /// Memory of `slabs`, bytes.
     slab_bytes: usize,
-    /// Memory of copies, bytes.
-    copied_bytes: usize,
     /// Generations of keys, oldest first. The last one seals.
     keys: VecDeque<Generation>,
     /// The packet being queued belongs to a message whose payload was copied.
@@ -69,10 +68,9 @@ impl Retention {
     /// Starts with the message `first`; packets are sealed with `keys` from now on.
     pub(crate) fn new(first: u64, keys: RawKeys, budget: usize) -> Self {
         Self {
-            ledger: Ledger::new(first),
+            unacknowledged: Unacknowledged::new(first),
             slabs: VecDeque::new(),
             slab_bytes: 0,
-            copied_bytes: 0,
             keys: VecDeque::from([Generation { number: 0, raw: keys, end: None }]),
             copied: false,
             budget,
@@ -81,7 +79,7 @@ impl Retention {
 
     /// Uses these keys for packets that are queued from now on.
     pub(crate) fn new_keys(&mut self, raw: RawKeys) {
-        let sent = self.ledger.sent();
+        let sent = self.unacknowledged.sent();
         let mut number = 0;
         if let Some(last) = self.keys.back_mut() {
             last.end = Some(sent);
@@ -109,15 +107,13 @@ impl Retention {
             return None;
         }
         let keys = self.keys.back().map_or(0, |keys| keys.number);
-        let len = range.len();
-        Some(self.ledger.push(Entry::Packet { slab, range, index, keys }, len))
+        Some(self.unacknowledged.push(Entry::Packet { slab, range, index, keys }, 0))
     }
 
     /// Records a message whose packet cannot be opened by itself.
     pub(crate) fn copy(&mut self, payload: &[u8]) {
         if payload.first().is_some_and(|&number| is_counted(number)) {
-            self.copied_bytes += payload.len();
-            self.ledger.push(Entry::Copy(payload.to_vec()), payload.len());
+            self.unacknowledged.push(Entry::Copy(payload.to_vec()), payload.len());
         }
     }
 
@@ -128,7 +124,7 @@ impl Retention {
 
     /// Returns true when a slab is needed whose last message is `last`.
     pub(crate) fn needs(&self, last: Option<u64>) -> bool {
-        last.is_some_and(|last| last >= self.ledger.acknowledged())
+        last.is_some_and(|last| last >= self.unacknowledged.acknowledged())
     }
 
     /// Keeps a slab that the send queue is done with, if it is needed; else returns it.
@@ -155,12 +151,7 @@ impl Retention {
         count: u64,
         mut free: impl FnMut(Box<[u8]>),
     ) -> Result<(), CountError> {
-        let copied = &mut self.copied_bytes;
-        self.ledger.acknowledge(count, |entry| {
-            if let Entry::Copy(payload) = entry {
-                *copied -= payload.len();
-            }
-        })?;
+        self.unacknowledged.acknowledge(count, drop)?;
         while self.slabs.front().is_some_and(|slab| slab.last < count) {
             let Some(slab) = self.slabs.pop_front() else { break };
             self.slab_bytes -= slab.data.len();
@@ -172,7 +163,7 @@ impl Retention {
 
     /// Wipes the keys under which nothing is kept any more.
     fn forget_keys(&mut self) {
-        let acknowledged = self.ledger.acknowledged();
+        let acknowledged = self.unacknowledged.acknowledged();
         while self.keys.front().and_then(|keys| keys.end).is_some_and(|end| end <= acknowledged) {
             self.keys.pop_front();
         }
@@ -180,7 +171,7 @@ impl Retention {
 
     /// Returns the memory that is kept beside the send queue, bytes.
     pub(crate) const fn kept_bytes(&self) -> usize {
-        self.slab_bytes + self.copied_bytes
+        self.slab_bytes + self.unacknowledged.bytes()
     }
 
     /// Returns the memory at which producers of bulk data stop, bytes.
@@ -189,8 +180,8 @@ impl Retention {
     }
 
     /// Returns the counted messages.
-    pub(crate) const fn ledger(&self) -> &Ledger<Entry> {
-        &self.ledger
+    pub(crate) const fn unacknowledged(&self) -> &Unacknowledged<Entry> {
+        &self.unacknowledged
     }
 
     /// Returns the number of generations of keys that are kept.
@@ -206,12 +197,9 @@ impl Retention {
     /// A packet cannot be opened, which only corrupted memory explains.
     pub(crate) fn next(&mut self, opener: &mut Opener) -> Result<Option<Opened<'_>>, CryptoError> {
         const BROKEN: CryptoError = CryptoError::WrongLength { what: "retained packet" };
-        let (number, range, index, keys) = match self.ledger.pop() {
+        let (number, range, index, keys) = match self.unacknowledged.pop() {
             None => return Ok(None),
-            Some(Entry::Copy(payload)) => {
-                self.copied_bytes -= payload.len();
-                return Ok(Some(Opened::Copy(payload)));
-            }
+            Some(Entry::Copy(payload)) => return Ok(Some(Opened::Copy(payload))),
             Some(Entry::Packet { slab, range, index, keys }) => (slab, range, index, keys),
         };
         while self.slabs.front().is_some_and(|slab| slab.number < number) {

@@ -61,7 +61,7 @@ fn reference(one: &Crate) -> String {
     format!("pkg:cargo/{}@{}", one.name, one.version.replace('+', "%2B"))
 }
 
-fn timestamp(epoch: u64) -> Result<String, String> {
+pub(super) fn timestamp(epoch: u64) -> Result<String, String> {
     let epoch = i64::try_from(epoch).map_err(|_| "SOURCE_DATE_EPOCH: too large".to_owned())?;
     let (year, month, day) = lh_sys::time::date(epoch.div_euclid(86_400));
     let second = epoch.rem_euclid(86_400);

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::dependencies::{FEATURES, Graph, TARGET};
+use super::dependencies::{Graph, TARGET};
 use super::elf;
+use super::platform::{PACKAGED, Platform};
 use super::source::{Source, failed, output};
 use crate::workspace::{call, cargo};
 
@@ -22,38 +23,68 @@ pub(super) struct Program {
     pub build_id: String,
 }
 
+/// Package of the program with all names.
+const MULTI: &str = "longhaul-multi";
+
 /// Builds all programs, splits their symbols off, and embeds the list of crates that they are made of.
 pub(super) fn build(source: &Source, graph: &Graph) -> Result<Vec<Program>, String> {
-    let built = match &source.built {
-        Some(directory) => directory.clone(),
-        None => compile(source, graph)?,
-    };
+    if source.built.is_none() {
+        let helpers: Vec<&str> = graph.roots.iter().copied().filter(|package| *package != MULTI).collect();
+        compile(source, graph, &PACKAGED, &[MULTI])?;
+        compile(source, graph, &Platform { features: &[], ..PACKAGED }, &helpers)?;
+    }
     let stripped = source.scratch("programs")?;
-    let list = stripped.join("crates");
-    fs::write(&list, elf::crate_list(graph)).map_err(failed(&list))?;
-    graph.roots.iter().map(|package| finish(package, &built, &stripped, &list)).collect()
+    let finish = |package: &&'static str| {
+        let from = source.built.clone().unwrap_or_else(|| source.build.join(profile(package)));
+        finish(package, &from, &stripped, graph, &PACKAGED)
+    };
+    graph.roots.iter().map(finish).collect()
 }
 
-/// Runs the compiler; returns the directory of the programs.
-fn compile(source: &Source, graph: &Graph) -> Result<PathBuf, String> {
+/// Builds the program with all names for a static platform.
+pub(super) fn build_static(source: &Source, graph: &Graph, platform: &Platform) -> Result<Program, String> {
+    compile(source, graph, platform, &[MULTI])?;
+    let from = directory(source, platform).join(platform.triple).join(profile(MULTI));
+    finish(MULTI, &from, &source.scratch(platform.triple)?, graph, platform)
+}
+
+/// Cargo's directory. Static builds have their own: they may run beside the other one.
+fn directory(source: &Source, platform: &Platform) -> PathBuf {
+    if platform.triple == TARGET { source.build.clone() } else { source.build.join("static") }
+}
+
+/// The profile that a package is built with.
+fn profile(package: &str) -> &'static str {
+    if package == MULTI { "dist" } else { "dist-helper" }
+}
+
+/// Runs the compiler for packages of one profile.
+fn compile(source: &Source, graph: &Graph, platform: &Platform, packages: &[&str]) -> Result<(), String> {
     let maps = path_maps(source, graph)?;
     let mut command = cargo();
-    command.args(["build", "--locked", "--profile", "dist", "--features", FEATURES]);
-    for package in &graph.roots {
+    command.args(["build", "--locked", "--profile", profile(packages[0])]).args(platform.features);
+    for package in packages {
         command.args(["--package", package]);
     }
-    let flags: Vec<String> =
+    let triple = platform.triple;
+    if triple != TARGET {
+        command.args(["--target", triple]);
+    }
+    let mut flags: Vec<String> =
         maps.iter().map(|(from, to)| format!("\"--remap-path-prefix={from}={to}\"")).collect();
-    command.args(["--config", &format!("target.{TARGET}.rustflags=[{}]", flags.join(","))]);
+    flags.extend(platform.linker_flags.iter().map(|flag| format!("\"-Clink-arg=-Wl,{flag}\"")));
+    command.args(["--config", &format!("target.{triple}.rustflags=[{}]", flags.join(","))]);
     let flags: Vec<String> = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
     // These would override the flags above, or what the C compiler is told.
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CARGO_TARGET_DIR"] {
         command.env_remove(variable);
     }
-    command.env("CFLAGS", flags.join(" "));
-    command.arg("--target-dir").arg(&source.build).current_dir(&source.root);
-    call(&mut command)?;
-    Ok(source.build.join("dist"))
+    command.envs(platform.variables.iter().copied());
+    // Programs that run while building are compiled for this machine.
+    let variable = format!("CFLAGS_{}", triple.replace('-', "_"));
+    command.env(variable, format!("{} {}", flags.join(" "), platform.c_flags).trim_end());
+    command.arg("--target-dir").arg(directory(source, platform)).current_dir(&source.root);
+    call(&mut command)
 }
 
 /// Directories that compilers would write into the programs, and what they write instead. The last one that
@@ -75,20 +106,25 @@ fn home() -> Option<PathBuf> {
 }
 
 /// Splits the symbols off one program and embeds the list of its crates.
-fn finish(package: &&'static str, built: &Path, to: &Path, list: &Path) -> Result<Program, String> {
-    let name = if *package == "longhaul-multi" { "longhaul" } else { package };
+fn finish(
+    package: &'static str,
+    built: &Path,
+    to: &Path,
+    graph: &Graph,
+    platform: &Platform,
+) -> Result<Program, String> {
+    let list = to.join("crates");
+    fs::write(&list, elf::crate_list(graph)?).map_err(failed(&list))?;
+    let name = if package == MULTI { "longhaul" } else { package };
     let (file, symbols) = (to.join(name), to.join(format!("{name}.debug")));
     let from = built.join(package);
-    output(
-        Command::new("objcopy")
-            .args(["--only-keep-debug", "--compress-debug-sections"])
-            .args([&from, &symbols]),
-    )?;
-    let mut strip = Command::new("objcopy");
+    let tool = |name: &str| Command::new(format!("{}{name}", platform.tools));
+    output(tool("objcopy").args(["--only-keep-debug", "--compress-debug-sections"]).args([&from, &symbols]))?;
+    let mut strip = tool("objcopy");
     strip.arg("--strip-all").arg(format!("--add-section=.dep-v0={}", list.display()));
     strip.arg("--set-section-flags=.dep-v0=noload,readonly");
     output(strip.arg(format!("--add-gnu-debuglink={}", symbols.display())).args([&from, &file]))?;
-    let notes = output(Command::new("readelf").args(["--notes", "--wide"]).arg(&file))?;
+    let notes = output(tool("readelf").args(["--notes", "--wide"]).arg(&file))?;
     let build_id = notes.split("Build ID: ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let build_id = build_id.ok_or_else(|| format!("{name}: the linker wrote no build ID"))?.to_owned();
     Ok(Program { name, file, symbols, build_id })

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::container;
 use super::make::make;
 use super::source::{Source, failed, output};
 use crate::workspace::{Outcome, call, target_dir};
@@ -31,7 +32,10 @@ pub(super) fn test(source: &Source) -> Outcome {
         let system = system(name, &format!("{BARE}{more}"))?;
         install(source, name, &system)?;
     }
-    home(source)
+    for platform in ["x86_64-linux", "x86_64-linux-static"] {
+        home(source, platform)?;
+    }
+    container::test(source)
 }
 
 fn packages(source: &Source, extension: &str) -> Result<Vec<PathBuf>, String> {
@@ -115,11 +119,15 @@ fn install(source: &Source, name: &str, system: &Path) -> Outcome {
     call(Command::new("unshare").args(namespaces).args(["sh", "-ec", inside]).arg(root.path()).arg(name))
 }
 
-/// Installs the archive into a home directory and removes it.
-fn home(source: &Source) -> Outcome {
+/// Installs an archive into a home directory and removes it.
+fn home(source: &Source, platform: &str) -> Outcome {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let name = format!("longhaul-{}-x86_64-linux", source.version());
+    let name = format!("longhaul-{}-{platform}", source.version());
     let archive = source.out.join(format!("{name}.tar.xz"));
+    if !archive.exists() {
+        println!("SKIPPED dist: {} was not made", archive.display());
+        return Ok(());
+    }
     call(
         Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(home.path()),
     )?;

@@ -10,10 +10,7 @@ use super::source::{Source, failed, output};
 use crate::workspace::cargo;
 
 /// Packages whose programs are packaged.
-pub(super) const PACKAGES: [&str; 3] = ["longhaul-multi", "lhssh-sk-helper", "lhssh-keysign"];
-
-/// Optional packages with a program of their own: packaged when the workspace has them.
-pub(super) const OPTIONAL: [&str; 1] = ["lhssh-pkcs11-helper"];
+pub(super) const PACKAGES: [&str; 3] = ["longhaul-multi", "lhssh-pkcs11-helper", "lhssh-keysign"];
 
 /// The features of packages: what Debian's and Red Hat's OpenSSH have.
 pub(super) const FEATURES: &str = "longhaul-multi/pam,longhaul-multi/gssapi";
@@ -93,14 +90,13 @@ fn graph(metadata: &Value, checksums: &BTreeMap<(String, String), String>) -> Op
     let is_local = |id: &str| packages[id]["source"].is_null();
     let mut roots = Vec::new();
     let mut start = Vec::new();
-    for name in PACKAGES.into_iter().chain(OPTIONAL) {
+    for name in PACKAGES {
         let found = packages.keys().find(|id| packages[**id]["name"] == name && is_local(id));
         match found {
             Some(id) => {
                 roots.push(name);
                 start.push(*id);
             }
-            None if OPTIONAL.contains(&name) => {}
             None => return None,
         }
     }
@@ -176,7 +172,7 @@ mod tests {
         let needs = |name: &str, kind: Value| serde_json::json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
         let metadata = serde_json::json!({
             "packages": [
-                package("longhaul-multi", Value::Null), package("lhssh-sk-helper", Value::Null),
+                package("longhaul-multi", Value::Null), package("lhssh-pkcs11-helper", Value::Null),
                 package("lhssh-keysign", Value::Null), package("used", "registry".into()),
                 package("builder", "registry".into()), package("tester", "registry".into()),
             ],
@@ -192,7 +188,7 @@ mod tests {
         let expected = [
             ("builder", false),
             ("lhssh-keysign", true),
-            ("lhssh-sk-helper", true),
+            ("lhssh-pkcs11-helper", true),
             ("longhaul-multi", true),
             ("used", true),
         ];

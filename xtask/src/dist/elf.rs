@@ -4,9 +4,10 @@
 use serde_json::json;
 
 use super::dependencies::Graph;
+use super::tree::gzip;
 
 /// The contents of the section.
-pub(super) fn crate_list(graph: &Graph) -> Vec<u8> {
+pub(super) fn crate_list(graph: &Graph) -> Result<Vec<u8>, String> {
     let packages: Vec<_> = graph
         .crates
         .iter()
@@ -28,20 +29,17 @@ pub(super) fn crate_list(graph: &Graph) -> Vec<u8> {
     zlib(json!({ "packages": packages }).to_string().as_bytes())
 }
 
-/// A zlib stream (RFC 1950) of stored blocks: a few kilobytes are not worth a compressor.
-fn zlib(data: &[u8]) -> Vec<u8> {
-    const LONGEST: usize = 0xffff;
-    let mut out = vec![0x78, 0x01];
-    let mut chunks = data.chunks(LONGEST).peekable();
-    while let Some(chunk) = chunks.next() {
-        let length = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
-        out.push(u8::from(chunks.peek().is_none()));
-        out.extend(length.to_le_bytes());
-        out.extend((!length).to_le_bytes());
-        out.extend(chunk);
-    }
+/// A zlib stream (RFC 1950): the one of gzip between another header and another checksum.
+fn zlib(data: &[u8]) -> Result<Vec<u8>, String> {
+    /// Length of a header without the name of a file, and of the checksum and the length behind the stream.
+    const HEADER: usize = 10;
+    const TRAILER: usize = 8;
+    let file = gzip(data)?;
+    let deflated = file.len().checked_sub(TRAILER).and_then(|end| file.get(HEADER..end));
+    let mut out = vec![0x78, 0xda];
+    out.extend(deflated.ok_or("gzip: a file without a header")?);
     out.extend(adler32(data).to_be_bytes());
-    out
+    Ok(out)
 }
 
 fn adler32(data: &[u8]) -> u32 {
@@ -69,7 +67,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        let stream = zlib(&data);
+        let stream = zlib(&data).unwrap();
         let writer = std::thread::spawn(move || std::io::Write::write_all(&mut input, &stream));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap().unwrap();

@@ -13,7 +13,7 @@ use super::tree::{Item, gzip};
 pub(super) const LIB: &str = "usr/lib/longhaul";
 
 /// Programs with a link in `/usr/bin`.
-const USER: [&str; 8] =
+pub(super) const USER: [&str; 8] =
     ["lhssh", "lhscp", "lhsftp", "lhssh-keygen", "lhssh-agent", "lhssh-add", "lhssh-keyscan", "longhaul"];
 
 /// Links under OpenSSH's names, in `/usr/bin`.
@@ -62,6 +62,10 @@ impl Parts {
         // Programs look for each other beside their own file.
         for program in PROGRAMS.iter().filter(|program| program.name != "longhaul") {
             client.push(Item::link(format!("{LIB}/{}", program.name), "longhaul"));
+        }
+        // One file for both helpers that load libraries.
+        if programs.iter().any(|program| program.name == "lhssh-pkcs11-helper") {
+            client.push(Item::link(format!("{LIB}/lhssh-sk-helper"), "lhssh-pkcs11-helper"));
         }
         client.extend(USER.map(|name| Item::link(format!("usr/bin/{name}"), "../lib/longhaul/longhaul")));
         let mut server = vec![Item::link("usr/sbin/lhsshd", "../lib/longhaul/longhaul")];
@@ -160,7 +164,7 @@ mod tests {
         let root = crate::workspace::root();
         let source = Source { build: root.clone(), out: root.clone(), root, built: None, epoch: 0 };
         let program = |name| Program { name, file: "x".into(), symbols: "x".into(), build_id: "x".into() };
-        let programs = ["longhaul", "lhssh-sk-helper", "lhssh-keysign"].map(program);
+        let programs = ["longhaul", "lhssh-pkcs11-helper", "lhssh-keysign"].map(program);
         Parts::new(&source, &programs, "").unwrap()
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::source::{Source, failed, sha256, write};
-use super::{bill, build, deb, dependencies, layout, licences, rpm, tarball};
+use super::{bill, build, deb, dependencies, layout, licences, oci, platform, rpm, tarball};
 
 /// Builds the programs and makes every package in `source.out`. Returns their names.
 pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
@@ -19,21 +19,61 @@ pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
     let parts = layout::Parts::new(source, &programs, &licences)?;
     write(&source.out.join(format!("longhaul-{}.cdx.json", source.version())), &bill)?;
     write(&source.out.join("THIRD-PARTY-LICENCES.txt"), &licences)?;
-    tarball::make(source, &parts, &bill)?;
+    tarball::make(source, &parts, &bill, "x86_64-linux", "README")?;
     if source.built.is_none() {
         tarball::debug_symbols(source, &programs)?;
     }
     deb::make(source, &parts)?;
     rpm::make(source, &parts)?;
+    if source.built.is_none() {
+        add_static(source, &graph, &licences, &bill)?;
+    } else if let Some(program) = programs.iter().find(|program| program.name == "longhaul") {
+        oci::make(source, "x86_64", &program.file, &oci::libraries(&program.file)?)?;
+    }
     sums(&source.out)
+}
+
+/// `cargo xtask dist --static`: adds what consists of the static builds, and fails where one cannot be built.
+pub(super) fn make_static(source: &Source) -> Result<(), String> {
+    fs::create_dir_all(&source.out).map_err(failed(&source.out))?;
+    let graph = dependencies::read(source)?;
+    let missing = add_static(source, &graph, &licences::text(&graph)?, &bill::cyclonedx(&graph, source)?)?;
+    sums(&source.out)?;
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
+}
+
+/// Makes archives for home directories, and container images, of each static build that this machine can make.
+/// Returns what the others need.
+fn add_static(
+    source: &Source,
+    graph: &dependencies::Graph,
+    licences: &str,
+    bill: &str,
+) -> Result<Vec<String>, String> {
+    let mut missing = Vec::new();
+    for platform in &platform::STATIC {
+        if let Some(text) = platform.missing()? {
+            println!("dist: {text}");
+            missing.push(text);
+            continue;
+        }
+        let architecture = platform.architecture();
+        let program = build::build_static(source, graph, platform)?;
+        oci::make(source, architecture, &program.file, &[])?;
+        let parts = layout::Parts::new(source, &[program], licences)?;
+        tarball::make(source, &parts, bill, &format!("{architecture}-linux-static"), "README-static")?;
+    }
+    Ok(missing)
 }
 
 /// Writes `SHA256SUMS` for all files of a directory and prints them with their sizes.
 fn sums(directory: &Path) -> Result<Vec<String>, String> {
+    const LIST: &str = "SHA256SUMS";
     let mut names: Vec<String> = fs::read_dir(directory)
         .map_err(failed(directory))?
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != LIST)
         .collect();
     names.sort();
     let mut list = String::new();
@@ -42,7 +82,7 @@ fn sums(directory: &Path) -> Result<Vec<String>, String> {
         list.push_str(&format!("{}  {name}\n", sha256(&bytes)));
         println!("dist: {:>9} bytes  {name}", bytes.len());
     }
-    write(&directory.join("SHA256SUMS"), &list)?;
+    write(&directory.join(LIST), &list)?;
     println!("dist: {}", directory.display());
     Ok(names)
 }

@@ -4,12 +4,15 @@
 mod bill;
 mod build;
 mod chroot;
+mod container;
 mod deb;
 mod dependencies;
 mod elf;
 mod layout;
 mod licences;
 mod make;
+mod oci;
+mod platform;
 mod reproducible;
 mod rpm;
 mod source;
@@ -19,7 +22,7 @@ mod tree;
 use self::source::Source;
 use crate::workspace::{Outcome, target_dir};
 
-const USAGE: &str = "usage: cargo xtask dist [--check-reproducible | --test]";
+const USAGE: &str = "usage: cargo xtask dist [--static | --check-reproducible | --test]";
 
 /// The test of packages in CI: with the programs of the release build, which is there already.
 pub(crate) fn short_test() -> Outcome {
@@ -33,6 +36,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         [] => make::make(&Source::here()?).map(drop),
+        ["--static"] => make::make_static(&Source::here()?),
         ["--check-reproducible"] => reproducible::check(),
         ["--test"] => chroot::test(&Source::here()?),
         _ => Err(USAGE.to_owned()),

@@ -6,9 +6,9 @@ use super::source::{Source, sha256};
 use super::tree::{Item, settle, tar, write};
 use crate::workspace::Outcome;
 
-/// Makes `longhaul-VERSION-x86_64-linux.tar.xz`.
-pub(super) fn make(source: &Source, parts: &Parts, bill: &str) -> Outcome {
-    let name = format!("longhaul-{}-x86_64-linux", source.version());
+/// Makes `longhaul-VERSION-PLATFORM.tar.xz`, with a file of `packaging/tarball` as its README.
+pub(super) fn make(source: &Source, parts: &Parts, bill: &str, platform: &str, readme: &str) -> Outcome {
+    let name = format!("longhaul-{}-{platform}", source.version());
     let parent = source.scratch("tarball")?;
     let directory = parent.join(&name);
     let mut items: Vec<Item> = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn make(source: &Source, parts: &Parts, bill: &str) -> Outcome {
     items.push(Item::text("root/share/doc/longhaul/CHANGELOG.md", parts.changelog.as_str()));
     items.push(Item::text("root/share/doc/longhaul/sbom.cdx.json", bill));
     items.push(Item::script("install.sh", parts.file("tarball/install.sh")?));
-    items.push(Item::text("README", parts.file("tarball/README")?));
+    items.push(Item::text("README", parts.file(&format!("tarball/{readme}"))?));
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let path = source.root.join(licence);
         let text = std::fs::read(&path).map_err(super::source::failed(&path))?;

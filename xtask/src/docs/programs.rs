@@ -292,7 +292,7 @@ pub(super) const PAGES: &[Page] = &[
         parts: &[],
         exit: "0 at the end of the input, else 1.",
         environment: &[],
-        files: &[],
+        files: &[("/dev/log", "Where log lines go, unless -e sends them to standard error.")],
         examples: &[
             ("In another server's sshd_config:", "Subsystem sftp /usr/local/sbin/lhsftp-server -l INFO"),
             (
@@ -520,7 +520,11 @@ pub(super) const PAGES: &[Page] = &[
                       a destination it checks where lhscp put the copy.\n\nlonghaul transfers lists the copies \
                       of this user that are not complete, by their journals. With resume it runs the command \
                       again that began a copy; with clean it removes its unfinished files, here or on its \
-                      server, and its journal. An ID may be cut to a beginning that no other has.",
+                      server, and its journal. An ID may be cut to a beginning that no other has.\n\nlonghaul sessions \
+                      lists the sessions of lhsshd on this host: who is logged in, from where and since when, what runs, and \
+                      which sessions wait for a client whose connection was lost (ResumeGrace of lhsshd_config(5)). Users \
+                      see their own sessions, root all. With --end it ends one of them: its client is told, and its \
+                      programs are hung up.",
         parts: &[],
         exit: "longhaul bench: 0 when it measured, 1 when a path of --hosts was not measured, 130 when a signal \
             ended it, 255 without a connection, 2 for mistakes on the command line.\n\nlonghaul compare: 0, or \
@@ -531,7 +535,9 @@ pub(super) const PAGES: &[Page] = &[
             something is missing or different, 2 when that cannot be said: no connection, no such manifest, \
             a file that cannot be read or has no sum, or a mistake on the command line.\n\nlonghaul transfers: 0, \
             or 1 when there is no such transfer, a process works on it, or something could not be removed; 2 \
-            for mistakes on the command line. With resume, the exit status of lhscp.",
+            for mistakes on the command line. With resume, the exit status of lhscp.\n\nlonghaul sessions: 0, or 1 \
+            when there is no such session, it does not end, a session does not answer, or /proc/net/unix cannot be \
+            read; 2 for mistakes on the command line.",
         environment: &[("XDG_STATE_HOME", "Directory of the journals, instead of ~/.local/state.")],
         files: &[
             (
@@ -561,6 +567,10 @@ pub(super) const PAGES: &[Page] = &[
             (
                 "Resume what was cut off, and remove what nothing has worked on for a month:",
                 "longhaul transfers\nlonghaul transfers resume 3f2a\nlonghaul transfers clean --older-than 30d",
+            ),
+            (
+                "See which sessions wait for their clients, and end one:",
+                "longhaul sessions\nlonghaul sessions --end 388a",
             ),
             (
                 "Check another place, and report files that nothing has copied there:",
@@ -611,7 +621,10 @@ pub(super) const HELPERS: &[(Page, &str)] = &[
                 "SSH_SK_HELPER",
                 "Read by the programs that start it: the path of another helper.",
             )],
-            files: &[],
+            files: &[(
+                "/usr/libexec/lhssh-sk-helper, /usr/lib/longhaul/lhssh-sk-helper",
+                "Where programs look for it after their own directory.",
+            )],
             examples: &[(
                 "Make a key in hardware:",
                 "lhssh-keygen -t ed25519-sk -w /usr/local/lib/libsk-libfido2.so",
@@ -634,7 +647,10 @@ pub(super) const HELPERS: &[(Page, &str)] = &[
                 "Read by the programs that start it: the path of this program, where it is not beside them, in \
                  /usr/libexec or in /usr/lib/longhaul. OpenSSH's helper has another protocol.",
             )],
-            files: &[],
+            files: &[(
+                "/usr/libexec/lhssh-pkcs11-helper, /usr/lib/longhaul/lhssh-pkcs11-helper",
+                "Where programs look for it after their own directory.",
+            )],
             examples: &[(
                 "List the keys of a smart card:",
                 "lhssh-keygen -D /usr/lib/x86_64-linux-gnu/opensc-pkcs11.so",

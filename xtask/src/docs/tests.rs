@@ -59,9 +59,16 @@ fn manual_pages_name_every_flag_and_keyword() {
             let shown = spelled.replace('-', "\\-");
             assert!(page.contains(&format!("\n.BI {shown}")), "{} {spelled}", program.name);
         }
-        for part in
-            ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "EXAMPLES", "\"SEE ALSO\""]
-        {
+        for part in [
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "OPTIONS",
+            "\"EXIT STATUS\"",
+            "FILES",
+            "EXAMPLES",
+            "\"SEE ALSO\"",
+        ] {
             assert!(page.contains(&format!(".SH {part}\n")), "{}: {part}", program.name);
         }
     }

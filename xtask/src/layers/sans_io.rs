@@ -4,8 +4,15 @@ use super::source::Files;
 use crate::workspace::shown;
 
 /// Crates that use no sockets, files, clocks, threads or processes.
-const SANS_IO: &[&str] =
-    &["crates/wire", "crates/auth", "crates/connection", "crates/resume", "crates/transport"];
+const SANS_IO: &[&str] = &[
+    "crates/wire",
+    "crates/agent",
+    "crates/auth",
+    "crates/connection",
+    "crates/resume",
+    "crates/sftp",
+    "crates/transport",
+];
 
 /// Paths that sans-IO crates must not use.
 const FORBIDDEN: &[&str] = &[
@@ -27,6 +34,9 @@ const FORBIDDEN: &[&str] = &[
     "lh_sys",
 ];
 
+/// Names below [`FORBIDDEN`] ones that only stand for values: the numbers of the system's errors.
+const VALUES: &[&str] = &["rustix::io::Errno"];
+
 /// Adds to `wrong` every forbidden path of a sans-IO crate.
 pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) {
     if !SANS_IO.contains(&name) {
@@ -40,9 +50,10 @@ pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) {
 }
 
 fn is_forbidden(path: &str) -> bool {
-    FORBIDDEN.iter().any(|forbidden| {
-        path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-    })
+    let is_below = |above: &&str| {
+        path.strip_prefix(*above).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    FORBIDDEN.iter().any(is_below) && !VALUES.iter().any(is_below)
 }
 
 #[cfg(test)]
@@ -56,5 +67,11 @@ mod tests {
         assert!(is_forbidden("std::time::Instant::now"));
         assert!(!is_forbidden("std::time::Instant"));
         assert!(!is_forbidden("std::fsync"));
+    }
+
+    #[test]
+    fn error_numbers_are_values_and_calls_are_not() {
+        assert!(!is_forbidden("rustix::io::Errno") && !is_forbidden("rustix::io::Errno::NOENT"));
+        assert!(is_forbidden("rustix::io") && is_forbidden("rustix::io::read") && is_forbidden("rustix"));
     }
 }

@@ -31,6 +31,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/many-files.md", "Many files"),
             ("docs/schedulers.md", "Schedulers"),
             ("docs/server.md", "The server"),
+            ("docs/containers.md", "Containers"),
             ("docs/keys.md", "Keys"),
             ("docs/measuring.md", "Measuring a path"),
             ("docs/troubleshooting.md", "Troubleshooting"),

@@ -9,13 +9,14 @@ use lh_client::local_account;
 use lh_sftp::{ReplyBody, Request, StatusCode};
 use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 use lh_transfer::journal::{self, Saved, SavedPart};
 use lh_transfer::{display_name, status_text};
 
 use super::origin::Origin;
 use crate::sftp::Sftp;
-use crate::words::{plain, say};
+use crate::words::say;
 
 /// Removes what a copy has left; false where something stays, which is said.
 pub(super) fn clean(saved: &Saved) -> bool {
@@ -52,7 +53,7 @@ pub(super) fn clean(saved: &Saved) -> bool {
 fn remove_journal(saved: &Saved) -> bool {
     let removed = journal::remove(saved);
     if let Err(error) = &removed {
-        say(&format!("{}: {}", saved.path.display(), plain(error)));
+        say(&format!("{}: {}", saved.path.display(), errno_text(error)));
     }
     removed.is_ok()
 }
@@ -63,7 +64,7 @@ fn remove_here(origin: &Origin, parts: &[&SavedPart]) -> bool {
         let path = origin.directory.join(std::ffi::OsStr::from_bytes(&part.name));
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                say(&format!("{}: {}", path.display(), plain(&error)));
+                say(&format!("{}: {}", path.display(), errno_text(&error)));
                 all = false;
             }
             _ => {}
@@ -80,7 +81,7 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     // Files that the flags name may be relative.
     let directory = origin.directory.display();
     std::env::set_current_dir(&origin.directory)
-        .map_err(|error| format!("{directory}: {}", plain(&error)))?;
+        .map_err(|error| format!("{directory}: {}", errno_text(&error)))?;
     let account = local_account()?;
     let connecting = Connecting::new(&origin.parsed, 'B', &account);
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
@@ -88,7 +89,7 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     let mut connection =
         Connection::log_in(&request, &mut ui).ok_or_else(|| format!("no connection to {}", host.name))?;
     let (done, ended) =
-        connection.run_sftp(|stream| remove_over(stream, parts)).map_err(|error| plain(&error))?;
+        connection.run_sftp(|stream| remove_over(stream, parts)).map_err(|error| errno_text(&error))?;
     connection.close();
     match (done, ended) {
         (Some(Ok(all)), _) => Ok(all),

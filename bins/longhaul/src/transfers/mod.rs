@@ -12,11 +12,13 @@ use std::time::{Duration, SystemTime};
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_cli::progress::size;
 use lh_config::units::parse_time;
+use lh_sys::errno_text;
 use lh_transfer::display_name;
 use lh_transfer::journal::{self, Saved};
 use serde_json::{Map, Value};
 
-use crate::words::{plain, say};
+use crate::units::in_words;
+use crate::words::say;
 use origin::Origin;
 
 /// Exit status where something could not be done.
@@ -146,22 +148,6 @@ fn event(saved: &Saved) -> String {
     Value::Object(object).to_string()
 }
 
-/// The two largest units.
-fn in_words(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let units = [(86_400, 'd'), (3600, 'h'), (60, 'm'), (1, 's')];
-    let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(3);
-    let mut left = seconds;
-    let mut words = String::new();
-    for (unit, letter) in units.iter().skip(first).take(2) {
-        if words.is_empty() || left / unit > 0 {
-            words.push_str(&format!("{}{letter}", left / unit));
-        }
-        left %= unit;
-    }
-    words
-}
-
 /// Becomes the command that began the copy.
 fn resume(saved: &Saved) -> u8 {
     if saved.running {
@@ -173,7 +159,7 @@ fn resume(saved: &Saved) -> u8 {
         return FAILURE;
     };
     let error = Command::new(&origin.program).args(&origin.arguments).current_dir(&origin.directory).exec();
-    say(&format!("{} in {}: {}", origin.program.display(), origin.directory.display(), plain(&error)));
+    say(&format!("{} in {}: {}", origin.program.display(), origin.directory.display(), errno_text(&error)));
     FAILURE
 }
 
@@ -205,15 +191,4 @@ fn clean_all(all: &[Saved], ids: &[OsString], older: Option<&str>) -> u8 {
         }
     }
     status
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_two_units() {
-        let words = [0, 59, 60, 3_599, 3_600, 90_000, 172_800].map(|n| in_words(Duration::from_secs(n)));
-        assert_eq!(words, ["0s", "59s", "1m", "59m59s", "1h", "1d1h", "2d"]);
-    }
 }

@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use lh_sys::errno_text;
 use lh_transfer::SumAlgorithm;
 use lh_transfer::manifest_file::{Entry, EntryKind};
 
 use super::known::Known;
 use super::report::{Finding, Findings};
-use crate::words::plain;
 
 fn below(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
@@ -20,7 +20,7 @@ fn below(root: &Path, path: &[u8]) -> PathBuf {
 fn finding_of(error: &io::Error) -> Finding {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Finding::Missing,
-        _ => Finding::Error(plain(error)),
+        _ => Finding::Error(errno_text(error)),
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn find_extra(root: &Path, known: &Known, findings: &mut Findings) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                findings.add(&directory, None, &Finding::Error(plain(&error)));
+                findings.add(&directory, None, &Finding::Error(errno_text(&error)));
                 continue;
             }
         };
@@ -73,7 +73,7 @@ pub(super) fn find_extra(root: &Path, known: &Known, findings: &mut Findings) {
             let entry = match entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?))) {
                 Ok(entry) => entry,
                 Err(error) => {
-                    findings.add(&directory, None, &Finding::Error(plain(&error)));
+                    findings.add(&directory, None, &Finding::Error(errno_text(&error)));
                     continue;
                 }
             };

@@ -17,12 +17,13 @@ use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::local_account;
 use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
+use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
 use lh_transfer::manifest_file::Reader;
 
 use crate::sftp::Sftp;
-use crate::words::{plain, say};
+use crate::words::say;
 use known::Known;
 use report::{CANNOT, Findings};
 
@@ -36,7 +37,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     };
     let name = Path::new(manifest).display().to_string();
     let reader = File::open(manifest)
-        .map_err(|error| plain(&error))
+        .map_err(|error| errno_text(&error))
         .and_then(|file| Reader::new(BufReader::new(file)));
     let mut reader = match reader {
         Ok(reader) => reader,
@@ -77,7 +78,7 @@ fn check_local(
     match root.metadata() {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => return Err(format!("{shown}: Not a directory")),
-        Err(error) => return Err(format!("{shown}: {}", plain(&error))),
+        Err(error) => return Err(format!("{shown}: {}", errno_text(&error))),
     }
     while let Some(entry) = manifest.next_entry()? {
         if let Some(known) = &mut known {
@@ -107,7 +108,7 @@ fn check_remote(
     let closed = || "Connection closed".to_owned();
     let mut connection = Connection::log_in(&request, &mut ui).ok_or_else(closed)?;
     let work = |stream| check_over(stream, path, manifest, known, findings);
-    let (done, ended) = connection.run_sftp(work).map_err(|error| plain(&error))?;
+    let (done, ended) = connection.run_sftp(work).map_err(|error| errno_text(&error))?;
     connection.close();
     match (done, ended) {
         (Some(Ok(())), _) => Ok(()),

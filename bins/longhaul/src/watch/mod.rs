@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_cli::flags::{LONGHAUL, Parsed};
+use lh_sys::errno_text;
 use rustix::process::Pid;
 
 use self::files::Files;
@@ -19,7 +20,7 @@ use self::screen::{Key, Screen};
 use self::sockets::{ByAddress, ByProcess};
 use self::watched::Watched;
 use crate::doctor::endpoint;
-use crate::words::{plain, say};
+use crate::words::say;
 
 /// Time between samples.
 const EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +98,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
 
 /// Redraws the terminal until `q`, a signal, or the end of the process.
 fn on_terminal(mut source: Source, word: &str) -> Result<u8, String> {
-    let mut screen = Screen::open().map_err(|error| plain(&error))?;
+    let mut screen = Screen::open().map_err(|error| errno_text(&error))?;
     let mut taken = source.sample();
     let mut due = Instant::now() + EVERY;
     loop {
@@ -119,8 +120,8 @@ fn on_terminal(mut source: Source, word: &str) -> Result<u8, String> {
             lines.push(source.waits_for());
         }
         lines.extend(seen.iter().flat_map(|each| view::block(each, columns)));
-        screen.draw(&lines, columns, rows).map_err(|error| plain(&error))?;
-        match screen.wait(due).map_err(|error| plain(&error))? {
+        screen.draw(&lines, columns, rows).map_err(|error| errno_text(&error))?;
+        match screen.wait(due).map_err(|error| errno_text(&error))? {
             Key::Quit => return Ok(0),
             Key::Signal(signal) => {
                 drop(screen);
@@ -148,7 +149,7 @@ fn in_lines(mut source: Source) -> Result<u8, String> {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // The reader of the pipe has enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
-            other => other.map_err(|error| plain(&error))?,
+            other => other.map_err(|error| errno_text(&error))?,
         }
         std::thread::sleep(EVERY);
     }

@@ -1,18 +1,18 @@
 //! Connections of other programs, by what the kernel counts: of a process and its children, or to an address.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::Instant;
 
 use lh_metrics::{About, Point, Run, Sample, Side};
+use lh_sys::errno_text;
 use lh_sys::tcp_info::TcpInfo;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::watched::{KEPT, Watched};
 use crate::pairs::Connection;
-use crate::words::plain;
 
 /// `ESTABLISHED` of `tcp_info.state`.
 const ESTABLISHED: u64 = 1;
@@ -74,18 +74,22 @@ impl ByProcess {
             _ => return Ok(None),
         }
         let mut seen: Vec<Watched> = Vec::new();
+        // A socket that two processes have is one connection.
+        let mut known = HashSet::new();
         for pid in family(self.pid) {
             match sockets(pid) {
-                Ok(found) => seen.extend(
-                    found
-                        .into_iter()
-                        .map(|(key, name, sample, unread)| self.history.add(&key, name, sample, unread)),
-                ),
+                Ok(found) => {
+                    for (key, name, sample, unread) in found {
+                        if known.insert(key.clone()) {
+                            seen.push(self.history.add(&key, name, sample, unread));
+                        }
+                    }
+                }
                 // A child may end meanwhile, or belong to another user.
                 Err(_) if pid != self.pid => {}
                 Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOENT) => return Ok(None),
                 Err(error) => {
-                    let why = plain(&error.into());
+                    let why = errno_text(&error.into());
                     return Err(format!(
                         "process {}: {why}. Its user or root may look into it (and kernel.yama.ptrace_scope may forbid it \
                          to its user): give the host in place of the process",
@@ -94,14 +98,6 @@ impl ByProcess {
                 }
             }
         }
-        // A socket that two processes have is one connection.
-        let mut known = Vec::new();
-        seen.retain(|each| {
-            let id = each.connection.about().map(|about| about.run.clone());
-            let is_new = !known.contains(&id);
-            known.push(id);
-            is_new
-        });
         self.history.keep(&seen);
         Ok(Some(seen))
     }
@@ -212,7 +208,7 @@ impl ByAddress {
     pub(super) fn resolve(host: &str, port: u16) -> Result<Self, String> {
         let found = (host, port).to_socket_addrs();
         let addresses: Vec<SocketAddr> =
-            found.map_err(|error| format!("{host}: {}", plain(&error)))?.collect();
+            found.map_err(|error| format!("{host}: {}", errno_text(&error)))?.collect();
         Ok(Self { name: format!("{host} port {port}"), addresses, history: History::new() })
     }
 
@@ -227,7 +223,7 @@ impl ByAddress {
             let done = Command::new("ss")
                 .args(["-tinHO", "state", "established", "dst", &peer])
                 .output()
-                .map_err(|error| format!("ss (package iproute2): {}", plain(&error)))?;
+                .map_err(|error| format!("ss (package iproute2): {}", errno_text(&error)))?;
             if !done.status.success() {
                 let said = String::from_utf8_lossy(&done.stderr);
                 return Err(format!("ss: {}", lh_client::sanitise(said.lines().next().unwrap_or_default())));

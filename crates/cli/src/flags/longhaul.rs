@@ -6,8 +6,8 @@ use super::program::{Flag, Program};
 /// `longhaul`. The first operand is the subcommand, which takes some of the flags.
 pub static LONGHAUL: Program = Program {
     name: "longhaul",
-    about: "measure connections and say what limits them, check copies, and resume them",
-    operands: "doctor [user@]host | bench [user@]host | compare old new | report file ... | verify manifest [[user@]host:dir | dir] | transfers [resume id | clean [id]]",
+    about: "measure connections and say what limits them, check copies, resume them, and list sessions",
+    operands: "doctor [user@]host | bench [user@]host | compare old new | report file ... | verify manifest [[user@]host:dir | dir] | transfers [resume id | clean [id]] | sessions",
     flags_after_first_operand: true,
     usage_status: 2,
     flags: &[
@@ -58,6 +58,12 @@ pub static LONGHAUL: Program = Program {
             Works,
             "report: Write the samples as comma-separated values (RFC 4180) instead of a page.",
         ),
+        Flag::long_with(
+            "end",
+            "id",
+            Works,
+            "sessions: End this session: one of this user's, or any for root. The ID may be cut to a beginning that no other has.",
+        ),
         Flag::long(
             "extra",
             Works,
@@ -79,7 +85,7 @@ pub static LONGHAUL: Program = Program {
         Flag::long(
             "json",
             Works,
-            "verify, transfers: Report what is found as JSON, one object per line. doctor, bench: Print the results as one JSON object.",
+            "verify, transfers, sessions: Report what is found as JSON, one object per line. doctor, bench: Print the results as one JSON object.",
         ),
         Flag::long_with(
             "local-dir",

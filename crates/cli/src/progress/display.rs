@@ -132,9 +132,10 @@ impl Display {
     /// Draws the last line of a job on display: it copied `files` files with `done` bytes and `started` at the given
     /// instant.
     pub fn finish_job(&mut self, files: u64, done: u64, started: Instant, now: Instant) {
-        if matches!(&self.current, Some((JOB, _))) {
-            self.current = None;
-            self.finish(JOB, count(files).as_bytes(), done, done, started, now);
+        if let Some((JOB, meter)) = &mut self.current {
+            let name = count(files);
+            *meter = meter.ended(&name, done, started);
+            self.finish(JOB, name.as_bytes(), done, done, started, now);
         }
     }
 

@@ -39,6 +39,8 @@ pub enum State {
 #[derive(Debug, Clone)]
 pub struct Meter {
     name: String,
+    /// The name without its last word, for lines that are too short for it.
+    brief: Option<String>,
     /// Additional text, shown where the line has space.
     detail: String,
     total: u64,
@@ -60,6 +62,7 @@ impl Meter {
     pub fn new(name: &[u8], total: u64, now: Instant) -> Self {
         Self {
             name: printable(name),
+            brief: None,
             detail: String::new(),
             total,
             growing: false,
@@ -84,9 +87,16 @@ impl Meter {
     /// percentage and no time left.
     pub fn rename(&mut self, name: &str, detail: &str, total: u64, growing: bool) {
         name.clone_into(&mut self.name);
+        self.brief = name.strip_suffix(" files").map(str::to_owned);
         detail.clone_into(&mut self.detail);
         self.total = total;
         self.growing = growing;
+    }
+
+    /// The meter for the last line of a job that this one has measured: `total` bytes, copied since `started`.
+    #[must_use]
+    pub fn ended(&self, name: &str, total: u64, started: Instant) -> Self {
+        Self { peak: self.peak, ..Self::new(name.as_bytes(), total, started) }
     }
 
     /// Counts bytes found to be present already, which do not count for the rate.
@@ -213,7 +223,9 @@ impl Meter {
         for tail in [short.as_str(), &rated, &amount, ""] {
             let name = room.saturating_sub(tail.len());
             if tail.is_empty() || (tail.len() <= room && name >= room / 3) {
-                return fitted(&self.name, name) + tail;
+                let whole = display_width(&self.name) <= name;
+                let shown = if whole { &self.name } else { self.brief.as_ref().unwrap_or(&self.name) };
+                return fitted(shown, name) + tail;
             }
         }
         String::new()
@@ -334,6 +346,8 @@ mod tests {
         let wide = line(&meter, 200);
         assert!(wide.starts_with("12/3456+ files, 6 in flight, big.iso 45%  "), "{wide}");
         assert!(wide.contains(" --% ") && wide.ends_with("--:-- ETA"), "{wide}");
+        meter.rename("123456/234567+ files", detail, 5 * MB, true);
+        assert_eq!(line(&meter, 40), "123456/234567+  --% 5000kB   5.0MB/s");
         meter.rename("12/3456 files", detail, 10 * MB, false);
         assert_eq!(
             line(&meter, 80),
@@ -345,6 +359,18 @@ mod tests {
             line(&meter, 120)
         );
         assert!(line(&meter, 200).contains("[====================>"), "{}", line(&meter, 200));
+    }
+
+    #[test]
+    fn last_line_of_a_job_keeps_the_peak() {
+        let start = Instant::now();
+        let mut job = Meter::new(b"", 0, start);
+        job.update(30 * MB, at(start, 1.0));
+        job.update(40 * MB, at(start, 4.0));
+        let mut last = job.ended("2 files", 40 * MB, start);
+        last.update(40 * MB, at(start, 4.0));
+        let line = last.line(State::Finished, 80, at(start, 4.0));
+        assert!(line.starts_with("2 files ") && line.contains("10.0MB/s peak  30.0MB/s   00:04"), "{line}");
     }
 
     #[test]

@@ -17,8 +17,7 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
         Kind::Secret | Kind::Visible => command.env_remove("SSH_ASKPASS_PROMPT"),
     };
     let mut child = command.spawn().map_err(|error| {
-        let problem = error.to_string();
-        let problem = problem.split(" (os error").next().unwrap_or_default();
+        let problem = lh_sys::errno_text(&error);
         crate::helper::say(&format!("ssh_askpass: exec({}): {problem}", program.display()));
         PromptError::Nobody
     })?;

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{
-    Accepted, Bound, ControlCx, ListenOn, Listening, LocalFd, UnixListener, error_words, listen_tcp,
-};
+use lh_driver::{Accepted, Bound, ControlCx, ListenOn, Listening, LocalFd, UnixListener, listen_tcp};
+use lh_sys::errno_text;
 
 use super::state::{Done, Forwards, LocalListener, target};
 use super::words;
@@ -34,7 +33,7 @@ impl Forwards {
                             let result = match answer {
                                 Ok(addresses) => this.listen_tcp(&forward, &addresses, cx),
                                 Err(problem) => {
-                                    Err(this.complain(format!("{named}: {}", error_words(&problem))))
+                                    Err(this.complain(format!("{named}: {}", errno_text(&problem))))
                                 }
                             };
                             done(result, cx);
@@ -69,7 +68,7 @@ impl Forwards {
     ) -> Result<u16, String> {
         let Bound { bound, failed } = listen_tcp(addresses);
         for (address, problem) in &failed {
-            let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), error_words(problem));
+            let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), errno_text(problem));
             // As in ssh: only the last address's failure is an error, the others are logged at a verbose
             // level.
             let last = addresses.last().is_some_and(|last| last.ip() == address.ip());
@@ -97,7 +96,7 @@ impl Forwards {
         let listener = match UnixListener::bind(Path::new(path), rules.bind_mask, rules.bind_unlink) {
             Ok(listener) => listener,
             Err(problem) => {
-                let problem = error_words(&problem);
+                let problem = errno_text(&problem);
                 return Err(self.complain(format!("unix_listener: cannot bind to path {path}: {problem}")));
             }
         };
@@ -121,7 +120,7 @@ impl Forwards {
             {
                 Ok(accepted) => accepted,
                 Err(problem) => {
-                    let text = format!("accept: {}", error_words(&problem));
+                    let text = format!("accept: {}", errno_text(&problem));
                     return this.0.logger.say(LogLevel::Error, &text);
                 }
             };

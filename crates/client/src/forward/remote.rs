@@ -1,7 +1,7 @@
 //! Listeners at the server: `-R`.
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial, error_words};
+use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Result as WireResult, Writer};
 
@@ -150,7 +150,7 @@ impl Forwards {
             match result.and_then(LocalFd::owned) {
                 Ok(fd) => this.accept(id, text, Box::new(FdPump::socket(fd).idle_limit(limit)), cx),
                 Err(problem) => {
-                    let words = error_words(&problem);
+                    let words = lh_sys::errno_text(&problem);
                     let to = match &target {
                         Target::Tcp { host, port } => format!("{host} port {port}"),
                         Target::Unix(path) => path.display().to_string(),

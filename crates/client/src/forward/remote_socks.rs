@@ -7,9 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_driver::{
-    ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready, Target, dial, error_words,
-};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready, Target, dial};
 
 use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
 use super::state::Forwards;
@@ -99,7 +97,7 @@ impl RemoteSocks {
         let (id, logger) = (cx.id(), shared.logger.clone());
         dial(&target, shared.rules.family, &shared.resolver, &mut cx.control(), move |result, cx| {
             if let Err(problem) = &result {
-                let words = error_words(problem);
+                let words = lh_sys::errno_text(problem);
                 let text = format!("connect_to {} port {port}: failed: {words}", sanitise(&host));
                 logger.say(LogLevel::Error, &text);
             }

@@ -67,7 +67,7 @@ pub(super) fn certificates(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Id
         match key_file::load_public(path) {
             Ok((key, _)) => found.extend(user_certificate(key, path, true, log)),
             Err(error) => {
-                let why = crate::dial::errno_text(&error);
+                let why = lh_sys::errno_text(&error);
                 log.debug(|| format!("certificate file {}: {why}", path.display()));
             }
         }
@@ -129,7 +129,7 @@ fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity>
                 None if public_file(path).is_some() => (None, path.to_path_buf()),
                 None => {
                     let level = if explicit { LogLevel::Info } else { LogLevel::Debug3 };
-                    let why = crate::dial::errno_text(&error);
+                    let why = lh_sys::errno_text(&error);
                     log.say(level, &format!("no such identity: {name}: {why}"));
                     return None;
                 }

@@ -105,7 +105,7 @@ pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -
 }
 
 fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| crate::dial::errno_text(&error);
+    let failed = |error: std::io::Error| lh_sys::errno_text(&error);
     // A copy that the helper inherits; ours is closed once it runs.
     let inherited = rustix::io::dup(connection).map_err(|error| failed(error.into()))?;
     let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| "no descriptor".to_owned())?;

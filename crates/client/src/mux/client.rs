@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lh_config::forward::Forward;
-use lh_driver::{Target, error_words};
+use lh_driver::Target;
+use lh_sys::errno_text;
 
 use super::wire::{self, Kind, NewSession, Reply, Request, Said};
 
@@ -19,7 +20,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum MuxError {
     /// The control connection failed.
-    #[error("{}", error_words(.0))]
+    #[error("{}", errno_text(.0))]
     Io(#[from] io::Error),
     /// The master broke the protocol.
     #[error("master said something unexpected: {0}")]
@@ -39,13 +40,13 @@ pub enum MuxError {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The path does not exist.
-    #[error("{}", error_words(.0))]
+    #[error("{}", errno_text(.0))]
     Missing(io::Error),
     /// A socket without a listener: its master has died.
-    #[error("{}", error_words(.0))]
+    #[error("{}", errno_text(.0))]
     Stale(io::Error),
     /// Any other error.
-    #[error("{}", error_words(.0))]
+    #[error("{}", errno_text(.0))]
     Other(io::Error),
 }
 

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use lh_driver::{Accepted, ControlCx, ControlEvent, Listening, UnixListener, error_words};
+use lh_driver::{Accepted, ControlCx, ControlEvent, Listening, UnixListener};
+use lh_sys::errno_text;
 
 use super::connection::Connection;
 use super::state::Shared;
@@ -81,7 +82,7 @@ impl Master {
         let socket = match accepted {
             Ok((socket, _)) => socket,
             Err(error) => {
-                let text = format!("multiplex: accept: {}", error_words(&error));
+                let text = format!("multiplex: accept: {}", errno_text(&error));
                 return self.0.logger.say(LogLevel::Error, &text);
             }
         };
@@ -95,7 +96,7 @@ impl Master {
                 self.0.logger.say(LogLevel::Error, &text);
             }
             Err(error) => {
-                self.0.logger.say(LogLevel::Error, &format!("multiplex: {}", error_words(&error)));
+                self.0.logger.say(LogLevel::Error, &format!("multiplex: {}", errno_text(&error)));
             }
         }
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use lh_config::client::ClientConfig;
 use lh_crypto::{Random as _, SystemRandom};
-use lh_driver::{ChannelOptions, ControlCx, ControlEvent, FdPump, LocalFd, Resolver, error_words};
+use lh_driver::{ChannelOptions, ControlCx, ControlEvent, FdPump, LocalFd, Resolver};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Writer};
 use zeroize::Zeroizing;
@@ -130,7 +130,7 @@ impl X11Forward {
                 cx.accept(id, &ChannelOptions::default(), b"", Box::new(channel));
             }
             Err(error) => {
-                let text = format!("connect {}: {}", shared.display.text, error_words(&error));
+                let text = format!("connect {}: {}", shared.display.text, lh_sys::errno_text(&error));
                 logger.say(LogLevel::Error, &text);
                 cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
             }

@@ -124,6 +124,11 @@ impl ClientConfig {
         self.settings.host_key_alias.as_deref().unwrap_or(&self.host)
     }
 
+    /// True where the host is reached without a command or a jump host in between.
+    pub fn is_direct(&self) -> bool {
+        self.settings.proxy_command.command().is_none() && self.proxy_jump().is_empty()
+    }
+
     /// The hops of `ProxyJump`, outermost first; empty without one.
     pub fn proxy_jump(&self) -> Vec<JumpHost> {
         self.settings.proxy_jump.as_deref().and_then(JumpHost::parse_list).unwrap_or_default()

@@ -27,6 +27,7 @@ mod rsa;
 mod security_key;
 mod signature;
 mod ssh2_format;
+mod sshfp;
 mod sshsig;
 mod x509;
 
@@ -41,6 +42,7 @@ pub use private::{KeyType, PrivateKey};
 pub use public::{Certificate, PublicKey};
 pub use security_key::Attested;
 pub use ssh2_format::SSH2_PRIVATE_BEGIN;
+pub use sshfp::SshfpHash;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
 
 /// Derives `len` bytes from a passphrase by bcrypt_pbkdf (OpenSSH's key files, the lock of its agent), which

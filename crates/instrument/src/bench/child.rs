@@ -10,6 +10,7 @@ use super::far_end::{FarEnd, Way};
 use super::keeper::MANY;
 use super::results::Plan;
 use super::row::Unit;
+use crate::flow::Direction;
 use crate::shell::sh;
 use crate::task::random;
 
@@ -248,11 +249,7 @@ impl Bench<'_> {
     pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {
         let cpu = children_cpu();
         let mut command = self.ssh(program, "echo ready; cat >/dev/null", more);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| error.to_string())?;
+        let mut child = piped(&mut command).map_err(|error| error.to_string())?;
         let guard = Guard::new(&child, self.slice + LIMIT);
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("no pipes".to_owned());
@@ -311,7 +308,7 @@ impl Bench<'_> {
         }
         let is_up = to.starts_with(&self.plan.destination);
         let (wall, cpu) = self.timed(command.args([from, to]))?;
-        let column = if is_up { "up" } else { "down" };
+        let column = if is_up { Direction::Up } else { Direction::Down }.column();
         Ok(if tree {
             vec![(column, Unit::FilesPerSecond, FILES as f64 / wall)]
         } else {
@@ -348,6 +345,11 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
         (rate, Unit::BytesPerSecond, bytes / wall.max(1e-6)),
         (cpu_column, Unit::CpuMsPerMb, cpu * 1000.0 / (bytes / 1e6).max(1e-6)),
     ]
+}
+
+/// Starts a child that is written to and read from; its standard error is kept for [`said`].
+pub(super) fn piped(command: &mut Command) -> std::io::Result<Child> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 /// Waits for a child; the inner error has its words.

@@ -4,20 +4,15 @@
 //! direction. Anything else is closed.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use lh_client::{SessionSetup, Start};
 use lh_sys::tcp_info::TcpInfo;
 
+use super::held::Held;
 use crate::flow::Direction;
-use crate::shell::{SHORT, sh};
 use crate::target::Target;
-use crate::task::{Data, Task, random};
+use crate::task::random;
 
 /// Time limit of a connection, and of the answer to an upload.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,8 +51,7 @@ pub(super) struct FarEnd {
     /// The program that serves it.
     pub(super) program: String,
     token: String,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _helper: Held,
 }
 
 impl FarEnd {
@@ -74,28 +68,17 @@ impl FarEnd {
             .replace("@PORT@", &port.unwrap_or(0).to_string())
             .replace("@PYTHON@", PYTHON.trim())
             .replace("@PERL@", PERL.trim());
-        let stop = Arc::new(AtomicBool::new(false));
-        let (send, receive) = channel();
-        let (ends, target, input) = (Arc::clone(&stop), target.clone(), format!("{token}\n").into_bytes());
-        let thread = std::thread::spawn(move || serve(&target, &script, input, ends, &send));
-        let ready = receive.recv_timeout(SHORT + Duration::from_secs(30));
-        let mut end = Self {
-            address: (Ipv4Addr::LOCALHOST, 0).into(),
-            program: String::new(),
-            token,
-            stop,
-            thread: Some(thread),
-        };
-        let line = ready.map_err(|_| "the helper at the server did not start in time".to_owned())??;
+        let input = format!("{token}\n").into_bytes();
+        let late = "the helper at the server did not start in time";
+        let (helper, line) = Held::start(target, script, input, late)?;
         let mut words = line.split_whitespace().skip(1);
         let mut next = || words.next().unwrap_or_default().to_owned();
         let (address, port, program) = (next(), next(), next());
         let address = address.parse().ok().zip(port.parse().ok());
-        end.address = address
+        let address = address
             .map(|(ip, port)| SocketAddr::new(ip, port))
             .ok_or_else(|| format!("the helper said: {line}"))?;
-        end.program = program;
-        Ok(end)
+        Ok(Self { address, program, token, _helper: helper })
     }
 
     /// Begins a flow on a connection to this end.
@@ -176,15 +159,6 @@ impl FarEnd {
     }
 }
 
-impl Drop for FarEnd {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Bytes that have arrived at the receiver. Bytes in a send buffer have not.
 fn arrived(stream: &TcpStream, direction: Direction, moved: u64) -> u64 {
     match direction {
@@ -232,42 +206,4 @@ fn download(stream: &mut TcpStream, slice: Duration) -> io::Result<(u64, f64)> {
         }
     }
     Ok((got, begun.elapsed().as_secs_f64()))
-}
-
-/// Runs the helper until `ends`; sends its first line.
-fn serve(
-    target: &Target,
-    script: &str,
-    input: Vec<u8>,
-    ends: Arc<AtomicBool>,
-    send: &Sender<Result<String, String>>,
-) {
-    let mut remote = match target.connect(&[]) {
-        Ok(remote) => remote,
-        Err(failure) => {
-            let _ = send.send(Err(failure.text));
-            return;
-        }
-    };
-    let told = send.clone();
-    let shown = remote.run(Task {
-        setup: SessionSetup::new(Start::Exec(sh(script))),
-        data: Data::Hold,
-        input,
-        sample: None,
-        ping: None,
-        limit: SHORT,
-        hold: Some(Box::new(move |out| {
-            if let Some(line) = out.strip_suffix(b"\n") {
-                let line =
-                    String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next_back().unwrap_or(line));
-                let _ = told.send(Ok(lh_client::sanitise(&line)));
-            }
-            !ends.load(Ordering::Relaxed)
-        })),
-    });
-    let said = lh_client::sanitise(shown.err_text().trim());
-    let last = said.lines().next_back().unwrap_or_default().to_owned();
-    let _ = send.send(Err(if last.is_empty() { shown.failure.unwrap_or_default() } else { last }));
-    remote.client.close();
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use super::child::{Bench, Figure, kill, said};
@@ -33,7 +33,7 @@ impl Bench<'_> {
                 ask_socks(&mut stream, far.address)?;
             }
             let rate = far.flow(&mut stream, direction, self.slice)?;
-            Ok((if direction == Direction::Up { "up" } else { "down" }, Unit::BytesPerSecond, rate))
+            Ok((direction.column(), Unit::BytesPerSecond, rate))
         });
         let figures: io::Result<Vec<Figure>> = figures.collect();
         kill(&mut child);
@@ -115,11 +115,6 @@ fn ask_socks(stream: &mut TcpStream, to: SocketAddr) -> io::Result<()> {
         }
     };
     stream.read_exact(&mut vec![0; rest + 2])
-}
-
-/// A child that is read from; its standard error is kept for [`said`].
-pub(super) fn piped(command: &mut std::process::Command) -> io::Result<Child> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
 #[cfg(test)]

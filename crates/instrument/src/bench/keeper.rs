@@ -3,17 +3,9 @@
 //! The command that removes it waits for the end of its input. It runs when the connection ends, however
 //! this process ended.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-use lh_client::{SessionSetup, Start};
-
-use crate::shell::{SHORT, quoted, sh};
+use super::held::Held;
+use crate::shell::quoted;
 use crate::target::Target;
-use crate::task::{Data, Task};
 
 /// Entries of the large directory.
 pub(crate) const MANY: usize = 2000;
@@ -22,8 +14,7 @@ pub(crate) const MANY: usize = 2000;
 pub(crate) struct Keeper {
     /// Its path, as SFTP and shells understand it.
     pub(crate) path: String,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _command: Held,
 }
 
 impl Keeper {
@@ -42,51 +33,7 @@ impl Keeper {
              i=0; while [ $i -lt {MANY} ]; do : >{quoted}/many/file$i.dat; i=$((i+1)); done\n\
              echo ready; cat >/dev/null; rm -rf {quoted}"
         );
-        let stop = Arc::new(AtomicBool::new(false));
-        let (send, receive) = channel();
-        let (ends, target) = (Arc::clone(&stop), target.clone());
-        let thread = std::thread::spawn(move || {
-            let mut remote = match target.connect(&[]) {
-                Ok(remote) => remote,
-                Err(failure) => {
-                    let _ = send.send(Err(failure.text));
-                    return;
-                }
-            };
-            let told = send.clone();
-            let shown = remote.run(Task {
-                setup: SessionSetup::new(Start::Exec(sh(&script))),
-                data: Data::Hold,
-                input: Vec::new(),
-                sample: None,
-                ping: None,
-                limit: SHORT,
-                hold: Some(Box::new(move |out| {
-                    if !out.is_empty() {
-                        let _ = told.send(Ok(()));
-                    }
-                    !ends.load(Ordering::Relaxed)
-                })),
-            });
-            let said = lh_client::sanitise(shown.err_text().trim());
-            let _ = send.send(Err(if said.is_empty() { shown.failure.unwrap_or_default() } else { said }));
-            remote.client.close();
-        });
-        let made = receive.recv_timeout(SHORT + Duration::from_secs(30));
-        let keeper = Self { path, stop, thread: Some(thread) };
-        match made {
-            Ok(Ok(())) => Ok(keeper),
-            Ok(Err(why)) => Err(why),
-            Err(_) => Err("the directory was not made in time".to_owned()),
-        }
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let (command, _) = Held::start(target, script, Vec::new(), "the directory was not made in time")?;
+        Ok(Self { path, _command: command })
     }
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, Guard, LIMIT, kill, said};
-use super::forward::piped;
+use super::child::{Bench, Figure, Guard, LIMIT, kill, piped, said};
 use super::row::Unit;
 use crate::flow::Direction;
 use crate::stats::median;

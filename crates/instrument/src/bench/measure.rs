@@ -291,7 +291,7 @@ impl Run<'_> {
             format!("TCP alone: port {port} of {host}: {error}; does the firewall let it pass?")
         })?;
         let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
-        self.add("ceilings", &name, column(direction), Unit::BytesPerSecond, rate);
+        self.add("ceilings", &name, direction.column(), Unit::BytesPerSecond, rate);
         Ok(())
     }
 
@@ -307,7 +307,7 @@ impl Run<'_> {
             self.remotes.remove(&NONE.name());
             return Err(format!("SSH without encryption, {}: {failure}", direction.name()));
         }
-        self.add("ceilings", "SSH without encryption", column(direction), Unit::BytesPerSecond, flow.rate);
+        self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);
         Ok(())
     }
 
@@ -330,13 +330,6 @@ impl Run<'_> {
             self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
         }
         Ok(())
-    }
-}
-
-const fn column(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "up",
-        Direction::Down => "down",
     }
 }
 

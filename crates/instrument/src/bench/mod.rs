@@ -7,6 +7,7 @@ mod compare;
 mod conclude;
 mod far_end;
 mod forward;
+mod held;
 mod html;
 mod keeper;
 mod keystroke;

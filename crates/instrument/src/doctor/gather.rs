@@ -31,9 +31,7 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     let options = target.options(&[])?;
     let mut facts = Facts { host: options.config.host.clone(), here: System::here(), ..Facts::default() };
     facts.rate_limit = options.rate_limit.map(|rate| rate as f64);
-    let is_direct =
-        options.config.proxy_command.command().is_none() && options.config.proxy_jump().is_empty();
-    if is_direct {
+    if options.config.is_direct() {
         tell("path");
         let reached = reach(&options.config.host, options.config.port())?;
         facts.segments = largest_segment(reached.address);

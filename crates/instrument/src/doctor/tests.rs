@@ -4,7 +4,7 @@ use super::diagnose::diagnose;
 use super::facts::{Facts, Mark, Shell};
 use super::page;
 use crate::disk::Disk;
-use crate::flow::{Flow, Sender};
+use crate::flow::{Flow, Sender, Turns};
 use crate::probe::Segments;
 use crate::shell::System;
 use crate::stage::Stage;
@@ -110,6 +110,58 @@ fn small_receive_buffer_is_named_with_its_sysctl() {
     assert_eq!(found[0].cause, "receive_buffer");
     assert!(found[0].title.contains("131 kB"), "{:?}", found[0]);
     assert!(found[0].change[0].contains("on the server: sysctl -w net.ipv4.tcp_rmem="), "{:?}", found[0]);
+}
+
+#[test]
+fn windows_that_are_not_scaled_are_named_with_the_end() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(65_535.0);
+    up(&mut facts).rate = 1.2e6;
+    up(&mut facts).scales_windows = Some(false);
+    facts.up_together = Some(4.7e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "0")]);
+    let found = diagnose(&facts);
+    assert_eq!(found[0].cause, "window_scaling");
+    let change = &found[0].change[0];
+    assert!(change.contains("on the server: sysctl -w net.ipv4.tcp_window_scaling=1"), "{change}");
+    // Neither end has switched it off: something between them has.
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456"), ("tcp_window_scaling", "1")]);
+    assert!(diagnose(&facts)[0].change[0].contains("firewalls"), "{:?}", diagnose(&facts)[0]);
+    up(&mut facts).scales_windows = Some(true);
+    assert_ne!(first(&facts).0, "window_scaling");
+}
+
+#[test]
+fn buffers_that_a_program_has_set_are_told_from_the_system_s() {
+    let mut facts = good();
+    sender(&mut facts).receive_window = Some(0.9);
+    sender(&mut facts).window = Some(200_000.0);
+    up(&mut facts).rate = 3.9e6;
+    facts.up_together = Some(9.8e6);
+    facts.there = System::from_pairs(&[("tcp_rmem", "4096 131072 6291456")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "receive_buffer" && title.contains("a program has set it to about 200 kB"), "{title}");
+    // A slow receiver closes its window too, and several connections are no faster.
+    facts.up_together = Some(4e6);
+    assert_ne!(first(&facts).0, "receive_buffer");
+    facts.up_together = Some(9.8e6);
+    sender(&mut facts).receive_window = Some(0.0);
+    sender(&mut facts).send_buffer = Some(0.9);
+    facts.here = System::from_pairs(&[("tcp_wmem", "4096 16384 4194304")]);
+    let (cause, title) = first(&facts);
+    assert!(cause == "send_buffer" && title.contains("a program has set it to about 195 kB"), "{title}");
+}
+
+#[test]
+fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
+    let mut facts = good();
+    up(&mut facts).server_turns = Some(Turns { ran: 0.3, waited: 0.65 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "processor" && title.contains("Other programs on the server"), "{title}");
+    // It waited for data most of the time.
+    up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
+    assert_ne!(first(&facts).0, "processor");
 }
 
 #[test]

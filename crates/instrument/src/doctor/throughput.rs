@@ -5,10 +5,15 @@ use lh_metrics::loss::{is_bbr, limits_rate};
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use crate::flow::{Direction, Flow, Sender};
+use crate::shell::System;
 use crate::stats::{percent, rate, size, time};
 
 /// Part of the time from which waiting counts as the limit.
 const MUCH: f64 = 0.3;
+/// Part of the time from which waiting counts as the limit even where the system allows more.
+const MOST: f64 = 0.6;
+/// Windows below this may be unscaled ones: the largest that fits 16 bits (RFC 9293), bytes.
+const LARGEST_UNSCALED: f64 = 65_536.0;
 /// Cores from which a process counts as limited by its processor.
 const BUSY_CORE: f64 = 0.85;
 /// Gain of several connections from which something limits each of them.
@@ -73,8 +78,9 @@ impl Judged<'_> {
         if let Some(paced) = self.paced() {
             return vec![paced];
         }
-        let limits =
-            [self.ssh_window(), self.receive_window(), self.send_buffer(), self.loss(), self.processor()];
+        let windows = self.window_scaling().or_else(|| self.receive_window());
+        let processor = self.processor().or_else(|| self.shared_processor());
+        let limits = [self.ssh_window(), windows, self.send_buffer(), self.loss(), processor];
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
         if found.is_empty() {
             found.extend(self.path());
@@ -135,46 +141,110 @@ impl Judged<'_> {
         })
     }
 
-    fn receive_window(&self) -> Option<Finding> {
+    /// Share of the time in which TCP waited for the receiver's window, and that window in bytes, where it was filled
+    /// in each round trip. One that is small without being full belongs to a slow receiver.
+    fn full_window(&self) -> Option<(f64, f64)> {
         let sender = self.sender()?;
         let share = sender.receive_window.filter(|share| *share >= MUCH)?;
-        // A window that is small without being full in each round trip belongs to a slow receiver.
         let window = sender.window.unwrap_or_else(|| self.in_flight());
-        if self.in_flight() < 0.4 * window {
+        (self.in_flight() >= 0.4 * window).then_some((share, window))
+    }
+
+    fn waited_for_window(&self, share: f64, window: f64) -> String {
+        format!(
+            "TCP of {} waited for the other end's window {} of the time; the largest window was {}",
+            self.direction.sender(),
+            percent(share),
+            size(window)
+        )
+    }
+
+    /// Windows end at 64 KiB, even where the buffers are larger.
+    fn window_scaling(&self) -> Option<Finding> {
+        if self.flow.scales_windows? {
             return None;
         }
-        let limit = self.facts.receiving(self.direction).buffer_limit("tcp_rmem");
-        let known = limit
-            .map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
-        // A window far below what the system allows was not limited by it.
-        if limit.is_some_and(|limit| window < 0.2 * limit) {
-            return None;
+        let (share, window) = self.full_window().filter(|(_, window)| *window < LARGEST_UNSCALED)?;
+        let is_off = |system: &System| system.text("tcp_window_scaling") == Some("0");
+        let ends = [("this machine", &self.facts.here), ("the server", &self.facts.there)];
+        let mut change: Vec<String> = ends
+            .into_iter()
+            .filter(|(_, system)| is_off(system))
+            .map(|(end, _)| {
+                format!("on {end}: sysctl -w net.ipv4.tcp_window_scaling=1 (and in /etc/sysctl.d to keep it)")
+            })
+            .collect();
+        if change.is_empty() {
+            change.push("have the firewalls on the way let TCP's window scale option pass".to_owned());
         }
-        let wanted = self.wanted_buffer(limit.unwrap_or(window));
         Some(Finding {
-            cause: "receive_buffer",
+            cause: "window_scaling",
             title: format!(
-                "The receive buffer of {} limits {}s{}.",
-                self.direction.receiver(),
-                self.direction.name(),
-                limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)))
+                "TCP's windows are not scaled: {}s have at most 64 KiB under way in a round trip.",
+                self.direction.name()
             ),
             evidence: vec![
                 self.measured(),
-                format!(
-                    "TCP of {} waited for the other end's window {} of the time; the largest window was {}{known}",
-                    self.direction.sender(),
-                    percent(share),
-                    size(window)
-                ),
+                self.waited_for_window(share, window),
+                "the ends of the connection have not agreed on window scaling".to_owned(),
             ],
             gain: self.gain(),
-            change: vec![format!(
-                "on {}: sysctl -w net.ipv4.tcp_rmem='4096 131072 {wanted}' (and in /etc/sysctl.d to keep it)",
-                self.direction.receiver()
-            )],
+            change,
             weight: self.weight(),
         })
+    }
+
+    fn receive_window(&self) -> Option<Finding> {
+        let (share, window) = self.full_window()?;
+        let limit = self.facts.receiving(self.direction).buffer_limit("tcp_rmem");
+        let receiver = self.direction.receiver();
+        let known = limit
+            .map_or_else(String::new, |limit| format!("; net.ipv4.tcp_rmem allows {} there", size(limit)));
+        let evidence = vec![self.measured(), self.waited_for_window(share, window) + &known];
+        // A window far below what the system allows was not limited by it.
+        let is_own = limit.is_some_and(|limit| window < 0.2 * limit);
+        if is_own && !self.is_held_back(share, window) {
+            return None;
+        }
+        let name = self.direction.name();
+        let (title, change) = if is_own {
+            let file = if receiver == "this machine" { "ssh_config" } else { "sshd_config" };
+            (
+                format!(
+                    "The receive buffer of {receiver} limits {name}s: a program has set it to about {}.",
+                    size(window)
+                ),
+                vec![
+                    format!(
+                        "take TcpRcvBuf out of {file}: the system then lets the buffer grow with the path"
+                    ),
+                    format!("or have what else sets SO_RCVBUF on {receiver} leave it alone"),
+                ],
+            )
+        } else {
+            let most = limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)));
+            let wanted = self.wanted_buffer(limit.unwrap_or(window));
+            (
+                format!("The receive buffer of {receiver} limits {name}s{most}."),
+                vec![format!(
+                    "on {receiver}: sysctl -w net.ipv4.tcp_rmem='4096 131072 {wanted}' (and in /etc/sysctl.d to keep it)"
+                )],
+            )
+        };
+        Some(Finding {
+            cause: "receive_buffer",
+            title,
+            evidence,
+            gain: self.gain(),
+            change,
+            weight: self.weight(),
+        })
+    }
+
+    /// True where a buffer of this size, for which TCP waited for this share of the time, limits each connection:
+    /// it was full in each round trip, and several connections are faster.
+    fn is_held_back(&self, share: f64, buffer: f64) -> bool {
+        share >= MOST && self.in_flight() >= 0.3 * buffer && self.factor().is_some_and(|factor| factor >= 1.5)
     }
 
     fn send_buffer(&self) -> Option<Finding> {
@@ -192,17 +262,14 @@ impl Judged<'_> {
         if told.is_none() && !full {
             return None;
         }
-        // The kernel's default is more than this flow could fill.
-        if limit.is_some_and(|limit| self.in_flight() < 0.1 * limit) {
+        // The system's limit is more than this flow could fill.
+        let is_own = limit.is_some_and(|limit| self.in_flight() < 0.1 * limit);
+        if is_own && !told.is_some_and(|share| self.is_held_back(share, self.in_flight())) {
             return None;
         }
-        let wanted = self.wanted_buffer(limit.unwrap_or_else(|| self.in_flight()));
+        let (end, name) = (self.direction.sender(), self.direction.name());
         let waited = told.map(|share| {
-            format!(
-                "TCP of {} waited for space in its send buffer {} of the time",
-                self.direction.sender(),
-                percent(share)
-            )
+            format!("TCP of {end} waited for space in its send buffer {} of the time", percent(share))
         });
         let under_way = format!(
             "{} were under way in each round trip{}",
@@ -212,20 +279,32 @@ impl Judged<'_> {
                 size(limit)
             ))
         );
+        let (title, change) = if is_own {
+            (
+                format!(
+                    "The send buffer of {end} limits {name}s: a program has set it to about {}.",
+                    size(self.in_flight())
+                ),
+                format!(
+                    "have what sets SO_SNDBUF on {end} leave it alone: the system then lets the buffer grow with the path"
+                ),
+            )
+        } else {
+            let most = limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)));
+            let wanted = self.wanted_buffer(limit.unwrap_or_else(|| self.in_flight()));
+            (
+                format!("The send buffer of {end} limits {name}s{most}."),
+                format!(
+                    "on {end}: sysctl -w net.ipv4.tcp_wmem='4096 16384 {wanted}' (and in /etc/sysctl.d to keep it)"
+                ),
+            )
+        };
         Some(Finding {
             cause: "send_buffer",
-            title: format!(
-                "The send buffer of {} limits {}s{}.",
-                self.direction.sender(),
-                self.direction.name(),
-                limit.map_or_else(String::new, |limit| format!(" ({} at most)", size(limit)))
-            ),
+            title,
             evidence: [Some(self.measured()), waited, Some(under_way)].into_iter().flatten().collect(),
             gain: self.gain(),
-            change: vec![format!(
-                "on {}: sysctl -w net.ipv4.tcp_wmem='4096 16384 {wanted}' (and in /etc/sysctl.d to keep it)",
-                self.direction.sender()
-            )],
+            change: vec![change],
             weight: self.weight(),
         })
     }
@@ -294,11 +373,7 @@ impl Judged<'_> {
     }
 
     fn processor(&self) -> Option<Finding> {
-        let ends = [("this machine", self.flow.client_cpu), ("the server", self.flow.server_cpu)];
-        let (end, used) = ends
-            .into_iter()
-            .filter_map(|(end, used)| Some((end, used?)))
-            .max_by(|(_, a), (_, b)| a.total_cmp(b))
+        let (end, used) = busier(self.flow.client_cpu, self.flow.server_cpu, |used| *used)
             .filter(|(_, used)| *used >= BUSY_CORE)?;
         let other = self.facts.other_cipher.as_ref();
         let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
@@ -326,6 +401,37 @@ impl Judged<'_> {
             gain,
             change: vec![change],
             weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
+        })
+    }
+
+    /// Other programs use the processor, or a limit of the process's group keeps it from it.
+    fn shared_processor(&self) -> Option<Finding> {
+        let (end, turns) = busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.wanted())
+            .filter(|(_, turns)| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH)?;
+        // The rest of the time it had nothing to do.
+        let factor = 1.0 / (1.0 - turns.waited).max(0.05);
+        Some(Finding {
+            cause: "processor",
+            title: format!(
+                "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "the SSH process of {end} ran {} of the time, and waited {} of it for its turn",
+                    percent(turns.ran),
+                    percent(turns.waited)
+                ),
+            ],
+            gain: format!("about {factor:.1} times, with a core for itself"),
+            change: vec![
+                format!(
+                    "on {end}: see with top what else runs; give it a lower priority (renice -n 10 -p PID)"
+                ),
+                "or a higher limit for the container or service (cpu.max, CPUQuota=)".to_owned(),
+            ],
+            weight: weight_of_factor(factor),
         })
     }
 
@@ -398,4 +504,12 @@ impl Judged<'_> {
             weight: 0.0,
         })
     }
+}
+
+/// The end whose process loads its processor more, of those that are known.
+fn busier<T>(client: Option<T>, server: Option<T>, load: impl Fn(&T) -> f64) -> Option<(&'static str, T)> {
+    [("this machine", client), ("the server", server)]
+        .into_iter()
+        .filter_map(|(end, known)| Some((end, known?)))
+        .max_by(|(_, a), (_, b)| load(a).total_cmp(&load(b)))
 }

@@ -14,22 +14,33 @@ use rustix::process::Pid;
 
 use super::balancers::Arrived;
 use super::startup::Startup;
-use super::{CLIENT_FLAG, GRACE_OF_GRACE, Listener, Running, SESSION_FLAG, SESSION_NAME};
+use super::{
+    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, priority,
+};
 use crate::arrivals::Rank;
 use crate::log::{error, verbose};
 use crate::penalties::Source;
 
-/// Processes for each core that may be starting at a time. More of them would take as long together, and keep those
-/// that come later, and may be more welcome, from starting.
-const STARTING_PER_CORE: usize = 2;
+/// One process may be starting at a time for so many cores. While a flood begins, the other half of the machine is free
+/// for logins: more processes would take as long together.
+const CORES_PER_START: usize = 2;
 
 /// Processes that are started before signals, reports and new connections are looked at again.
 const STARTS: usize = 4;
 
+/// Where a connection comes from, as the limits see it.
+#[derive(Clone, Copy)]
+struct Origin {
+    source: Source,
+    /// There is a ticket for one more connection from this address. As many connections as there are tickets are
+    /// accepted regardless of limits.
+    expected: bool,
+}
+
 fn most_starting() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
-    STARTING_PER_CORE
-        * CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    (cores / CORES_PER_START).max(1)
 }
 
 /// Sends a line to a client that is refused. Does not wait: the line fits any socket buffer.
@@ -134,26 +145,28 @@ impl Listener {
 
     /// Has a connection wait for its process, unless its source is penalised.
     fn queue(&mut self, arrived: Arrived) {
-        if !self.is_penalised(&arrived) {
+        let origin = self.origin_of(arrived.peer.ip());
+        if !self.is_penalised(&arrived, origin) {
             self.arrivals.push(self.block_of(arrived.peer.ip()), arrived);
         }
     }
 
-    /// True when there is a ticket for one more connection from this address. As many connections as there are tickets
-    /// are accepted regardless of limits.
-    fn is_expected(&self, address: IpAddr) -> bool {
+    /// Where a connection comes from, as the limits see it.
+    fn origin_of(&self, address: IpAddr) -> Origin {
         let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
-        self.tickets.expected(address, Instant::now()) > coming
+        Origin {
+            source: Source::of(address, self.hand_over.config.per_source_net_block_size.value),
+            expected: self.tickets.expected(address, Instant::now()) > coming,
+        }
     }
 
     /// Turns a connection away whose source is penalised.
-    fn is_penalised(&mut self, arrived: &Arrived) -> bool {
+    fn is_penalised(&mut self, arrived: &Arrived, Origin { source, expected }: Origin) -> bool {
         let Arrived { socket, peer, .. } = arrived;
         let address = peer.ip();
-        if self.is_expected(address) {
+        if expected {
             return false;
         }
-        let source = Source::of(address, self.hand_over.config.per_source_net_block_size.value);
         let Some(reason) = self.penalties.refuses(address, source, Instant::now()) else { return false };
         let waiting = self.startups.len();
         verbose!(self.log, "drop connection #{waiting} from [{address}]:{} {reason}", peer.port());
@@ -164,14 +177,14 @@ impl Listener {
 
     /// Starts a session, unless too many have not authenticated.
     fn admit(&mut self, arrived: Arrived) {
+        let origin = self.origin_of(arrived.peer.ip());
         // The source may have been penalised while the connection waited.
-        if self.is_penalised(&arrived) {
+        if self.is_penalised(&arrived, origin) {
             return;
         }
+        let Origin { source, expected } = origin;
         let Arrived { socket, peer, client } = arrived;
         let address = peer.ip();
-        let source = Source::of(address, self.hand_over.config.per_source_net_block_size.value);
-        let expected = self.is_expected(address);
         let too_many = if expected { None } else { self.make_room(source, address) };
         if let Some(reason) = too_many {
             let waiting = self.startups.len();
@@ -180,7 +193,8 @@ impl Listener {
             self.saw(|seen| seen.throttled += 1);
             return;
         }
-        match self.start_session(socket, client) {
+        let nice = if expected || self.is_welcome(address) { None } else { priority::own() };
+        match self.start_session(socket, client, nice) {
             Ok((control, pid)) => {
                 if !expected {
                     self.admission.begin(pid, self.block_of(address), Instant::now());
@@ -219,12 +233,22 @@ impl Listener {
         }
     }
 
+    /// True when the connection's session need not wait for others: users have logged in from its source lately, or it
+    /// is the source's only one and others are few.
+    fn is_welcome(&self, address: IpAddr) -> bool {
+        let source = self.block_of(address);
+        let few = self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize;
+        (few && self.admission.held(source) == 0) || self.admission.is_known(source, Instant::now())
+    }
+
     /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
-    /// `client` is the client's address where a load balancer has named it.
+    /// `client` is the client's address where a load balancer has named it. With `nice` it has a lower priority until
+    /// the login, and then this one.
     pub(super) fn start_session(
         &self,
         socket: OwnedFd,
         client: Option<SocketAddr>,
+        nice: Option<i32>,
     ) -> io::Result<(OwnedFd, Pid)> {
         let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
@@ -234,6 +258,9 @@ impl Listener {
         let mut program = Program::new(program).arg0(SESSION_NAME).arg(SESSION_FLAG);
         if let Some(client) = client {
             program = program.arg(format!("{CLIENT_FLAG}{client}"));
+        }
+        if let Some(nice) = nice {
+            program = program.arg(format!("{NICE_FLAG}{nice}"));
         }
         let pid = program.stdio(socket, theirs.into(), stderr).new_session().start()?;
         Ok((ours.into(), pid))

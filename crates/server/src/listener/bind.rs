@@ -62,8 +62,7 @@ pub(super) fn all(
                 Err(problem)
                     if problem.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {}
                 Err(problem) => {
-                    let text = problem.to_string();
-                    let text = text.split(" (os error").next().unwrap_or_default();
+                    let text = lh_sys::errno_text(&problem);
                     error!(log, "Bind to port {} on {} failed: {text}.", address.port(), address.ip());
                 }
             }

@@ -7,7 +7,17 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
+use crate::resuming::{GOES_ON, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
+
+/// What a session says beside its totals.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A ticket is to be kept.
+    Ticket(Ticket),
+    /// The session waits for its client, or goes on.
+    Notice(Notice),
+}
 
 /// One session's end.
 pub(super) struct Reports {
@@ -25,7 +35,7 @@ impl Reports {
     pub(super) fn new(control: OwnedFd, first: Option<u8>) -> Self {
         Self {
             control,
-            inbox: first.filter(|byte| [REPORT, KEEP].contains(byte)).into_iter().collect(),
+            inbox: first.filter(|byte| [REPORT, KEEP, WAITS, GOES_ON].contains(byte)).into_iter().collect(),
             counted: Counters::default(),
         }
     }
@@ -35,8 +45,8 @@ impl Reports {
         &self.control
     }
 
-    /// Adds to `sum` what has been reported, and to `tickets`; false when no more will come.
-    pub(super) fn read(&mut self, sum: &mut Counters, tickets: &mut Vec<Ticket>) -> bool {
+    /// Adds to `sum` what has been reported, and to `words` what else was said; false when no more will come.
+    pub(super) fn read(&mut self, sum: &mut Counters, words: &mut Vec<Word>) -> bool {
         loop {
             let mut buffer = [0; 4 * REPORT_LENGTH];
             match recv(self.control.as_fd(), &mut buffer, RecvFlags::DONTWAIT) {
@@ -52,7 +62,15 @@ impl Reports {
                         Err(()) => return false,
                         Ok(None) => break,
                         Ok(Some((ticket, used))) => {
-                            tickets.push(ticket);
+                            words.push(Word::Ticket(ticket));
+                            used
+                        }
+                    },
+                    Some(&(WAITS | GOES_ON)) => match Notice::read(&self.inbox) {
+                        Err(()) => return false,
+                        Ok(None) => break,
+                        Ok(Some((notice, used))) => {
+                            words.push(Word::Notice(notice));
                             used
                         }
                     },
@@ -117,7 +135,7 @@ mod tests {
         theirs.write_all(&counters.report()).unwrap();
         drop(theirs);
         assert!(!reports.read(&mut sum, &mut tickets));
-        assert_eq!((sum, tickets), (counters, vec![([7; 32], b"abc".to_vec())]));
+        assert_eq!((sum, tickets), (counters, vec![Word::Ticket(([7; 32], b"abc".to_vec()))]));
     }
 
     #[test]

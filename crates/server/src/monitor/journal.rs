@@ -19,10 +19,14 @@ impl Monitor {
         if matches!(verdict, Verdict::Gss(GssReply::Token(_))) {
             return;
         }
+        if !is_logged(candidate, method, verdict) {
+            return;
+        }
         let word = match verdict {
             Verdict::Accept => "Accepted",
+            Verdict::Resume(_) => "Resumed",
             Verdict::Reject { partial: true, .. } => "Partial",
-            Verdict::Reject { .. } | Verdict::TooMany | Verdict::Denied(_) => "Failed",
+            Verdict::Reject { .. } | Verdict::TooMany | Verdict::Denied(_) | Verdict::Later => "Failed",
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => "Postponed",
         };
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
@@ -47,26 +51,37 @@ impl Monitor {
             }
             _ => String::new(),
         };
+        // OpenSSH's levels: refused keys do not count among the failures that make further ones conspicuous.
         let most = candidate.settings.max_auth_tries.value;
-        let loud = matches!(verdict, Verdict::Accept)
-            || !matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_))
-                && (candidate.user.is_none()
-                    || self.failures >= most / 2
-                    || matches!(method, Method::Password(_)));
+        let loud = matches!(verdict, Verdict::Accept | Verdict::Resume(_))
+            || candidate.user.is_none()
+            || self.failed_secrets >= most / 2
+            || matches!(method, Method::Password(_));
         let level = if loud { Level::Info } else { Level::Verbose };
         let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
         let shown = match method {
+            // The name of the device is known once the modules have decided.
+            Method::KeyboardInteractive | Method::Responses(_) if word == "Postponed" => {
+                "keyboard-interactive"
+            }
             Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
             Method::Ticket(_) => "ticket",
             other => other.name(),
         };
-        let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");
-        match verdict {
-            // A step on the way, which in OpenSSH the other process logs.
-            Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => self.log.preauth().line(level, line),
-            _ => self.log.line(level, line),
+        let by_pam = matches!(method, Method::Responses(_)) && self.modules.is_some();
+        if by_pam && matches!(verdict, Verdict::Reject { partial: false, .. }) {
+            let illegal = if candidate.user.is_none() { "illegal user " } else { "" };
+            error!(self.log, "PAM: Authentication failure for {illegal}{name} from {}", self.origin());
         }
-        if !matches!(verdict, Verdict::Accept | Verdict::Reject { partial: true, .. }) {
+        let line = format!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2");
+        match verdict {
+            // A step on the way, which in OpenSSH the other process logs; that one does not describe keys.
+            Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => {
+                self.log.preauth().line(level, format_args!("{line}"));
+            }
+            _ => self.log.line(level, format_args!("{line}{key}")),
+        }
+        if !matches!(verdict, Verdict::Accept | Verdict::Resume(_) | Verdict::Reject { partial: true, .. }) {
             self.log.set_field(Field::Fingerprint, "");
         }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
@@ -94,19 +109,24 @@ impl Monitor {
     /// Counts failures; the first `none` only asks for methods and is no failure.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
         // The first `none` only asks for methods, and a missing key table is not the client's fault.
-        let free = self.attempts <= 1 && matches!(method, Method::None) || is_offer(method);
+        let free = self.attempts <= 1 && matches!(method, Method::None)
+            || is_offer(method)
+            || std::mem::take(&mut self.resuming.uncharged);
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {
             return self.count_unfailing(candidate, verdict);
         }
         self.failures += 1;
+        if !matches!(method, Method::PublicKey(_) | Method::HostBased(_)) {
+            self.failed_secrets += 1;
+        }
         if self.failures < candidate.settings.max_auth_tries.value {
             return verdict;
         }
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
         let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
         error!(
-            self.log,
+            self.log.preauth(),
             "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
         );
         Verdict::TooMany
@@ -114,7 +134,10 @@ impl Monitor {
 
     /// Counts a request that is no failure. A login is the last one, so it is never one too many.
     fn count_unfailing(&mut self, candidate: &Candidate, verdict: Verdict) -> Verdict {
-        if matches!(verdict, Verdict::Accept | Verdict::TooMany | Verdict::Denied(_)) {
+        if matches!(
+            verdict,
+            Verdict::Accept | Verdict::Resume(_) | Verdict::TooMany | Verdict::Denied(_) | Verdict::Later
+        ) {
             return verdict;
         }
         match self.unfailing.count() {
@@ -138,6 +161,17 @@ impl Monitor {
     /// attempt.
     pub(crate) fn tried(&self) -> Option<bool> {
         (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
+    }
+}
+
+/// Returns false for attempts that OpenSSH does not log either, and that programs such as fail2ban would
+/// count as guesses: the question for the methods, and keys offered for an account that may not log in.
+fn is_logged(candidate: &Candidate, method: &Method, verdict: &Verdict) -> bool {
+    match method {
+        _ if !matches!(verdict, Verdict::Reject { partial: false, .. }) => true,
+        Method::None => candidate.settings.permit_empty_passwords.value,
+        Method::PublicKey(_) | Method::HostBased(_) => candidate.user.is_some(),
+        _ => true,
     }
 }
 

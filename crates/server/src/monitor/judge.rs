@@ -35,6 +35,11 @@ impl Monitor {
                 let joins = self.join(candidate, attempt);
                 return if joins { Verdict::Accept } else { Verdict::Reject { methods, partial: false } };
             }
+            Method::Resume(attempt) => {
+                let methods = offered_names(candidate);
+                let verdict = self.resume(candidate, attempt);
+                return verdict.unwrap_or(Verdict::Reject { methods, partial: false });
+            }
             _ if !offered(candidate).contains(&name.as_str()) => false,
             Method::Password(password) => self.password_right(candidate, password),
             Method::KeyboardInteractive => match self.interactive(candidate, None) {
@@ -139,7 +144,7 @@ impl Monitor {
     }
 
     /// `PermitRootLogin`, applied to what would otherwise be a success.
-    fn root_may(&self, candidate: &Candidate, method: &str) -> bool {
+    pub(super) fn root_may(&self, candidate: &Candidate, method: &str) -> bool {
         if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
             return true;
         }

@@ -145,7 +145,12 @@ impl Monitor {
     }
 
     /// Looks for the key where it may be trusted: the user's files, the server's authorities, the server's command.
-    fn find_key(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
+    pub(super) fn find_key(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        key: &PublicKey,
+    ) -> Option<KeyOptions> {
         let tokens = user_tokens(user);
         for pattern in
             settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))

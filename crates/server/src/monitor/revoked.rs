@@ -39,8 +39,7 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
         }
         std::fs::read(path)
     };
-    let content = read()
-        .map_err(|error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned())?;
+    let content = read().map_err(|error| lh_sys::errno_text(&error))?;
     if Krl::is_binary(&content) {
         return Ok(Krl::parse(&content).map_err(|error| error.to_string())?.is_revoked(key));
     }

@@ -1,7 +1,7 @@
 //! What a client brings to log in, on its way to the monitor.
 
 use lh_auth::gss::GssAttempt;
-use lh_auth::server::{HostBasedAttempt, Method, PublicKeyAttempt, TicketAttempt};
+use lh_auth::server::{HostBasedAttempt, Method, PublicKeyAttempt, ResumeAttempt, TicketAttempt};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -56,6 +56,11 @@ pub(super) fn put_method(out: &mut Vec<u8>, method: &Method) {
             out.put_string(key);
             out.put_string(signature);
         }
+        Method::Resume(ResumeAttempt { fields, export }) => {
+            out.put_u8(21);
+            out.put_string(fields);
+            out.put_string(export);
+        }
         Method::Other(name) => {
             out.put_u8(6);
             out.put_string(name.as_bytes());
@@ -106,6 +111,10 @@ pub(super) fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> 
         20 => Method::Ticket(TicketAttempt {
             key: reader.string()?.to_vec(),
             signature: reader.string()?.to_vec(),
+        }),
+        21 => Method::Resume(ResumeAttempt {
+            fields: reader.string()?.to_vec(),
+            export: Zeroizing::new(reader.string()?.to_vec()),
         }),
         _ => return Err(WireError::Invalid { what: "kind of method" }),
     })

@@ -11,6 +11,7 @@ mod socket;
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Attempt;
+use lh_session_list::Programs;
 use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
@@ -58,6 +59,11 @@ pub(crate) enum MonitorRequest {
         /// Blob of an Ed25519 key.
         key: Vec<u8>,
     },
+    /// The session is to outlive its connection, from the user session process. The answer is a descriptor, of
+    /// the socket that the two talk about that over, or none.
+    Resumable { handle: [u8; 16], export: Zeroizing<Vec<u8>> },
+    /// No answer: this runs in the session now, from the user session process.
+    Programs(Programs),
 }
 
 /// The answer to [`MonitorRequest::Arrived`].
@@ -159,6 +165,15 @@ impl MonitorRequest {
                 out.put_u8(20);
                 out.put_string(key);
             }
+            Self::Resumable { handle, export } => {
+                out.put_u8(21);
+                out.put_bytes(handle);
+                out.put_string(export);
+            }
+            Self::Programs(Programs { shells, commands, subsystems }) => {
+                out.put_u8(22);
+                [*shells, *commands, *subsystems].into_iter().for_each(|count| out.put_u32(count));
+            }
         }
         out
     }
@@ -189,6 +204,14 @@ impl MonitorRequest {
             10 => Self::Terminal,
             11 => Self::Operation(FileOperation::read_from(&mut reader)?),
             20 => Self::Ticket { key: reader.string()?.to_vec() },
+            21 => {
+                Self::Resumable { handle: reader.array()?, export: Zeroizing::new(reader.string()?.to_vec()) }
+            }
+            22 => Self::Programs(Programs {
+                shells: reader.u32()?,
+                commands: reader.u32()?,
+                subsystems: reader.u32()?,
+            }),
             _ => return Err(WireError::Invalid { what: "kind of request" }),
         };
         reader.finish()?;
@@ -228,6 +251,11 @@ impl Decision {
                 out.put_u8(7);
                 out.put_string(token);
             }
+            Verdict::Resume(answer) => {
+                out.put_u8(8);
+                out.put_string(answer);
+            }
+            Verdict::Later => out.put_u8(9),
         }
         put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
@@ -254,6 +282,8 @@ impl Decision {
             5 => Verdict::Denied(text(&mut reader)?),
             6 => Verdict::Gss(GssReply::Mechanism(reader.string()?.to_vec())),
             7 => Verdict::Gss(GssReply::Token(reader.string()?.to_vec())),
+            8 => Verdict::Resume(reader.string()?.to_vec()),
+            9 => Verdict::Later,
             _ => return Err(WireError::Invalid { what: "kind of verdict" }),
         };
         let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());

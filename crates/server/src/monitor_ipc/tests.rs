@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use lh_auth::gss::GssAttempt;
-use lh_auth::server::{HostBasedAttempt, Method, PublicKeyAttempt, TicketAttempt};
+use lh_auth::server::{HostBasedAttempt, Method, PublicKeyAttempt, ResumeAttempt, TicketAttempt};
 use proptest::prelude::*;
 
 use super::*;
@@ -27,6 +27,7 @@ fn every_request_arrives() {
     same(&MonitorRequest::Left { line: "pts/3".into() });
     same(&MonitorRequest::Terminal);
     same(&MonitorRequest::Ticket { key: vec![3; 51] });
+    same(&MonitorRequest::Resumable { handle: [7; 16], export: vec![8; 32].into() });
     same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));
     let outcome = crate::usage::Outcome::Complete;
     same(&MonitorRequest::Transfer(crate::usage::tests::transfer(b"/a\n\xff", outcome)));
@@ -62,6 +63,7 @@ fn every_request_arrives() {
         Method::Gss(GssAttempt::Mic(vec![9; 28])),
         Method::Gss(GssAttempt::Complete),
         Method::Ticket(TicketAttempt { key: vec![1; 51], signature: vec![9; 83] }),
+        Method::Resume(ResumeAttempt { fields: vec![1; 72], export: vec![2; 32].into() }),
         Method::Other("unknown".into()),
     ] {
         same(&MonitorRequest::Decide(Attempt { user: "ada".into(), method }));
@@ -80,6 +82,8 @@ fn every_decision_arrives() {
         Verdict::Denied("Not today\n".into()),
         Verdict::Gss(GssReply::Mechanism(vec![6, 1, 7])),
         Verdict::Gss(GssReply::Token(vec![5; 200])),
+        Verdict::Resume(vec![60; 41]),
+        Verdict::Later,
     ] {
         let banner = Some("Welcome\n".to_owned());
         let algorithms = vec!["ssh-ed25519".to_owned()];

@@ -88,8 +88,7 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
         Ok(()) => Ok(Start { outside, directory: home.clone(), notice: None }),
         Err(problem) => {
             let _ = rustix::process::chdir("/");
-            let problem = io::Error::from(problem).to_string();
-            let problem = problem.split(" (os error").next().unwrap_or_default();
+            let problem = lh_sys::errno_text(&io::Error::from(problem));
             let notice = format!("Could not chdir to home directory {}: {problem}\n", home.display());
             // That homes are not inside is what administrators of a chroot expect.
             let notice = outside.is_none().then_some(notice);
@@ -116,8 +115,7 @@ fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
     for component in components.into_iter().rev() {
         let named = || Component { path: component.to_owned(), last: component == path };
         let metadata = std::fs::metadata(component).map_err(|error| {
-            let error = error.to_string();
-            let problem = error.split(" (os error").next().unwrap_or_default();
+            let problem = lh_sys::errno_text(&error);
             BecomeError::Chroot(format!("stat(\"{}\"): {problem}", component.display()))
         })?;
         if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {

@@ -21,6 +21,7 @@ use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::command_usage::{Files, Work};
 use super::environment::{self, ClientVariables, Sources};
+use super::listed_program::ListedProgram;
 use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
@@ -61,6 +62,8 @@ pub(super) struct SessionChannel {
     display: Option<Display>,
     /// For the log of transfers, where it is wanted.
     work: Option<Work>,
+    /// What runs, as the monitor has been told.
+    listed: ListedProgram,
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -88,6 +91,7 @@ impl SessionChannel {
             line: None,
             idle: None,
             work: None,
+            listed: ListedProgram::default(),
             display: None,
         }
     }
@@ -96,6 +100,9 @@ impl SessionChannel {
     fn count(&mut self, cx: &mut ChannelCx<'_>) {
         if let Some(work) = &mut self.work {
             work.count(cx);
+        }
+        if matches!(&self.state, State::Running(process) if process.ended().is_some()) {
+            self.listed.end(&self.shared);
         }
     }
 
@@ -303,6 +310,7 @@ impl SessionChannel {
                     let client = control.transport().peer_identification();
                     let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
                     self.state = State::Sftp(Box::new(sftp));
+                    self.listed.start(wanted, &self.shared);
                     answer(cx, true);
                     self.tell_about_home(wanted, cx);
                 }
@@ -340,6 +348,7 @@ impl SessionChannel {
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
+                        self.listed.start(wanted, &self.shared);
                         if shared.accounts {
                             self.work = Some(Work::new(command, files, cx.now()));
                         }
@@ -410,7 +419,7 @@ impl SessionChannel {
             credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
             pam: crate::pam_use::uses_pam(&shared.settings),
             modules: &shared.modules_environment,
-            connection: shared.connection,
+            connection: shared.connection.get(),
             agent: agent.as_deref(),
             display: self.display.as_ref().map(Display::name),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
@@ -525,7 +534,7 @@ impl SessionChannel {
 
     fn log_start(&self, decision: &Decision, wanted: &Wanted) {
         let shared = &self.shared;
-        let (user, ip, port) = (&shared.user.name, shared.peer.ip(), shared.peer.port());
+        let (user, ip, port) = (&shared.user.name, shared.peer.get().ip(), shared.peer.get().port());
         let (what, number) = (&decision.what, self.number);
         match (&decision.plan, wanted) {
             (Plan::Nothing, Wanted::Subsystem(name)) => {
@@ -555,7 +564,7 @@ impl ChannelHandler for SessionChannel {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
                 if event == ChannelEvent::Closed {
-                    let (user, peer) = (&self.shared.user.name, self.shared.peer);
+                    let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
@@ -564,6 +573,7 @@ impl ChannelHandler for SessionChannel {
                         display.end(&mut cx.control());
                     }
                     self.unrecord();
+                    self.listed.end(&self.shared);
                 }
                 match (self.running(), event) {
                     (Some(handler), event) => handler.on_event(event, cx),

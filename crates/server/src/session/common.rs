@@ -137,9 +137,11 @@ impl Common {
                 (lh_agent::names::AGENT_FORWARD, "0".to_owned()),
                 (FIRST_FLIGHT, first_flight.encode()),
                 (TICKET, "0".to_owned()),
+                (lh_resume::NAME, lh_resume::VERSION.to_owned()),
             ]
             .into_iter()
             .filter(|(name, _)| *name != TICKET || settings.longhaul_tickets.value)
+            .filter(|(name, _)| *name != lh_resume::NAME || settings.resume_grace.duration().is_some())
             .map(|(name, value)| (name.to_owned(), value.into_bytes()))
             .collect(),
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),

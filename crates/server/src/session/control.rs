@@ -1,14 +1,19 @@
 //! What the client may do besides using its channels: opens, global requests, key exchanges.
 
 use std::cell::RefCell;
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lh_auth::TICKET;
 use lh_crypto::PublicKey;
-use lh_driver::{ChannelId, ChannelOptions, ConnectionStats, Control, ControlCx, ControlEvent, IdleChannels};
+use lh_driver::{
+    ChannelId, ChannelOptions, ConnectionStats, Control, ControlCx, ControlEvent, IdleChannels, Interest,
+    Interests, Ready,
+};
 use lh_metrics::{Counters, Sample, Source};
+use lh_sys::signals::Signals;
 use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::peer::Peer;
@@ -16,6 +21,7 @@ use lh_wire::{Reader, Writer};
 
 use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
+use super::resuming::Resuming;
 use super::shared::Shared;
 use super::tunnel;
 use super::usage_reporter::{self, UsageReporter};
@@ -41,10 +47,23 @@ pub(super) struct Serving {
     unused_until: Option<Instant>,
     /// `ChannelTimeout global`.
     idle_channels: Option<IdleChannels>,
+    /// Present where the session may outlive its connection.
+    resuming: Option<Resuming>,
+    /// SIGTERM: the session is to end.
+    signals: Option<Signals>,
 }
 
+/// Poll token of signals; that of [`Resuming`] is smaller.
+const SIGNALS: usize = 16;
+
 impl Serving {
-    pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
+    pub(super) fn new(
+        shared: Rc<Shared>,
+        host_keys: Vec<PublicKey>,
+        negotiated: String,
+        resuming: Option<Resuming>,
+        signals: Option<Signals>,
+    ) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
         // From the start: a client that never opens a channel causes no event.
         let unused = shared.settings.unused_connection_timeout.value.0;
@@ -63,6 +82,8 @@ impl Serving {
             replies: Replies::default(),
             unused_until,
             usage_reporter: None,
+            resuming,
+            signals,
         }
     }
 
@@ -87,6 +108,18 @@ impl Serving {
             fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);
+    }
+
+    /// The monitor ends the session, or an administrator this process.
+    fn on_signal(&mut self, cx: &mut ControlCx<'_>) {
+        if !self.signals.as_ref().is_some_and(|signals| matches!(signals.take(), Ok(Some(_)))) {
+            return;
+        }
+        if cx.is_away() {
+            return cx.give_up();
+        }
+        cx.disconnect(disconnect::BY_APPLICATION, "session ended on the server");
+        cx.stop(255);
     }
 
     fn open(&mut self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
@@ -122,7 +155,7 @@ impl Serving {
 
     /// Once for each exchange, so that a log says how much of a connection was readable by all.
     fn warn_of_plain_text(&self, names: &Negotiated) {
-        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
         let (ip, port) = (peer.ip(), peer.port());
         let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
         info!(
@@ -241,8 +274,29 @@ impl Control for Serving {
         }
     }
 
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let Some(resuming) = &self.resuming {
+            resuming.interests(out);
+        }
+        if let Some(signals) = &self.signals {
+            out.add(SIGNALS, signals.as_fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        if token == SIGNALS {
+            return self.on_signal(cx);
+        }
+        if let Some(resuming) = &mut self.resuming {
+            resuming.on_ready(&self.shared, cx);
+        }
+    }
+
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
+        if let Some(resuming) = &mut self.resuming {
+            resuming.before_wait(&self.shared, cx);
+        }
         if let Some(usage_reporter) = &mut self.usage_reporter {
             usage_reporter.turn(cx.transport(), now);
         }
@@ -260,11 +314,15 @@ impl Control for Serving {
     fn next_deadline(&self) -> Option<Instant> {
         let usage_reporter = self.usage_reporter.as_ref().and_then(UsageReporter::due);
         let idle = self.idle_channels.as_ref().and_then(IdleChannels::next_deadline);
-        [usage_reporter, self.unused_until, idle].into_iter().flatten().min()
+        let resuming = self.resuming.as_ref().and_then(Resuming::next_deadline);
+        [usage_reporter, self.unused_until, idle, resuming].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
+        if let Some(resuming) = &mut self.resuming {
+            resuming.on_timeout(&self.shared, cx);
+        }
         if let Some(usage_reporter) = self
             .usage_reporter
             .as_mut()
@@ -280,7 +338,7 @@ impl Control for Serving {
             return;
         }
         self.unused_until = None;
-        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
         let (ip, port) = (peer.ip(), peer.port());
         info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
         cx.stop(255);

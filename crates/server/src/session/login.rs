@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use lh_auth::server::{Attempt, Server};
+use lh_auth::server::{Attempt, Method, Server};
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, TransportError};
+use lh_wire::PacketSink as _;
 use lh_wire::msg::disconnect;
 use zeroize::Zeroizing;
 
@@ -135,7 +136,7 @@ pub(super) fn log_in(
                 let Some(server) = &mut server else { continue };
                 let attempt = match server.handle(&payload, link.transport()) {
                     Ok(None) => continue,
-                    Ok(Some(attempt)) => attempt,
+                    Ok(Some(attempt)) => with_export(attempt, link),
                     Err(problem) => {
                         let client = Client { monitor, address };
                         error!(log, "Disconnecting {client}: {problem}");
@@ -163,6 +164,16 @@ pub(super) fn log_in(
                         server.accept(link.transport());
                         link.transport().set_authenticated();
                         return Ok(());
+                    }
+                    Verdict::Resume(answer) => {
+                        link.transport().payload(&answer);
+                        server.accept(link.transport());
+                        link.transport().set_authenticated();
+                        return Ok(());
+                    }
+                    Verdict::Later => {
+                        link.disconnect(disconnect::BY_APPLICATION, "the session does not answer", GOODBYE);
+                        return Err(NoLogin::Ended);
                     }
                     Verdict::KeyOk => server.key_ok(link.transport()),
                     Verdict::Gss(reply) => server.gss_reply(&reply, link.transport()),
@@ -203,6 +214,17 @@ pub(super) fn log_in(
             _ => {}
         }
     }
+}
+
+/// Adds what only this process knows to a claim on a session: key material of the new connection.
+fn with_export(mut attempt: Attempt, link: &Link) -> Attempt {
+    if let Method::Resume(claim) = &mut attempt.method
+        && let Some(handle) = claim.fields.first_chunk::<16>()
+        && let Some(export) = link.transport_ref().export(lh_resume::NAME, handle)
+    {
+        claim.export = Zeroizing::new(export.to_vec());
+    }
+    attempt
 }
 
 /// Logs the end of a connection in OpenSSH's words.

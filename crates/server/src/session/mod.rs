@@ -20,6 +20,9 @@ mod credentials;
 mod environment;
 mod forward;
 mod greeting;
+mod lasting;
+mod listed;
+mod listed_program;
 mod login;
 mod monitor_process;
 pub(crate) mod names;
@@ -28,6 +31,8 @@ mod parts;
 mod preauth;
 mod process;
 mod rc;
+mod resumable;
+mod resuming;
 mod sftp;
 mod shared;
 mod terminal;
@@ -48,7 +53,7 @@ use std::process::Command;
 
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
 use crate::hand_over::{CoreLimit, HandOver, STARTED, Secrets, Session, receive_secrets};
-use crate::listener::{CLIENT_FLAG, SESSION_FLAG, SESSION_NAME, oom};
+use crate::listener::{CLIENT_FLAG, NICE_FLAG, SESSION_FLAG, SESSION_NAME, oom, priority};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::MonitorSocket;
@@ -64,6 +69,8 @@ struct Started {
     write: Option<i32>,
     /// The client's address, where the connection comes from a load balancer.
     client: Option<SocketAddr>,
+    /// The nice value that it gets at the login. Until then its priority is lower.
+    nice: Option<i32>,
 }
 
 impl Started {
@@ -71,9 +78,10 @@ impl Started {
         let mut started = Self::default();
         for argument in arguments {
             let text = argument.to_str().ok_or("bad argument")?;
-            match text.strip_prefix(CLIENT_FLAG) {
-                Some(address) => started.client = Some(address.parse()?),
-                None => started.write = Some(text.parse()?),
+            match (text.strip_prefix(CLIENT_FLAG), text.strip_prefix(NICE_FLAG)) {
+                (Some(address), _) => started.client = Some(address.parse()?),
+                (None, Some(nice)) => started.nice = Some(nice.parse()?),
+                (None, None) => started.write = Some(text.parse()?),
             }
         }
         Ok(started)
@@ -83,8 +91,8 @@ impl Started {
 /// `main` of a session process that a listener started, or [`inetd`], with these arguments. Returns the exit
 /// status.
 pub fn main(arguments: &[OsString]) -> i32 {
-    match Started::parse(arguments).and_then(|started| Ok((started.client, begin(started.write)?))) {
-        Ok((client, (session, connection, control))) => serve(session, connection, client, control),
+    match Started::parse(arguments).and_then(|started| Ok((begin(&started)?, started))) {
+        Ok(((session, connection, control), started)) => serve(session, connection, &started, control),
         Err(problem) => {
             let _ = writeln!(std::io::stderr(), "session process: {problem}");
             EXIT_FAILURE
@@ -92,7 +100,10 @@ pub fn main(arguments: &[OsString]) -> i32 {
     }
 }
 
-fn begin(write: Option<i32>) -> Result<(Session, Connection, File), Failure> {
+fn begin(started: &Started) -> Result<(Session, Connection, File), Failure> {
+    if let Some(nice) = started.nice {
+        priority::lower(nice);
+    }
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
     let mut session = Session::receive(&mut control)?;
@@ -102,7 +113,7 @@ fn begin(write: Option<i32>) -> Result<(Session, Connection, File), Failure> {
     // Before anything is read that others must not see; the two processes that split off inherit it.
     let limit = lh_sys::dumps::forbid()?;
     session.core_limit.get_or_insert(CoreLimit(limit));
-    let connection = match write {
+    let connection = match started.write {
         None => Connection::Socket(read),
         Some(number) => Connection::Pipes(read, lh_sys::fd::inherited(number)?),
     };
@@ -151,9 +162,9 @@ fn behind_balancer(socket: &OwnedFd, hand_over: &HandOver) -> Result<Option<Sock
     }
 }
 
-fn serve(session: Session, connection: Connection, client: Option<SocketAddr>, control: File) -> i32 {
+fn serve(session: Session, connection: Connection, started: &Started, control: File) -> i32 {
     let log = session.log();
-    let common = match Common::new(session, &connection, client, &log) {
+    let common = match Common::new(session, &connection, started.client, &log) {
         Ok(common) => common,
         Err(problem) if problem.is::<Refused>() => {
             info!(log, "{problem}");
@@ -166,7 +177,7 @@ fn serve(session: Session, connection: Connection, client: Option<SocketAddr>, c
     };
     // Each process opens its own, and the pre-auth process none: it must not have the descriptor.
     drop(log);
-    match split(common, connection, control) {
+    match split(common, connection, control, started.nice) {
         Ok(status) => status,
         Err((common, problem)) => {
             error!(common.log(), "{problem}");
@@ -183,6 +194,7 @@ fn split(
     common: Box<Common>,
     connection: Connection,
     mut control: File,
+    nice: Option<i32>,
 ) -> Result<i32, (Box<Common>, Failure)> {
     let mut children = Vec::new();
     for rest in [preauth::run as Rest, user::run as Rest] {
@@ -198,7 +210,11 @@ fn split(
             Err(problem) => return Err((common, problem.into())),
         }
     }
-    drop(connection);
+    // For the session that the connection may take over.
+    let socket = match connection {
+        Connection::Socket(socket) => Some(socket),
+        Connection::Pipes(..) => None,
+    };
     let mut sockets = Vec::new();
     for (pid, socket) in children {
         match MonitorSocket::new(socket) {
@@ -243,7 +259,8 @@ fn split(
             }
         }
     }
-    Ok(monitor_process::run(monitor, Children { preauth, user }, control, deadline, usage_log, &address))
+    let children = Children { preauth, user, socket, nice };
+    Ok(monitor_process::run(monitor, children, control, deadline, usage_log, &address))
 }
 
 #[cfg(test)]
@@ -257,10 +274,11 @@ mod tests {
             Started::parse(&words).ok()
         };
         assert_eq!(parse(&[]), Some(Started::default()));
-        assert_eq!(parse(&["7"]), Some(Started { write: Some(7), client: None }));
+        assert_eq!(parse(&["7"]), Some(Started { write: Some(7), ..Started::default() }));
         let client = "[2001:db8::7]:22".parse().ok();
-        assert_eq!(parse(&["--client=[2001:db8::7]:22"]), Some(Started { write: None, client }));
-        for wrong in ["x", "--client=", "--client=192.0.2.7"] {
+        assert_eq!(parse(&["--client=[2001:db8::7]:22"]), Some(Started { client, ..Started::default() }));
+        assert_eq!(parse(&["--nice=-5"]), Some(Started { nice: Some(-5), ..Started::default() }));
+        for wrong in ["x", "--client=", "--client=192.0.2.7", "--nice=x"] {
             assert_eq!(parse(&[wrong]), None, "{wrong}");
         }
     }

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use lh_sys::sandbox::VIOLATION;
@@ -13,18 +14,23 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use zeroize::Zeroizing;
 
 use super::common::Address;
+use super::lasting::{Lasting, Over};
+use super::listed::Listed;
+use super::resumable::Resumable;
 use super::terminal;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
-use crate::log::{debug, error, info};
+use crate::listener::priority;
+use crate::log::{Log, debug, error, info};
 use crate::modules::Order;
 use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
     MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
 };
+use crate::resuming::Claimant;
 
 /// the pre-auth process ends itself when LoginGraceTime is over. It is ended when it has not done so this
 /// much later.
@@ -44,6 +50,18 @@ pub(super) struct Child {
 pub(super) struct Children {
     pub(super) preauth: Child,
     pub(super) user: Child,
+    /// The nice value that this process and `user` get at the login.
+    pub(super) nice: Option<i32>,
+    /// The connection's socket, for the session that it may take over.
+    pub(super) socket: Option<OwnedFd>,
+}
+
+/// What became of a connection, with the exit status.
+enum End {
+    /// It has ended.
+    Session(i32),
+    /// It has taken a session over.
+    TakenOver(i32),
 }
 
 /// Serves both to the end. Returns the exit status of the session.
@@ -55,9 +73,14 @@ pub(super) fn run(
     mut usage_log: UsageLog<'_>,
     address: &Address,
 ) -> i32 {
-    let status = supervise(&mut monitor, children, &control, deadline, &mut usage_log, address);
-    usage_log.close(status, &monitor, &control);
-    status
+    match supervise(&mut monitor, children, &control, deadline, &mut usage_log, address) {
+        End::Session(status) => {
+            usage_log.close(status, &monitor, &control);
+            status
+        }
+        // The session that it belongs to writes its account.
+        End::TakenOver(status) => status,
+    }
 }
 
 fn supervise(
@@ -67,14 +90,14 @@ fn supervise(
     deadline: Option<Instant>,
     usage_log: &mut UsageLog<'_>,
     address: &Address,
-) -> i32 {
+) -> End {
     let log = &address.log;
-    let Children { preauth, mut user } = children;
+    let Children { preauth, mut user, socket, nice } = children;
     let mut signals = match Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP]) {
         Ok(signals) => signals,
         Err(problem) => {
             error!(log, "signals: {problem}");
-            return EXIT_FAILURE;
+            return End::Session(EXIT_FAILURE);
         }
     };
     let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_OF_GRACE));
@@ -86,35 +109,84 @@ fn supervise(
             monitor.drop_modules();
             drop(ipc);
             let _ = bury(pid);
-            return status;
+            return End::Session(status);
         }
     };
+    if let Some(nice) = nice {
+        priority::restore(user.pid, nice);
+    }
+    if let Some(claimant) = monitor.take_claimant() {
+        return End::TakenOver(take_over(&claimant, socket, state, monitor, user, control, log));
+    }
+    drop(socket);
     usage_log.logged_in(monitor.who());
+    let (mut listed, marks) = (None, monitor.marks());
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
         debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
+        listed = Listed::new(&grant.user, marks)
+            .map_err(|problem| debug!(log, "the session is not listed: {problem}"))
+            .ok();
         user.ipc.send(&Order::Grant(grant.encode()).encode()).map_err(|problem| problem.to_string())
     });
     if let Err(problem) = moved {
         error!(log, "cannot start a session: {problem}");
         end(user.pid);
-        return EXIT_FAILURE;
+        return End::Session(EXIT_FAILURE);
     }
     // A listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    let status = after(&mut user, monitor, &mut signals, &mut Books { usage_log, control }, address);
+    let mut books = Books { usage_log, control };
+    let mut lasting = Lasting { resumable: None, listed };
+    let status = after(&mut user, monitor, &mut signals, &mut books, address, &mut lasting);
     // A process that was killed has not said goodbye to its terminals.
     monitor.left(None);
-    status
+    End::Session(status)
+}
+
+/// Gives the connection to the session that its client has claimed. Returns the exit status.
+fn take_over(
+    claimant: &Claimant,
+    socket: Option<OwnedFd>,
+    state: Zeroizing<Vec<u8>>,
+    monitor: &mut Monitor,
+    user: Child,
+    mut control: &File,
+    log: &Log,
+) -> i32 {
+    let _ = control.write_all(AUTHENTICATED);
+    let delivered = match &socket {
+        Some(socket) => claimant.deliver(socket, state).map_err(|problem| problem.to_string()),
+        None => Err("the connection is no socket".to_owned()),
+    };
+    let Child { pid, ipc } = user;
+    monitor.drop_modules();
+    drop((ipc, socket));
+    let _ = bury(pid);
+    match delivered {
+        Ok(()) => 0,
+        Err(problem) => {
+            error!(log, "cannot hand the connection over to its session: {problem}");
+            EXIT_FAILURE
+        }
+    }
 }
 
 /// What a wait has found.
 enum News {
     Message,
+    /// Of another process than the connection's own.
+    Lasting,
     Signal,
     TooLate,
 }
 
-fn wait(ipc: &MonitorSocket, signals: &mut Signals, deadline: Option<Instant>) -> std::io::Result<News> {
+fn wait(
+    ipc: &MonitorSocket,
+    signals: &mut Signals,
+    deadline: Option<Instant>,
+    lasting: Option<&Lasting>,
+) -> std::io::Result<News> {
+    let deadline = [deadline, lasting.and_then(Lasting::deadline)].into_iter().flatten().min();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -127,14 +199,20 @@ fn wait(ipc: &MonitorSocket, signals: &mut Signals, deadline: Option<Instant>) -
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         });
-        let mut fds = [PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(&*signals, PollFlags::IN)];
+        if let Some(lasting) = lasting {
+            lasting.interests(&mut fds);
+        }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [message, _] = fds;
-        if !message.revents().is_empty() {
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        if ready.next() == Some(true) {
             return Ok(News::Message);
+        }
+        if ready.skip(1).any(|ready| ready) {
+            return Ok(News::Lasting);
         }
     }
 }
@@ -150,6 +228,10 @@ enum Stop {
     Io(#[from] std::io::Error),
     #[error("session ended by a signal")]
     Signal,
+    #[error("the user may not have the session any more")]
+    Refused,
+    #[error("session ended by the user with id {0} (longhaul sessions)")]
+    Ended(u32),
     #[error("too late")]
     TooLate,
 }
@@ -248,11 +330,14 @@ fn converse(
                 | MonitorRequest::Transfer(_)
                 | MonitorRequest::Operation(_)
                 | MonitorRequest::Ticket { .. }
+                | MonitorRequest::Resumable { .. }
+                | MonitorRequest::Programs(_)
                 | MonitorRequest::Conduct(_) => return Err(Unexpected::Time.into()),
             }
         }
-        match wait(ipc, signals, deadline)? {
+        match wait(ipc, signals, deadline, None)? {
             News::Message => ipc.read()?,
+            News::Lasting => {}
             News::Signal => return Err(Stop::Signal),
             News::TooLate => return Err(Stop::TooLate),
         }
@@ -287,16 +372,25 @@ fn after(
     signals: &mut Signals,
     books: &mut Books<'_, '_>,
     address: &Address,
+    lasting: &mut Lasting,
 ) -> i32 {
     let log = &address.log;
     let stop = loop {
-        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address) {
+        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address, lasting) {
             break stop;
         }
     };
     match stop {
         Stop::MonitorSocket(MonitorSocketError::Closed) => {}
         Stop::Signal => {
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        Stop::Refused => {
+            info!(log, "session ends: its user may not have it any more");
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        Stop::Ended(_) => {
+            info!(log, "{stop}");
             let _ = kill_process(user.pid, Signal::TERM);
         }
         problem => {
@@ -329,12 +423,36 @@ fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
     }
 }
 
+/// Lets the session outlive its connection, where its rules allow that; the process that asks gets its end of the
+/// conversation about it, or a byte alone.
+fn begin_resumable(
+    ipc: &MonitorSocket,
+    handle: [u8; 16],
+    export: &[u8],
+    monitor: &mut Monitor,
+    log: &Log,
+) -> Result<Option<Resumable>, Stop> {
+    let begun = monitor.take_terms()?.map(|terms| Resumable::new(handle, export, terms, log.clone()));
+    let problem = match begun {
+        Some(Ok((resumable, theirs))) => {
+            lh_sys::pass::send_fd(ipc.socket(), theirs.as_fd())?;
+            return Ok(Some(resumable));
+        }
+        Some(Err(problem)) => problem.to_string(),
+        None => "its rules do not allow it".to_owned(),
+    };
+    debug!(log, "the session ends with its connection: {problem}");
+    { ipc.socket() }.write_all(&[0])?;
+    Ok(None)
+}
+
 fn serve_user(
     ipc: &mut MonitorSocket,
     monitor: &mut Monitor,
     signals: &mut Signals,
     books: &mut Books<'_, '_>,
     address: &Address,
+    lasting: &mut Lasting,
 ) -> Result<(), Stop> {
     while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
         let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
@@ -362,6 +480,16 @@ fn serve_user(
                 ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
                 continue;
             }
+            MonitorRequest::Resumable { handle, export } => {
+                lasting.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
+                continue;
+            }
+            MonitorRequest::Programs(programs) => {
+                if let Some(listed) = &mut lasting.listed {
+                    listed.set_programs(programs);
+                }
+                continue;
+            }
             MonitorRequest::Transfer(transfer) => {
                 books.usage_log.transfer(&transfer, books.control);
                 continue;
@@ -378,10 +506,16 @@ fn serve_user(
         };
         answer(ipc, signature, address)?;
     }
-    match wait(ipc, signals, None)? {
-        News::Message => Ok(ipc.read()?),
-        News::Signal | News::TooLate => Err(Stop::Signal),
+    match wait(ipc, signals, None, Some(lasting))? {
+        News::Message => return Ok(ipc.read()?),
+        News::Signal => return Err(Stop::Signal),
+        News::Lasting | News::TooLate => {}
     }
+    lasting.serve(monitor, books.control, address.known).map_err(|over| match over {
+        Over::Refused => Stop::Refused,
+        Over::Dismissed => Stop::Signal,
+        Over::Ended(uid) => Stop::Ended(uid),
+    })
 }
 
 /// Ends a process that has nothing left to do.

@@ -1,6 +1,6 @@
 //! What all channels of one session process share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use lh_config::pattern::{ListMatch, match_list};
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
+use lh_session_list::Programs;
 use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
@@ -21,8 +22,8 @@ use super::parts::Parts;
 use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers;
 use crate::key_options::KeyOptions;
-use crate::log::Log;
-use crate::monitor_ipc::MonitorSocket;
+use crate::log::{Field, Log};
+use crate::monitor_ipc::{MonitorRequest, MonitorSocket};
 
 /// The user who has logged in, and the rules.
 pub(super) struct Shared {
@@ -31,9 +32,9 @@ pub(super) struct Shared {
     pub(super) options: KeyOptions,
     pub(super) must_change_password: bool,
     pub(super) log: Log,
-    pub(super) peer: SocketAddr,
+    pub(super) peer: Cell<SocketAddr>,
     /// Both addresses, where the connection has any.
-    pub(super) connection: Option<(SocketAddr, SocketAddr)>,
+    pub(super) connection: Cell<Option<(SocketAddr, SocketAddr)>>,
     /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
     pub(super) key_environment: Vec<(String, String)>,
     /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through.
@@ -70,8 +71,10 @@ pub(super) struct Shared {
     pub(super) accounts: bool,
     /// Requests over SFTP that change something or are denied are recorded: `TransferLogOperations`.
     pub(super) operations: bool,
+    /// Programs that run, as the monitor has been told.
+    pub(super) programs: Cell<Programs>,
     /// The connection's socket, for options that depend on what it is used for.
-    pub(super) socket: Option<OwnedFd>,
+    pub(super) socket: RefCell<Option<OwnedFd>>,
 }
 
 impl Shared {
@@ -89,11 +92,28 @@ impl Shared {
         }
     }
 
+    /// Tells the monitor what runs now (`longhaul sessions`).
+    pub(super) fn change_programs(&self, change: impl FnOnce(&mut Programs)) {
+        let mut programs = self.programs.get();
+        change(&mut programs);
+        self.programs.set(programs);
+        // Without the monitor the session ends soon.
+        let _ = self.monitor.borrow().send(&MonitorRequest::Programs(programs).encode());
+    }
+
+    /// The session goes on over another connection.
+    pub(super) fn moved(&self, peer: SocketAddr, local: SocketAddr, socket: OwnedFd) {
+        self.peer.set(peer);
+        self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
+        self.connection.set(Some((peer, local)));
+        self.socket.replace(Some(socket));
+    }
+
     /// Marks packets for the network by what the connection carries (`IPQoS`).
     pub(super) fn set_interactive(&self, interactive: bool) {
         let qos = self.settings.ip_qos.value;
         let tos = if interactive { qos.interactive } else { qos.bulk };
-        if let (Some(socket), Some(tos)) = (&self.socket, tos) {
+        if let (Some(socket), Some(tos)) = (&*self.socket.borrow(), tos) {
             // A network that ignores marks works as well.
             let _ = lh_sys::socket::set_tos(socket, tos);
         }

@@ -33,7 +33,7 @@ pub(super) fn allocate(monitor: &mut MonitorSocket, inside_chroot: bool) -> io::
 }
 
 /// Waits for one descriptor; `None` for a byte without one, which is a refusal.
-fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
+pub(super) fn receive(monitor: &MonitorSocket) -> io::Result<Option<OwnedFd>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match receive_fd(monitor.socket()) {

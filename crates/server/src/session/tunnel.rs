@@ -2,7 +2,7 @@
 //! allow. The device is opened with the user's rights: whose it may be, the kernel knows.
 
 use lh_config::enums::PermitTunnel;
-use lh_driver::{ChannelId, ChannelOptions, ControlCx, PacketPump, error_words};
+use lh_driver::{ChannelId, ChannelOptions, ControlCx, PacketPump};
 use lh_sys::tun::Layer;
 use lh_wire::Reader;
 use lh_wire::msg::open_failure;
@@ -33,7 +33,7 @@ pub(super) fn open(shared: &Shared, id: ChannelId, fields: &[u8], cx: &mut Contr
             cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
         }
         Err(problem) => {
-            error!(shared.log, "Tunnel device open failed: {}", error_words(&problem));
+            error!(shared.log, "Tunnel device open failed: {}", lh_sys::errno_text(&problem));
             cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
         }
     }

@@ -84,7 +84,7 @@ impl<'a> UsageLog<'a> {
             self.counters.add(Counter::DownloadBytes, *bytes_out);
             let record = self.about("file").text("protocol", protocol).text("path", &path);
             let record = record.text("direction", direction).number("bytes", bytes).number("start", *start);
-            record.seconds("duration", *micros).number("average", per_second(bytes, *micros))
+            with_average(record.seconds("duration", *micros), "average", bytes, *micros)
         } else {
             self.counters.add(Counter::Commands, 1);
             let record = match legacy_scp(&path) {
@@ -97,9 +97,8 @@ impl<'a> UsageLog<'a> {
             };
             let record = record.number("bytes_in", *bytes_in).number("bytes_out", *bytes_out);
             let record = record.seconds("duration", *micros);
-            record
-                .number("average_in", per_second(*bytes_in, *micros))
-                .number("average_out", per_second(*bytes_out, *micros))
+            let record = with_average(record, "average_in", *bytes_in, *micros);
+            with_average(record, "average_out", *bytes_out, *micros)
         };
         self.write(&with_outcome(record, outcome));
         self.report(control);
@@ -222,6 +221,14 @@ fn with_outcome(record: Record, outcome: &Outcome) -> Record {
     }
 }
 
+/// Shortest time that gives a rate, microseconds: durations are logged in milliseconds, and the time of a few
+/// bytes is that of the system calls around them.
+const LEAST_MICROS: u64 = 1000;
+
+fn with_average(record: Record, name: &'static str, bytes: u64, micros: u64) -> Record {
+    if micros < LEAST_MICROS { record } else { record.number(name, per_second(bytes, micros)) }
+}
+
 fn per_second(bytes: u64, micros: u64) -> u64 {
     lh_metrics::rate(bytes, Duration::from_micros(micros))
 }
@@ -249,6 +256,14 @@ pub(super) fn legacy_scp(command: &str) -> Option<(&'static str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_too_short_to_log_give_no_rate() {
+        let record = || Record::new("file");
+        assert_eq!(with_average(record(), "average", 2, 0), record());
+        assert_eq!(with_average(record(), "average", 2, 999), record());
+        assert_eq!(with_average(record(), "average", 2, 1000), record().number("average", 2000));
+    }
 
     #[test]
     fn a_remote_scp_is_known_by_its_flags() {

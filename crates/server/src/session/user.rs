@@ -5,7 +5,7 @@
 //! memory. The connection reaches it as bytes that the pre-auth process wrote, and those are read with the
 //! user's rights.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -18,6 +18,7 @@ use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
+use lh_sys::signals::Signals;
 use lh_transport::{Transport, TransportError, Unencrypted};
 use rustix::process::Signal;
 
@@ -28,6 +29,7 @@ use super::common::{self, Address, Common, Connection, Failure};
 use super::control::Serving;
 use super::credentials::Credentials;
 use super::pam_holder::{Holder, Inherited};
+use super::resuming::{self, Resuming};
 use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers as FileWorkers;
 use super::shared::{self, Shared};
@@ -90,7 +92,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     };
     let address = common.address(log);
     match begin(common, connection, grant, inherited, ipc, &address) {
-        Ok((shared, link, host_keys)) => serve(shared, link, host_keys),
+        Ok((shared, link, host_keys, resuming)) => serve(shared, link, host_keys, resuming),
         Err(problem) => {
             error!(address.log, "fatal: {problem}");
             EXIT_FAILURE
@@ -98,7 +100,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     }
 }
 
-type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>);
+type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>, Option<Resuming>);
 
 /// Becomes the user, and only then looks at the connection.
 fn begin(
@@ -106,7 +108,7 @@ fn begin(
     connection: Connection,
     grant: Grant,
     inherited: Option<Inherited>,
-    monitor: MonitorSocket,
+    mut monitor: MonitorSocket,
     address: &Address,
 ) -> Result<Begun, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
@@ -136,22 +138,40 @@ fn begin(
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-    let mut transport = Transport::thaw(&state, config, Box::new(SystemRandom), Instant::now())?;
+    let mut transport = Transport::thaw(&state, config.clone(), Box::new(SystemRandom), Instant::now())?;
     drop(state);
     if transport.session_id() != Some(&session_id[..]) {
         return Err("the connection is not the one that was authenticated".into());
     }
-    transport.set_unencrypted(unencrypted(&login.settings));
+    let unencrypted = unencrypted(&login.settings);
+    transport.set_unencrypted(unencrypted);
+    // Directly behind the end of the login, before any message of the session.
+    let resuming = resuming::offer(&mut transport, &mut monitor, &login.settings, &config, unencrypted);
     let link = Link::new(transport, stream);
     let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
-    Ok((shared, link, common.session.host_keys))
+    Ok((shared, link, common.session.host_keys, resuming))
 }
 
-fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -> i32 {
+fn serve(
+    shared: Rc<Shared>,
+    link: Link,
+    host_keys: Vec<lh_crypto::PublicKey>,
+    resuming: Option<Resuming>,
+) -> i32 {
     let negotiated =
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
-    let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated);
+    let session = resuming.as_ref().map(|resuming| resuming.session().clone());
+    // Before any thread is started.
+    let signals = match Signals::collect(&[Signal::TERM]) {
+        Ok(signals) => Some(signals),
+        Err(problem) => {
+            error!(shared.log, "signals: {problem}");
+            None
+        }
+    };
+    let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated, resuming, signals);
     let mut driver = Driver::new(link, channels(&shared.settings));
+    driver.control().survive_breaks(session);
     driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
@@ -240,8 +260,8 @@ fn share(
     let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
-        connection: address.known.then_some((address.peer, address.local)),
-        peer: address.peer,
+        connection: Cell::new(address.known.then_some((address.peer, address.local))),
+        peer: Cell::new(address.peer),
         log: address.log.clone(),
         user,
         settings,
@@ -265,14 +285,15 @@ fn share(
         agent: std::cell::RefCell::default(),
         accounts,
         operations,
-        socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
+        programs: Cell::default(),
+        socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
     }
 }
 
 /// One line about how the connection ended, in OpenSSH's words.
 fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
-    let (ip, port) = (shared.peer.ip(), shared.peer.port());
+    let (ip, port) = (shared.peer.get().ip(), shared.peer.get().port());
     let client = format!("user {} {ip} port {port}", shared.user.name);
     match end {
         Ok(_) => {}

@@ -6,16 +6,11 @@ use std::path::Path;
 
 use lh_cli::progress::printable;
 use lh_sys::child::{Ended, Watched};
+use lh_sys::errno_text;
 use lh_sys::spawn::Program;
 
 use crate::shell::{Failed, Outcome};
 use crate::{print, say};
-
-/// The system's text for an error, without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
 
 pub(super) fn print_directory() -> Outcome {
     match std::env::current_dir() {
@@ -24,7 +19,7 @@ pub(super) fn print_directory() -> Outcome {
             Ok(())
         }
         Err(error) => {
-            say(&format!("Couldn't get local cwd: {}", reason(&error)));
+            say(&format!("Couldn't get local cwd: {}", errno_text(&error)));
             Err(Failed::Command)
         }
     }
@@ -44,7 +39,7 @@ pub(super) fn change_directory(path: Option<Vec<u8>>) -> Outcome {
     };
     std::env::set_current_dir(Path::new(&path)).map_err(|error| {
         let path = printable(path.as_bytes());
-        say(&format!("Couldn't change local directory to \"{path}\": {}", reason(&error)));
+        say(&format!("Couldn't change local directory to \"{path}\": {}", errno_text(&error)));
         Failed::Command
     })
 }
@@ -52,7 +47,7 @@ pub(super) fn change_directory(path: Option<Vec<u8>>) -> Outcome {
 pub(super) fn make_directory(path: &[u8]) -> Outcome {
     std::fs::create_dir(OsStr::from_bytes(path)).map_err(|error| {
         let path = printable(path);
-        say(&format!("Couldn't create local directory \"{path}\": {}", reason(&error)));
+        say(&format!("Couldn't create local directory \"{path}\": {}", errno_text(&error)));
         Failed::Command
     })
 }
@@ -81,7 +76,7 @@ pub(super) fn run_shell(command: &OsStr) -> Outcome {
         Ok(Ended::Exit(status)) => say(&format!("Shell exited with status {status}")),
         Ok(Ended::Signal { .. }) => say("Shell exited abnormally"),
         Err(error) => {
-            say(&format!("Couldn't execute \"{}\": {}", printable(shell.as_bytes()), reason(&error)));
+            say(&format!("Couldn't execute \"{}\": {}", printable(shell.as_bytes()), errno_text(&error)));
             return Err(Failed::Command);
         }
     }

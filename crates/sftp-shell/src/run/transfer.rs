@@ -95,8 +95,7 @@ impl Shell {
             let is_dir = match std::fs::metadata(OsStr::from_bytes(&path)) {
                 Ok(meta) => meta.is_dir(),
                 Err(error) => {
-                    let text = error.to_string();
-                    let reason = text.split(" (os error").next().unwrap_or_default();
+                    let reason = lh_sys::errno_text(&error);
                     say(&format!("stat {}: {reason}", printable(&path)));
                     outcome = Err(Failed::Command);
                     continue;

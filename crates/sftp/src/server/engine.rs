@@ -1,7 +1,5 @@
 //! The engine: framing, back-pressure, and the order in which requests are served.
 
-use std::time::Instant;
-
 use lh_wire::{Output, Reader};
 
 use super::log::{LogLevel, Shown};
@@ -41,13 +39,13 @@ impl Server {
         let mut more = false;
         let mut waiting_for_output = false;
         self.turns = REQUESTS_PER_POLL;
-        self.pace.begin(Instant::now());
+        self.pace.begin(self.lookup.clock());
         let mut slow = false;
         loop {
             if self.at_work() {
                 self.continue_copy();
                 self.continue_check();
-                slow = self.pace.end(Instant::now());
+                slow = self.pace.end(self.lookup.clock());
                 more = self.at_work();
                 if more {
                     break;
@@ -59,7 +57,7 @@ impl Server {
             }
             self.turns -= 1;
             match self.serve_next(output) {
-                Ok(Served::Yes) => slow = self.pace.end(Instant::now()),
+                Ok(Served::Yes) => slow = self.pace.end(self.lookup.clock()),
                 Ok(Served::NeedInput) => break,
                 Ok(Served::NeedOutput) => {
                     waiting_for_output = true;

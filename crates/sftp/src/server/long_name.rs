@@ -148,6 +148,9 @@ mod tests {
         fn home(&mut self, _: &[u8]) -> Option<Vec<u8>> {
             None
         }
+        fn clock(&mut self) -> std::time::Duration {
+            std::time::Duration::ZERO
+        }
         fn now(&mut self) -> i64 {
             0
         }

@@ -1,6 +1,6 @@
-//! Names and times that the host knows and the protocol wants: users, groups, home directories, local time.
+//! Names and times that the host knows and the engine wants: users, groups, home directories, clocks.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Answers of the host. The engine caches names of ids for the session.
 pub trait Lookup: Send {
@@ -10,69 +10,13 @@ pub trait Lookup: Send {
     fn group_name(&mut self, gid: u32) -> Option<String>;
     /// The home directory of a user, or of the one logged in when `user` is empty.
     fn home(&mut self, user: &[u8]) -> Option<Vec<u8>>;
+    /// Time since a fixed moment, by a clock that never goes back: tells how long a request took. It is read once
+    /// for each request.
+    fn clock(&mut self) -> Duration;
     /// Seconds since 1970, for the age of files in listings.
     fn now(&mut self) -> i64;
     /// Seconds east of UTC at `time`, for the times in listings.
     fn utc_offset(&mut self, _time: i64) -> i32 {
         0
-    }
-}
-
-/// Reads `/etc/passwd` and `/etc/group` themselves, once: for tests and for hosts without name services.
-/// Times are in UTC.
-#[derive(Debug, Clone, Default)]
-pub struct SystemFiles {
-    passwd: Option<Vec<u8>>,
-    group: Option<Vec<u8>>,
-}
-
-impl SystemFiles {
-    /// Nothing is read before it is asked for.
-    pub const fn new() -> Self {
-        Self { passwd: None, group: None }
-    }
-
-    /// The line of `table` whose field `at` is `key`.
-    fn line<'t>(table: &'t [u8], at: usize, key: &[u8]) -> Option<Vec<&'t [u8]>> {
-        table
-            .split(|&byte| byte == b'\n')
-            .map(|line| line.split(|&byte| byte == b':').collect::<Vec<_>>())
-            .find(|fields| fields.get(at) == Some(&key))
-    }
-
-    fn passwd(&mut self) -> &[u8] {
-        self.passwd.get_or_insert_with(|| std::fs::read("/etc/passwd").unwrap_or_default())
-    }
-
-    fn group(&mut self) -> &[u8] {
-        self.group.get_or_insert_with(|| std::fs::read("/etc/group").unwrap_or_default())
-    }
-}
-
-impl Lookup for SystemFiles {
-    fn user_name(&mut self, uid: u32) -> Option<String> {
-        let fields = Self::line(self.passwd(), 2, uid.to_string().as_bytes())?;
-        Some(String::from_utf8_lossy(fields.first()?).into_owned())
-    }
-
-    fn group_name(&mut self, gid: u32) -> Option<String> {
-        let fields = Self::line(self.group(), 2, gid.to_string().as_bytes())?;
-        Some(String::from_utf8_lossy(fields.first()?).into_owned())
-    }
-
-    fn home(&mut self, user: &[u8]) -> Option<Vec<u8>> {
-        let fields = if user.is_empty() {
-            let uid = rustix::process::getuid().as_raw().to_string();
-            Self::line(self.passwd(), 2, uid.as_bytes())?
-        } else {
-            Self::line(self.passwd(), 0, user)?
-        };
-        fields.get(5).map(|home| home.to_vec())
-    }
-
-    fn now(&mut self) -> i64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |passed| i64::try_from(passed.as_secs()).unwrap_or(i64::MAX))
     }
 }

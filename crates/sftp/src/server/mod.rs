@@ -1,6 +1,6 @@
 //! The server engine: request bytes in, replies out, files through a [`FileSystem`].
 //!
-//! It owns no socket and no thread. The owner of the channel passes received bytes to [`Server::input`], and
+//! It owns no socket, clock or thread. The owner of the channel passes received bytes to [`Server::input`], and
 //! calls [`Server::poll`] after input and when more can be sent. `poll` returns how many input bytes have
 //! been used, so that the owner gives no credit to the client while replies cannot be sent.
 
@@ -31,7 +31,7 @@ mod symlink;
 pub use closing::OpenFiles;
 pub use engine::Progress;
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog, Operation};
-pub use lookup::{Lookup, SystemFiles};
+pub use lookup::Lookup;
 pub use options::ServerOptions;
 pub use output::Backlog;
 pub use pace::SLOW;

@@ -55,8 +55,8 @@ impl Server {
         let mut made = self.make_unnamed(&files, flags).into_iter();
         let mut failures = Vec::new();
         for (index, put) in (0..).zip(&files) {
-            let Filled { lacks, outcome, .. } = self.put_file(put, flags, made.next());
-            for (step, error) in lacks.into_iter().chain(outcome.err()) {
+            let Filled { not_kept, outcome, .. } = self.put_file(put, flags, made.next());
+            for (step, error) in not_kept.into_iter().chain(outcome.err()) {
                 let (code, text) = (status_of(&error), text_of(&error));
                 self.log_line(LogLevel::Info, format_args!("sent status {text}"));
                 failures.push(PutFailure { index, step, code, text });
@@ -225,7 +225,7 @@ impl Put<'_> {
 }
 
 const fn not_opened(error: io::Error) -> Filled {
-    Filled { written: 0, lacks: Vec::new(), outcome: Err((PutStep::Open, error)) }
+    Filled { written: 0, not_kept: Vec::new(), outcome: Err((PutStep::Open, error)) }
 }
 
 /// Splits a path after its last slash.

@@ -1,7 +1,6 @@
 //! The state of one session, and what every request needs of it: replies, log lines, permissions.
 
 use std::io;
-use std::time::Instant;
 
 use bytes::Bytes;
 use lh_wire::Output;
@@ -123,7 +122,7 @@ impl Server {
             pending: Vec::new(),
             sent: 0,
             turns: 0,
-            pace: Pace::new(Instant::now()),
+            pace: Pace::default(),
             denied: false,
             initialised: false,
             closed: false,

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lh_sftp::fs::{Directory, File, FileSystem};
-use lh_sftp::server::{FileEvent, LogLevel, LogSink, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{FileEvent, LogLevel, LogSink, Server, ServerOptions};
 use lh_sftp::{
-    Attrs, Handle, Incoming, LocalFs, Name, OpenFlags, Reply, ReplyBody, Request, Session, StatVfs, Status,
-    StatusCode,
+    Attrs, Handle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, StatVfs, Status, StatusCode,
 };
+use lh_sftp_fs::{LocalFs, SystemFiles};
 use lh_wire::{Output, Reservation, Reserved, Slices};
 
 /// The sending side of a channel: a window, and packets of a largest size.

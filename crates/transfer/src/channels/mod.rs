@@ -24,7 +24,7 @@ pub(crate) struct Turn {
 
 /// An additional channel to the remote end, and what is half sent on it.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct AdditionalChannel {
     pub(crate) remote: Remote,
     pub(crate) unfinished: Option<Unfinished>,
 }
@@ -32,12 +32,12 @@ pub(crate) struct Lane {
 /// The additional channels of a copy, and the decision about additional connections.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
-    pub(crate) all: Vec<Lane>,
-    /// Asked for and not yet heard of.
+    pub(crate) all: Vec<AdditionalChannel>,
+    /// Asked for, and neither open nor refused yet.
     pub(crate) asked: usize,
-    /// Channels there may be, further ones only.
+    /// Additional channels there may be.
     pub(crate) most: Option<usize>,
-    /// Channels whose window was found shut since there are so many, by number.
+    /// Channels whose window was found shut since the last one was opened, by number.
     pub(crate) shut: u64,
     /// The shortest round trip.
     pub(crate) rtt: Option<Duration>,
@@ -47,7 +47,7 @@ pub(crate) struct Channels {
 impl Channels {
     /// On each of them.
     pub(crate) fn open_one_at_a_time(&mut self) {
-        self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
+        self.all.iter_mut().for_each(|channel| channel.remote.open_one_at_a_time());
     }
 
     /// How many there are, those that are gone included.
@@ -56,41 +56,41 @@ impl Channels {
     }
 
     pub(crate) fn clear_unfinished(&mut self) {
-        for lane in &mut self.all {
-            lane.unfinished = None;
+        for channel in &mut self.all {
+            channel.unfinished = None;
         }
     }
 
-    /// The remote end of channel `lane`; 0 is the first one.
+    /// The remote end of channel number `channel`; 0 is the first one.
     pub(crate) fn remote<'a>(
         &'a mut self,
         first: &'a mut Option<Remote>,
-        lane: usize,
+        channel: usize,
     ) -> Option<&'a mut Remote> {
-        match lane.checked_sub(1) {
+        match channel.checked_sub(1) {
             None => first.as_mut(),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.remote),
+            Some(at) => self.all.get_mut(at).map(|channel| &mut channel.remote),
         }
     }
 
-    /// The place for what is half sent on channel `lane`.
+    /// The place for what is half sent on channel number `channel`.
     pub(crate) fn unfinished<'a>(
         &'a mut self,
         first: &'a mut Option<Unfinished>,
-        lane: usize,
+        channel: usize,
     ) -> Option<&'a mut Option<Unfinished>> {
-        match lane.checked_sub(1) {
+        match channel.checked_sub(1) {
             None => Some(first),
-            Some(at) => self.all.get_mut(at).map(|lane| &mut lane.unfinished),
+            Some(at) => self.all.get_mut(at).map(|channel| &mut channel.unfinished),
         }
     }
 
     /// The channels that are in use.
     pub(crate) fn channels_up(&self) -> usize {
-        1 + self.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
+        1 + self.all.iter().filter(|channel| channel.remote.ready() && !channel.remote.lost()).count()
     }
 
-    pub(crate) fn lane(&mut self, lane: usize) -> Option<&mut Remote> {
-        self.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
+    pub(crate) fn channel(&mut self, channel: usize) -> Option<&mut Remote> {
+        self.all.get_mut(channel.checked_sub(1)?).map(|channel| &mut channel.remote)
     }
 }

@@ -59,14 +59,14 @@ impl Job {
         now: Instant,
     ) -> Guard<'a> {
         let own = state.channels.iter().filter(|open| open.connection == connection);
-        let channels: Vec<(usize, ChannelId)> = own.map(|open| (open.lane, open.id)).collect();
+        let channels: Vec<(usize, ChannelId)> = own.map(|open| (open.number, open.id)).collect();
         // Channels in a row that were found to have nothing to do, with the lock held.
         let mut idle = 0;
-        for &(lane, id) in channels.iter().cycle() {
+        for &(number, id) in channels.iter().cycle() {
             let mut control = cx.control();
             if let Some(mut channel) = control.channel(id) {
                 let let_go;
-                (state, let_go) = self.advance_channel(state, side, lane, &mut channel, now);
+                (state, let_go) = self.advance_channel(state, side, number, &mut channel, now);
                 if let_go {
                     idle = 0;
                 }
@@ -89,15 +89,15 @@ impl Job {
         &'a self,
         mut state: Guard<'a>,
         side: Side,
-        lane: usize,
+        number: usize,
         out: &mut dyn Output,
         now: Instant,
     ) -> (Guard<'a>, bool) {
         let mut begin = true;
         loop {
-            let work = match lane {
+            let work = match number {
                 0 => state.engine.advance_step(side, out, now, begin),
-                lane => state.engine.advance_lane_step(lane, out, now),
+                number => state.engine.advance_channel_step(number, out, now),
             };
             let Some(work) = work else { return (state, !begin) };
             drop(state);
@@ -117,8 +117,8 @@ mod tests {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use lh_sftp::LocalFs;
-    use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
+    use lh_sftp::server::{NoLog, Server, ServerOptions};
+    use lh_sftp_fs::{LocalFs, SystemFiles};
     use lh_wire::Reservation;
 
     use super::super::Report;

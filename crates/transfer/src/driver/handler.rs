@@ -21,15 +21,15 @@ use super::{AsSession, Job, Open, State};
 pub struct JobHandler {
     pub(super) job: Job,
     pub(super) side: Side,
-    /// Which of the channels to this end; none for a further one that is not open.
-    pub(super) lane: Option<usize>,
+    /// Which of the channels to this end; none for an additional one that is not open.
+    pub(super) number: Option<usize>,
     /// Which of the connections to this end.
     pub(super) connection: usize,
     /// Rung by the others; in one handler of each connection.
     pub(super) waker: Option<Arc<Waker>>,
     /// How additional channels are opened, if they may be.
     pub(super) as_session: Option<AsSession>,
-    /// Who makes additional connections, if they may be.
+    /// Makes additional connections, where they are allowed.
     pub(super) additional: Option<Arc<dyn AdditionalConnections>>,
     pub(super) deadline: Option<Instant>,
     pub(super) closed: bool,
@@ -43,7 +43,7 @@ impl Job {
         JobHandler {
             job: self.clone(),
             side,
-            lane: Some(0),
+            number: Some(0),
             connection: 0,
             waker: self.waker(0),
             as_session: None,
@@ -55,13 +55,13 @@ impl Job {
         }
     }
 
-    /// The handler for an SFTP channel of an additional connection, of which the `first` one hears what
-    /// happens on the others. It stops its driver, with 0, when the copy is finished.
+    /// The handler for an SFTP channel of an additional connection; the `first` one is woken for what happens on
+    /// other connections. It stops its driver, with 0, when the copy is finished.
     pub fn additional_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
         JobHandler {
             job: self.clone(),
             side,
-            lane: None,
+            number: None,
             connection,
             waker: if first { self.waker(connection) } else { None },
             as_session: None,
@@ -96,7 +96,7 @@ impl JobHandler {
 
     pub(super) fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
-        if self.signals.is_none() && !self.closed && (self.lane, self.connection) == (Some(0), 0) {
+        if self.signals.is_none() && !self.closed && (self.number, self.connection) == (Some(0), 0) {
             self.signals = self.job.signals();
         }
         let mut guard = self.job.lock();
@@ -108,7 +108,7 @@ impl JobHandler {
         if guard.channels.len() > 1 || self.connection > 0 {
             // What came on one makes it possible to send data on all.
             guard = self.job.advance_all(guard, self.side, self.connection, cx, now);
-        } else if self.lane == Some(0) {
+        } else if self.number == Some(0) {
             guard = self.job.advance_first(guard, self.side, cx, now);
         }
         let state = &mut *guard;
@@ -149,20 +149,20 @@ impl JobHandler {
 
     pub(super) fn opened(&mut self, id: ChannelId, early: bool) {
         let state = &mut *self.job.lock();
-        let lane = match self.lane {
-            Some(lane) => {
+        let number = match self.number {
+            Some(number) => {
                 if early {
                     state.engine.open_early(self.side);
                 } else {
                     state.engine.open(self.side);
                 }
-                lane
+                number
             }
-            None => *self.lane.insert(state.engine.open_lane()),
+            None => *self.number.insert(state.engine.open_channel()),
         };
-        // Of two remote ends neither has further ones.
+        // Of two remote ends neither has additional channels.
         if !self.job.shared.relay {
-            state.channels.push(Open { connection: self.connection, lane, id });
+            state.channels.push(Open { connection: self.connection, number, id });
         }
     }
 
@@ -170,9 +170,9 @@ impl JobHandler {
     fn open_more(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
         let Some(as_session) = &self.as_session else { return };
         let mut channels = std::mem::take(&mut state.instead);
-        // Who has not said how many has channels first, and connections where they are found to help.
+        // Without a number from the user: channels first, and connections where they are found to help.
         let instead = self.additional.as_ref().filter(|_| !state.engine.chooses_channels());
-        for _ in 0..state.engine.lanes_wanted() {
+        for _ in 0..state.engine.channels_wanted() {
             let connects = instead.is_some_and(|additional| additional.instead(&mut cx.control()));
             channels += usize::from(!connects);
         }
@@ -180,7 +180,7 @@ impl JobHandler {
             let handler = Self {
                 job: self.job.clone(),
                 side: self.side,
-                lane: None,
+                number: None,
                 connection: self.connection,
                 waker: None,
                 as_session: None,
@@ -192,14 +192,14 @@ impl JobHandler {
             };
             let handler = as_session(Box::new(handler));
             if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
-                state.engine.lane_refused();
+                state.engine.channel_refused();
             }
         }
     }
 
     /// From time to time: would another connection help?
     fn look_at_load(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
-        let Some(additional) = self.additional.as_ref().filter(|_| self.lane == Some(0)) else { return };
+        let Some(additional) = self.additional.as_ref().filter(|_| self.number == Some(0)) else { return };
         let now = cx.now();
         if state.next_look.is_some_and(|next| now < next) {
             return;
@@ -217,7 +217,7 @@ impl JobHandler {
     fn close_all(&self, cx: &mut ChannelCx<'_>) {
         let mut state = self.job.lock();
         let lent = state.lent && self.connection == 0;
-        let mine = |open: &mut Open| open.connection == self.connection && !(lent && open.lane == 0);
+        let mine = |open: &mut Open| open.connection == self.connection && !(lent && open.number == 0);
         let channels: Vec<Open> = state.channels.extract_if(.., mine).collect();
         drop(state);
         for open in channels {
@@ -234,11 +234,11 @@ impl JobHandler {
         if self.closed || self.job.lock().over.contains(&self.connection) {
             return;
         }
-        match self.lane {
+        match self.number {
             Some(0) => {
                 self.job.lost(self.side, reason);
                 self.run(cx);
-                // The other remote end may still have something to finish. This channel is gone, and with it what would hear
+                // The other remote end may still have something to finish. This channel is gone, and with it what would notice
                 // that it has: the loop would wait for its connection for ever.
                 if self.job.shared.relay && !std::mem::replace(&mut self.closed, true) {
                     cx.stop(0);
@@ -246,15 +246,15 @@ impl JobHandler {
                 return;
             }
             Some(_) if self.connection > 0 => {
-                // It has no other purpose.
+                // The connection has no other purpose.
                 self.job.lock().lose(self.connection, reason, cx.now());
                 cx.stop(0);
             }
-            Some(lane) => self.job.lock().engine.lane_lost(lane, reason, cx.now()),
+            Some(number) => self.job.lock().engine.channel_lost(number, reason, cx.now()),
             None if self.additional.as_ref().is_some_and(|additional| additional.beyond()) => {}
             None => {
                 let mut state = self.job.lock();
-                state.engine.lane_refused();
+                state.engine.channel_refused();
                 if self.connection > 0
                     && !state.channels.iter().any(|open| open.connection == self.connection)
                 {
@@ -279,8 +279,8 @@ impl ChannelHandler for JobHandler {
             ChannelEvent::Data { ext: None, data } => {
                 let len = data.len();
                 let mut state = self.job.lock();
-                match self.lane {
-                    Some(lane @ 1..) => state.engine.lane_take_in(lane, data, cx.now()),
+                match self.number {
+                    Some(number @ 1..) => state.engine.channel_take_in(number, data, cx.now()),
                     _ => state.engine.take_in(self.side, data, cx.now()),
                 }
                 drop(self.job.do_file_work(state));
@@ -291,7 +291,7 @@ impl ChannelHandler for JobHandler {
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),
-            ChannelEvent::OpenFailed { .. } if self.lane.is_none() => self.lost("", cx),
+            ChannelEvent::OpenFailed { .. } if self.number.is_none() => self.lost("", cx),
             ChannelEvent::OpenFailed { description, .. } => {
                 let text = crate::display_name(description.as_bytes());
                 self.lost(&format!("channel open failed: {text}"), cx);

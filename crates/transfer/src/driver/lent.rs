@@ -34,7 +34,7 @@ impl Job {
         self.lock().engine.adopt(side, session);
     }
 
-    /// Gives the session back; see [`Engine::release`]. The copy's [`Report`] hears that it has ended.
+    /// Gives the session back; see [`Engine::release`]. The copy's [`Report`] gets its end.
     pub fn release(&self, side: Side) -> Option<Session> {
         let mut state = self.lock();
         let session = state.engine.release(side);
@@ -50,7 +50,7 @@ impl Job {
         drop(self.do_file_work(state));
     }
 
-    /// Sends on the lent session what can be sent, and tells how far the copy is.
+    /// Sends on the lent session what can be sent, and reports how far the copy is.
     pub fn advance(&self, side: Side, out: &mut dyn Output, now: Instant) {
         let mut state = self.advance_first(self.lock(), side, out, now);
         state.follow(now);

@@ -25,7 +25,7 @@ use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Tot
 
 pub use handler::JobHandler;
 
-/// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
+/// Receives the events of a copy. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
@@ -49,14 +49,14 @@ pub trait Report: Send {
 struct State {
     engine: Engine,
     report: Box<dyn Report>,
-    /// The channels to the remote end: the first one, and further ones ([`Engine::open_lane`]).
+    /// The channels to the remote end: the first one, and further ones ([`Engine::open_channel`]).
     channels: Vec<Open>,
     /// Channels to be opened after all, where a connection was to be had instead.
     instead: usize,
     /// When the load of the first connection is looked at next.
     next_look: Option<Instant>,
     wakes: Wakes,
-    /// A signal has come: everything is left as it is, to be gone on with.
+    /// A signal has come: partial files and the journal are kept for resuming.
     stopped: bool,
     /// The session of the first channel is lent, and given back at the end.
     lent: bool,
@@ -68,7 +68,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Open {
     connection: usize,
-    lane: usize,
+    number: usize,
     id: ChannelId,
 }
 
@@ -156,7 +156,7 @@ impl Job {
     pub fn connection_failed(&self, beyond: bool) {
         let mut state = self.lock();
         if beyond {
-            state.engine.lane_refused();
+            state.engine.channel_refused();
         } else {
             state.instead += 1;
         }
@@ -174,14 +174,14 @@ impl Job {
         self.notify(|_| true);
     }
 
-    /// The first connection takes so long there and back; see [`Engine::expect_round_trip`].
+    /// Takes in the round-trip time of the first connection; see [`Engine::expect_round_trip`].
     pub fn expect_round_trip(&self, took: Duration) {
         self.lock().engine.expect_round_trip(took);
     }
 
     /// Reports what was decided about the copy's connections.
     pub fn remark(&self, text: String) {
-        self.lock().report.event(Event::Told { text }, Instant::now());
+        self.lock().report.event(Event::Notice { text }, Instant::now());
     }
 
     fn signals(&self) -> Option<Arc<Signals>> {
@@ -226,7 +226,7 @@ impl Job {
         self.lock().engine.leave_unbegun();
     }
 
-    /// True when a signal has stopped the copy: what is unfinished was left to be gone on with.
+    /// True when a signal has stopped the copy: partial files and the journal are kept for resuming.
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
@@ -283,14 +283,15 @@ impl State {
     /// The channels of a connection are gone.
     fn lose(&mut self, connection: usize, reason: &str, now: Instant) {
         for open in self.channels.extract_if(.., |open| open.connection == connection) {
-            self.engine.lane_lost(open.lane, reason, now);
+            self.engine.channel_lost(open.number, reason, now);
         }
     }
 
     /// Which connections but this one have something to do that they had not.
     fn others(&mut self, connection: usize) -> Vec<usize> {
-        let lanes = self.wakes.lanes(&mut self.engine, self.channels.iter().map(|open| open.lane));
-        let has_more = |open: &&Open| open.connection != connection && lanes.contains(&open.lane);
+        let numbers =
+            self.wakes.channels_to_wake(&mut self.engine, self.channels.iter().map(|open| open.number));
+        let has_more = |open: &&Open| open.connection != connection && numbers.contains(&open.number);
         self.channels.iter().filter(has_more).map(|open| open.connection).collect()
     }
 

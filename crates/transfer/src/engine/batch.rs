@@ -21,7 +21,7 @@ use crate::flow::FIRST_REQUESTS;
 use crate::item::Item;
 use crate::options::Verify;
 use crate::table::Key;
-use crate::target_facts::Lack;
+use crate::target_facts::NotKept;
 use crate::token::{Side, Token};
 use crate::wording::{Deed, shrank};
 use crate::{Direction, Event, local, wording};
@@ -29,7 +29,7 @@ use crate::{Direction, Event, local, wording};
 /// Files up to this size go in batches: of larger ones few fit into a message, so little is saved.
 const SMALL_FILE: u64 = 64 * 1024;
 
-/// A message is sent when it holds so much: what the server is sure to take, less one small file.
+/// Bytes from which on a message is sent: what every server takes, less one small file.
 const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
 
 /// What is asked for of a file whose size says nothing (0, as files in /proc have it).
@@ -78,11 +78,11 @@ impl Engine {
             return false;
         }
         let Some(file) = self.tasks.files.get(key) else { return false };
-        if file.size > SMALL_FILE
+        if file.requests.size > SMALL_FILE
             || !matches!(file.item.info.kind, Kind::File)
             || file.item.alone
-            // Its other names wait to hear of it.
-            || file.leads
+            // Its other names wait for its copy.
+            || file.item.leads
             || self.options.has_holes_to_keep(&file.item)
             || self.leftovers.may_be_done(&file.item)
             || self.leftovers.may_have_part(&file.item)
@@ -98,7 +98,7 @@ impl Engine {
             self.send_batch();
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        let Some(source) = &file.source else { return false };
+        let Some(source) = &file.handles.source else { return false };
         let kinds = self.options.keep.xattr_kinds();
         let xattrs = match kinds {
             0 => None,
@@ -118,7 +118,7 @@ impl Engine {
             ..Change::default()
         };
         // One byte more than a file of unknown size may have shows that it has too many.
-        let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
+        let most = if file.requests.to_eof { SMALL_FILE + 1 } else { file.requests.size };
         let full = self.ends.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
         let before = message.len();
@@ -128,8 +128,8 @@ impl Engine {
                 let n = read_whole(source, room).map_err(Some)?;
                 sum = algorithm.map(|algorithm| algorithm.sum(room.get(..n).unwrap_or_default()));
                 match n as u64 {
-                    n if file.to_eof && n == most => Err(None),
-                    n if !file.to_eof && n < most => Err(Some(shrank(n, most))),
+                    n if file.requests.to_eof && n == most => Err(None),
+                    n if !file.requests.to_eof && n < most => Err(Some(shrank(n, most))),
                     n => Ok(n as usize),
                 }
             });
@@ -142,17 +142,17 @@ impl Engine {
         };
         match put {
             Ok(n) => {
-                // One that is being written to goes the way on which it can be told what changed.
+                // One that is being written to is copied by itself, which shows what changed.
                 if let Ok(Done::Info(now)) = local::perform(Op::Fstat(source))
                     && Changed::between(&file.item.info, &now, n as u64, Precision::Exact).is_some()
                 {
                     message.truncate(before);
                     file.item.info = now;
-                    file.to_eof = now.size.unwrap_or(0) == 0;
+                    file.requests.to_eof = now.size.unwrap_or(0) == 0;
                     self.expect_size(key, now.size.unwrap_or(0));
                     return false;
                 }
-                file.size = n as u64;
+                file.requests.size = n as u64;
                 self.join_batch(key, sum);
             }
             Err(Some(fault)) => self.file_failed(key, Deed::ReadSource, &fault),
@@ -164,8 +164,8 @@ impl Engine {
     /// The file is in the message: nothing of it needs to be open any more.
     fn join_batch(&mut self, key: Key, sum: Option<Vec<u8>>) {
         let Some(mut file) = self.tasks.files.remove(key) else { return };
-        self.flow.expect(&mut file.ahead, 0);
-        self.add_to_batch(Small { id: file.id, item: file.item, size: file.size, sum });
+        self.flow.expect(&mut file.queued.ahead, 0);
+        self.add_to_batch(Small { id: file.id, item: file.item, size: file.requests.size, sum });
     }
 
     fn add_to_batch(&mut self, small: Small) {
@@ -179,7 +179,7 @@ impl Engine {
         }
     }
 
-    /// Download: takes a file whose attributes the listing told, if it is one for a batch; gives it back otherwise.
+    /// Download: takes a file whose attributes were listed, if it is one for a batch; gives it back otherwise.
     pub(super) fn get_in_batch(&mut self, item: Item) -> Option<Item> {
         let Info { kind: Kind::File, size: Some(size @ 0..=SMALL_FILE), mode: Some(_), .. } = item.info
         else {
@@ -237,9 +237,9 @@ impl Engine {
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
-        let alone = side != self.plan.striped_side() || self.tree.waiting.presumed > 0;
-        let lane = if alone { 0 } else { self.idlest_lane() };
-        self.perform_on(lane, op, Token::Batch(key));
+        let alone = side != self.plan.side_with_channels() || self.tree.waiting.presumed > 0;
+        let channel = if alone { 0 } else { self.idlest_channel() };
+        self.perform_on(channel, op, Token::Batch(key));
         self.batches.message = message;
         self.batches.message.clear();
     }
@@ -315,8 +315,8 @@ impl Engine {
                     PutStep::Open => failed = Some((Deed::OpenTarget, fault)),
                     PutStep::Write => failed = Some((Deed::WriteTarget, fault)),
                     PutStep::Attributes => failed = Some((Deed::FinishTarget, fault)),
-                    PutStep::Owner => self.lacks_at(Lack::Owner, &small.item.target, &fault),
-                    PutStep::Xattrs => self.lacks_at(Lack::Xattrs, &small.item.target, &fault),
+                    PutStep::Owner => self.report_not_kept_at(NotKept::Owner, &small.item.target, &fault),
+                    PutStep::Xattrs => self.report_not_kept_at(NotKept::Xattrs, &small.item.target, &fault),
                 }
             }
             match failed {
@@ -356,7 +356,7 @@ impl Engine {
         };
         let len = got.data.len() as u64;
         if !got.whole {
-            // Longer than it was when it was listed, or written to while it was read: what changes on the other way is told.
+            // Longer than it was when it was listed, or written to while it was read: copied by itself, its changes are reported.
             if small.size > 0 {
                 small.item.info = got.info;
             }
@@ -418,20 +418,20 @@ impl Engine {
         self.report.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
         self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
-        self.tell_copied(&small.item, small.size, CopiedKind::File(small.sum));
+        self.report_copied(&small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
 
     fn small_failed(&mut self, small: Small, deed: Deed, fault: &Fault) {
-        // When the connection goes, that is told once.
+        // A lost connection is reported once.
         if fault.kind != FaultKind::Lost {
             let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
             let path = if of_source { &small.item.source } else { &small.item.target };
             let text = wording::failed(self.plan.direction, deed, path, fault);
-            if !self.tree.told_by_dir(small.item.parent, &text) {
+            if !self.tree.reported_by_dir(small.item.parent, &text) {
                 self.report.fail(text);
             }
-            self.tell_missed(&small.item);
+            self.report_missed(&small.item);
         }
         self.child_finished(small.item.parent);
     }

@@ -9,18 +9,14 @@
 //! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
 //! cannot do that have it read back ([`super::proof`]), where that is asked for.
 
-use std::collections::VecDeque;
-
 use lh_sftp::{RunningSum, extension};
 
 use crate::end::{Done, Fault, Op, Outcome};
 use crate::engine::Engine;
 use crate::options::Verify;
 use crate::table::Key;
-use crate::task::check::{
-    Check, DIGEST_RANGE, DIGESTS_IN_FLIGHT, Mode, Range, SAMPLE, SAMPLES_IN_FLIGHT, Todo, agreeing,
-    digests_of, read_sum, samples,
-};
+use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
+use crate::task::state::{Found, Resuming, State, Target, Verifying};
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event};
@@ -29,17 +25,17 @@ impl Engine {
     /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins with the data
     /// behind what agrees.
     /// `whole`: without digests all of it is read back, not samples.
-    pub(super) fn begin_check(&mut self, key: Key, found: u64, known: u64, whole: bool) {
+    pub(super) fn begin_check(&mut self, key: Key, of: Found, found: u64, known: u64, whole: bool) {
         let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
-        let end = end.min(file.size);
+        let end = end.min(file.requests.size);
         let todo = match mode {
             Mode::Digests => Todo::All { next: 0, end, step: DIGEST_RANGE },
             Mode::Samples if whole => Todo::All { next: 0, end, step: SAMPLE },
             Mode::Samples => Todo::Some(samples(end)),
         };
-        file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
+        file.state = State::Resuming(Resuming { check: Check::new(mode, todo, end), of });
         self.ask_ranges(key);
     }
 
@@ -47,29 +43,16 @@ impl Engine {
         loop {
             let Some(file) = self.tasks.files.get_mut(key) else { return };
             let (Some(source), Some(target), Some(check)) =
-                (file.source.clone(), file.target.clone(), &mut file.check)
+                (file.handles.source.clone(), file.handles.target.clone(), file.state.check_mut())
             else {
                 return;
             };
-            let most = if check.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };
-            let most = most.min(self.flow.most_requests());
-            if check.asked.len() >= most {
-                return;
-            }
-            let next = if check.differs { None } else { check.todo.next() };
-            let Some((offset, len)) = next else {
-                if check.asked.is_empty() {
-                    self.end_check(key);
-                }
-                return;
+            let (offset, len) = match check.next_range(self.flow.most_requests()) {
+                NextRange::Ask { offset, len } => (offset, len),
+                NextRange::Wait => return,
+                NextRange::End => return self.end_check(key),
             };
             let mode = check.mode;
-            check.asked.push_back(Range {
-                offset,
-                len,
-                answers: [None, None],
-                parts: [Vec::new(), Vec::new()],
-            });
             file.outstanding += 2;
             for (side, handle) in [(Side::Source, &source), (Side::Target, &target)] {
                 let op = match mode {
@@ -88,16 +71,16 @@ impl Engine {
                 if outcome.is_err()
                     && let Some(file) = self.tasks.files.get_mut(key)
                 {
-                    file.sum = None;
+                    file.sums.ours = None;
                 }
             }
             CheckStep::Sum => self.sum_answer(key, outcome),
-            CheckStep::StripeSum => {
+            CheckStep::ChannelSum => {
                 let Some(file) = self.tasks.files.get_mut(key) else { return };
                 match read_sum(&outcome) {
-                    Some(part) => file.their_sum.merge(part),
+                    Some(part) => file.sums.theirs.merge(part),
                     // Nothing can be said about all of it then.
-                    None => file.lose_sum(),
+                    None => file.sums.lose(),
                 }
             }
         }
@@ -105,56 +88,38 @@ impl Engine {
 
     fn range_answer(&mut self, key: Key, side: Side, offset: u64, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.failed {
+        if file.faults.failed {
             return;
         }
-        let Some(check) = &mut file.check else { return };
-        let Some(range) = check.asked.iter_mut().find(|range| range.offset == offset) else { return };
-        let part = &mut range.parts[side as usize];
+        let Some(check) = file.state.check_mut() else { return };
         let bytes = match outcome {
             Ok(Done::Digests(digests)) => digests,
             Ok(Done::Extended(fields)) => digests_of(&fields).unwrap_or_default(),
             Ok(Done::Data(data)) => {
-                data.chunks().iter().for_each(|chunk| part.extend_from_slice(chunk));
-                let missing = range.len.saturating_sub(part.len() as u64);
-                let handle = if side == Side::Source { &file.source } else { &file.target };
-                if let (false, 1.., Some(handle)) = (data.is_empty(), missing, handle.clone()) {
+                let Some(missing) = check.add_part(side, offset, data.chunks()) else { return };
+                if missing > 0 && !data.is_empty() && file.handles.at(side).is_some() {
                     file.outstanding += 1;
-                    let at = offset + part.len() as u64;
-                    let op = Op::Peek { handle: &handle, offset: at, len: missing as u32 };
-                    let token = Token::File(key, FileStep::Check(CheckStep::Range(side, offset)));
-                    return self.ends.start(side, op, token);
+                    self.ask_range_again(key, side, offset);
+                    return;
                 }
-                std::mem::take(part)
+                check.take_part(side, offset)
             }
             // An end that cannot say is no proof.
             _ => Vec::new(),
         };
-        range.answers[side as usize] = Some(bytes);
-        while let Some(Range { answers: [Some(ours), Some(theirs)], offset, len, .. }) = check.asked.front() {
-            let good = agreeing(check.mode, ours, theirs, *len);
-            if !check.differs {
-                check.good = offset + good;
-                check.differs = good < *len;
-            }
-            check.asked.pop_front();
-        }
+        check.on_answer(side, offset, bytes);
         self.ask_ranges(key);
     }
 
     /// Asks once more for what is missing of a range; false where nothing is.
     pub(super) fn ask_range_again(&mut self, key: Key, side: Side, offset: u64) -> bool {
         let Some(file) = self.tasks.files.get(key) else { return false };
-        let handle = if side == Side::Source { &file.source } else { &file.target };
-        let range =
-            file.check.as_ref().and_then(|check| check.asked.iter().find(|range| range.offset == offset));
-        let (Some(handle), Some(check), Some(range)) = (handle.clone(), &file.check, range) else {
+        let (Some(handle), Some(check)) = (file.handles.at(side).cloned(), file.state.check()) else {
             return false;
         };
-        let got = range.parts[side as usize].len() as u64;
-        let (at, len) = (offset + got, range.len - got);
+        let Some((at, len)) = check.missing(side, offset) else { return false };
         let op = match check.mode {
-            Mode::Digests => Op::Digests { handle: &handle, offset, len: range.len },
+            Mode::Digests => Op::Digests { handle: &handle, offset, len },
             Mode::Samples => Op::Peek { handle: &handle, offset: at, len: len as u32 },
         };
         self.ends.start(side, op, Token::File(key, FileStep::Check(CheckStep::Range(side, offset))));
@@ -164,23 +129,33 @@ impl Engine {
     fn end_check(&mut self, key: Key) {
         let anew = self.needs_all_data();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some(check) = file.check.take() else { return };
-        if file.comparing {
-            return self.contents_compared(key, !check.differs);
-        }
-        if file.place.examined {
-            return self.proved(key, !check.differs);
-        }
-        let kept = match (check.mode, check.differs) {
-            _ if anew => 0,
-            (_, false) => check.end,
-            (Mode::Digests, true) => check.good,
-            // One wrong sample says that none of the rest can be relied on.
-            (Mode::Samples, true) => 0,
+        let (check, of) = match &mut file.state {
+            State::Comparing(check) => {
+                let Some(check) = check.take() else { return };
+                return self.contents_compared(key, !check.differs);
+            }
+            State::Verifying(verifying) => {
+                let (stage, Some(check)) = (verifying.stage, verifying.check.take()) else { return };
+                return self.proved(key, stage, !check.differs);
+            }
+            state => match std::mem::replace(state, State::Opened(Target::Part)) {
+                State::Resuming(Resuming { check, of }) => (check, of),
+                other => {
+                    *state = other;
+                    return;
+                }
+            },
         };
+        let kept = if anew { 0 } else { check.kept() };
         file.resume_at(kept);
-        if !self.accept_found(key, kept) {
-            return;
+        match of {
+            Found::Part => {}
+            Found::InPlace => file.state = State::Opened(Target::InPlace),
+            Found::Adopted(probe) => {
+                if !self.accept_adopted(key, probe, kept) {
+                    return;
+                }
+            }
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if kept == 0 && self.options.resume {
@@ -190,7 +165,7 @@ impl Engine {
             );
             self.report.skip(text);
         } else if kept > 0 && !self.options.resume {
-            let (source, kept, size) = (file.item.source.clone(), kept, file.size);
+            let (source, kept, size) = (file.item.source.clone(), kept, file.requests.size);
             self.report.event(Event::Resumed { source, kept, size });
         }
         self.begin_data(key);
@@ -199,9 +174,12 @@ impl Engine {
     /// Compares the first `end` bytes of both ends, which are open: all of them, or samples.
     pub(super) fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let (State::Comparing(check) | State::Verifying(Verifying { check, .. })) = &mut file.state else {
+            return;
+        };
         let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
         let todo = if whole { Todo::All { next: 0, end, step } } else { Todo::Some(samples(end)) };
-        file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
+        *check = Some(Check::new(mode, todo, end));
         self.ask_ranges(key);
     }
 
@@ -222,9 +200,8 @@ impl Engine {
         if file.place.growing().is_none() {
             return;
         }
-        let handle = if side == Side::Target { &file.target } else { &file.source };
-        let Some(handle) = handle.clone() else { return };
-        file.sum = Some(RunningSum::default());
+        let Some(handle) = file.handles.at(side).cloned() else { return };
+        file.sums.ours = Some(RunningSum::default());
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
         self.ends.start(side, Op::BeginSum(&handle, self.options.verify.read_back()), token);
@@ -233,12 +210,12 @@ impl Engine {
     /// All data are on their way: asks the server for its sum, before the handles are closed.
     pub(super) fn end_sum(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.failed || file.sum.is_none() {
+        if file.faults.failed || file.sums.ours.is_none() {
             return;
         }
         let (side, handle) = match self.plan.direction {
-            Direction::Upload => (Side::Target, file.target.clone()),
-            _ => (Side::Source, file.source.clone()),
+            Direction::Upload => (Side::Target, file.handles.target.clone()),
+            _ => (Side::Source, file.handles.source.clone()),
         };
         let Some(handle) = handle else { return };
         file.outstanding += 1;
@@ -248,8 +225,8 @@ impl Engine {
 
     fn sum_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some(ours) = file.sum.filter(|_| !file.failed) else { return };
-        let mut parts = file.their_sum;
+        let Some(ours) = file.sums.ours.filter(|_| !file.faults.failed) else { return };
+        let mut parts = file.sums.theirs;
         let theirs = read_sum(&outcome).map(|last| {
             parts.merge(last);
             parts
@@ -273,7 +250,7 @@ impl Engine {
     pub(super) fn found_wrong(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.corrupt = true;
-        if file.item.again && file.source_after.changed().is_some() {
+        if file.item.again && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
             let fault =
                 Fault::other("the source does not stay as it is while it is copied; nothing was verified");
             return self.file_failed(key, Deed::VerifyTarget, &fault);
@@ -286,8 +263,8 @@ impl Engine {
             let fault = Fault::other(why);
             return self.file_failed(key, Deed::VerifyTarget, &fault);
         }
-        file.failed = true;
-        file.again.clear();
+        file.faults.failed = true;
+        file.requests.again.clear();
         let path = crate::display_name(&file.item.target);
         self.report
             .skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));

@@ -26,7 +26,7 @@ impl Engine {
                 };
                 let text =
                     format!("asking for an additional connection: {why}, at {:.1} MB/s", megabytes(rate));
-                self.report.event(Event::Told { text });
+                self.report.event(Event::Notice { text });
                 return true;
             }
             Verdict::Worth(old, new) => {
@@ -42,7 +42,7 @@ impl Engine {
                 megabytes(old)
             ),
         };
-        self.report.event(Event::Told { text });
+        self.report.event(Event::Notice { text });
         false
     }
 

@@ -31,7 +31,7 @@ fn handles_of(remote: &Remote) -> usize {
 
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
-        // A server of ours makes data when there is room for them.
+        // A server of ours reads files when the window is open.
         let measured = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         self.flow.has_room(measured, self.max_requests())
     }
@@ -57,7 +57,7 @@ impl Engine {
         self.flow.max_open_dirs(self.ends.target.as_ref().map(handles_of))
     }
 
-    /// The kernel says that the connection takes so long there and back.
+    /// Takes in the round-trip time that the kernel has measured for the connection.
     pub fn expect_round_trip(&mut self, took: Duration) {
         self.flow.expect_round_trip(took);
     }
@@ -100,15 +100,15 @@ impl Engine {
     fn requested(&mut self, key: Key, len: u64) {
         self.flow.request(len);
         if let Some(file) = self.tasks.files.get_mut(key) {
-            if file.requested == 0 {
+            if file.requests.next == 0 {
                 file.started = self.progress.now;
             }
-            file.requested += len;
-            self.flow.no_longer_ahead(&mut file.ahead, len);
+            file.requests.next += len;
+            self.flow.no_longer_ahead(&mut file.queued.ahead, len);
         }
     }
 
-    /// Upload: file after file into the send buffer, as long as there is room.
+    /// Upload: file after file into the send buffer, as long as it has space.
     pub(super) fn send_file_data(&mut self, out: &mut dyn Output) -> Option<SendWork> {
         let chunk = self.request_bytes(Side::Target);
         loop {
@@ -124,7 +124,10 @@ impl Engine {
                 self.handle_answers();
             }
             let holds_back = |key: &Key| {
-                self.tasks.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
+                self.tasks
+                    .files
+                    .get(*key)
+                    .is_some_and(|file| file.requests.again.is_empty() && file.holds_back(chunk))
             };
             let at = self.tasks.sending.iter().position(|key| !holds_back(key))?;
             let key = self.tasks.sending[at];
@@ -134,7 +137,7 @@ impl Engine {
                 return None;
             };
             let Some((offset, left)) = file.next_write(chunk) else {
-                file.all_requested = true;
+                file.requests.complete = true;
                 self.tasks.drop_sending(at);
                 self.move_on(key);
                 continue;
@@ -166,9 +169,9 @@ impl Engine {
     /// The source has no bytes at `offset`.
     pub(super) fn source_ended(&mut self, key: Key, offset: u64) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.all_requested = true;
-        if !file.to_eof {
-            let fault = shrank(offset, file.size);
+        file.requests.complete = true;
+        if !file.requests.to_eof {
+            let fault = shrank(offset, file.requests.size);
             self.file_failed(key, Deed::ReadSource, &fault);
         }
     }
@@ -179,8 +182,8 @@ impl Engine {
             Ok(0) => self.source_ended(key, offset),
             Ok(n) => {
                 let Some(file) = self.tasks.files.get_mut(key) else { return };
-                file.writes += 1;
-                if file.sent_again(offset, n as u32) {
+                file.requests.writes += 1;
+                if file.requests.sent_again(offset, n as u32) {
                     self.flow.request(n as u64);
                 } else {
                     self.requested(key, n as u64);
@@ -194,7 +197,7 @@ impl Engine {
         let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
             return Ok(0);
         };
-        let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
+        let (Some(source), Some(target)) = (&file.handles.source, &file.handles.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
         let n = local::read_at(source, offset, &mut [IoSliceMut::new(room)])?;
@@ -205,8 +208,8 @@ impl Engine {
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
         if let Some(file) = self.tasks.files.get_mut(key).filter(|_| n > 0) {
-            file.content.add(offset, &[&buffer[..n]], n);
-            if let Some(sum) = &mut file.sum {
+            file.sums.content.add(offset, &[&buffer[..n]], n);
+            if let Some(sum) = &mut file.sums.ours {
                 sum.add(offset, &buffer[..n]);
             }
         }
@@ -230,21 +233,23 @@ impl Engine {
             let Some(&key) = self.tasks.sending.get(at) else { return };
             self.pass_hole(key);
             let Some(file) = self.tasks.files.get_mut(key) else { return };
-            if file.failed || (file.again.is_empty() && (file.all_requested || file.exhausted())) {
-                file.all_requested = true;
-                file.in_sending = false;
+            if file.faults.failed
+                || (file.requests.again.is_empty() && (file.requests.complete || file.requests.exhausted()))
+            {
+                file.requests.complete = true;
+                file.queued.sending = false;
                 self.tasks.sending.remove(at);
                 self.look_at_source_early(key);
                 self.move_on(key);
                 continue;
             }
             // The length of such a file is unknown: few READs at first, more as they come back full.
-            if file.to_eof && file.reads > file.full_reads {
+            if file.requests.to_eof && file.requests.reads > file.requests.full_reads {
                 at += 1;
                 continue;
             }
-            let waits = file.again.is_empty() && file.holds_back(chunk);
-            if waits || (!file.stripes.is_empty() && !self.lane_has_room(0, chunk)) {
+            let waits = file.requests.again.is_empty() && file.holds_back(chunk);
+            if waits || (!file.handles.on_channels.is_empty() && !self.channel_has_space(0, chunk)) {
                 at += 1;
                 continue;
             }
@@ -259,25 +264,25 @@ impl Engine {
         }
     }
 
-    /// The next READ of a file that has something left to be asked for, on channel `lane`.
-    pub(super) fn request_next(&mut self, key: Key, lane: usize, chunk: u64) {
+    /// The next READ of a file that has something left to be asked for, on channel number `channel`.
+    pub(super) fn request_next(&mut self, key: Key, channel: usize, chunk: u64) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (offset, len, new) = match file.again.pop() {
+        let (offset, len, new) = match file.requests.again.pop() {
             Some((offset, len)) => (offset, len, 0),
             None => {
-                let left = match file.to_eof {
+                let left = match file.requests.to_eof {
                     // Most files that are said to be empty are.
-                    true if file.full_reads == 0 => FIRST_OF_UNSIZED,
+                    true if file.requests.full_reads == 0 => FIRST_OF_UNSIZED,
                     true => chunk,
                     false => file.requestable(chunk),
                 };
                 let len = left.min(chunk);
-                (file.requested, len as u32, len)
+                (file.requests.next, len as u32, len)
             }
         };
-        file.reads += 1;
-        let remote = self.channels.remote(&mut self.ends.source, lane);
-        if let (Some(handle), Some(remote)) = (file.handle_on(Side::Source, lane), remote) {
+        file.requests.reads += 1;
+        let remote = self.channels.remote(&mut self.ends.source, channel);
+        if let (Some(handle), Some(remote)) = (file.handles.on_channel(Side::Source, channel), remote) {
             let step = FileStep::Read { offset, len };
             remote.read(handle, offset, len, Token::File(key, step));
         }
@@ -290,7 +295,7 @@ impl Engine {
 
     pub(super) fn read_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.failed {
+        if file.faults.failed {
             return;
         }
         match outcome {
@@ -303,15 +308,15 @@ impl Engine {
                 if got < len {
                     self.tasks.ask_again(key, offset + u64::from(got), len - got);
                 } else {
-                    file.full_reads = file.full_reads.saturating_add(1);
+                    file.requests.full_reads = file.requests.full_reads.saturating_add(1);
                 }
                 self.flow.came(u64::from(got), self.progress.now);
                 self.take_data(key, offset, data);
             }
             Ok(Done::Data(_)) | Err(Fault { kind: FaultKind::Eof, .. }) => {
-                file.all_requested = true;
-                if !file.to_eof {
-                    let fault = shrank(offset, file.size);
+                file.requests.complete = true;
+                if !file.requests.to_eof {
+                    let fault = shrank(offset, file.requests.size);
                     self.file_failed(key, Deed::ReadSource, &fault);
                 }
             }
@@ -327,20 +332,20 @@ impl Engine {
         let len = data.len() as u64;
         if self.plan.direction == Direction::Relay {
             self.flow.hold(len);
-            file.held.insert(offset, data.into_chunks());
-            if !std::mem::replace(&mut file.in_writing, true) {
+            file.relay.held.insert(offset, data.into_chunks());
+            if !std::mem::replace(&mut file.queued.writing, true) {
                 self.tasks.writing.push_back(key);
             }
             return;
         }
-        if file.target.is_none() {
+        if file.handles.target.is_none() {
             return;
         }
         let growth = self.options.keep.sparse.then(|| file.holes.growth.clone());
         let sparse = growth.is_some() && offset >= file.holes.blank_from;
         file.holes.left_out |= sparse;
-        file.work_out += 1;
-        let sum = file.sum.is_some().then(|| self.options.verify.read_back());
+        file.requests.lent += 1;
+        let sum = file.sums.ours.is_some().then(|| self.options.verify.read_back());
         let work = WriteWork { key, offset, data, target: None, growth, sparse, sum, content: None };
         self.ends.file_work.push_back(FileWork(Job::Write(work)));
     }
@@ -354,15 +359,15 @@ impl Engine {
         }
         while let Some(&key) = self.tasks.writing.get(at) {
             let Some(file) = self.tasks.files.get_mut(key) else { return };
-            if file.failed || file.held.is_empty() {
-                file.in_writing = false;
+            if file.faults.failed || file.relay.held.is_empty() {
+                file.queued.writing = false;
                 self.tasks.writing.remove(at);
                 self.move_on(key);
                 continue;
             }
             file.write_behind_holes();
-            let next = file.write_at;
-            let Some(mut pieces) = file.held.remove(&next) else {
+            let next = file.relay.write_at;
+            let Some(mut pieces) = file.relay.held.remove(&next) else {
                 // The next bytes have not come yet.
                 at += 1;
                 continue;
@@ -372,20 +377,20 @@ impl Engine {
             let first = take_front(&mut pieces, want);
             let summed = if self.options.sums.is_some() { first.clone() } else { Vec::new() };
             if let Err(unsent) = self.write_from_memory(key, next, first, out) {
-                // Put back what there was no room for.
+                // Put back what the channel did not take.
                 if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.held.insert(next, unsent.into_iter().chain(pieces).collect());
+                    file.relay.held.insert(next, unsent.into_iter().chain(pieces).collect());
                 }
                 return;
             }
             self.flow.let_go(want as u64);
             let Some(file) = self.tasks.files.get_mut(key) else { return };
-            file.content.add(next, &summed, want);
-            file.write_at += want as u64;
+            file.sums.content.add(next, &summed, want);
+            file.relay.write_at += want as u64;
             file.write_behind_holes();
-            file.writes += 1;
+            file.requests.writes += 1;
             if !pieces.is_empty() {
-                file.held.insert(file.write_at, pieces);
+                file.relay.held.insert(file.relay.write_at, pieces);
             }
         }
     }

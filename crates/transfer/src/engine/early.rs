@@ -1,8 +1,8 @@
 //! What is asked before it is known to be needed, and done before it is known to be possible: each saves a round trip.
 //!
 //! A server that has promised to take what stands behind the first words (`first-flight@longhaul`) is asked about the paths of the command
-//! line before it has said its version. A server of ours answers in order, so what goes into a directory that it is being told to make
-//! can follow at once, where nothing was there before: if the directory cannot be made nothing in it can, and that is told once.
+//! line before it has said its version. A server of ours answers in order, so what goes into a directory that it is asked to make
+//! can follow at once, where nothing was there before: if the directory cannot be made nothing in it can, and that is reported once.
 
 use lh_sftp::extension;
 use lh_sftp::glob::{has_magic, unescape};
@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Before anything else is asked: what is told of files is to be told in full.
+    /// Before anything else is asked: attributes are wanted in full.
     pub(super) fn ask_for_full_attrs_early(&mut self) {
         if self.ends.source.as_ref().is_some_and(|source| !source.ready()) {
             let wanted = self.options.attrs_wanted();

@@ -37,10 +37,10 @@ impl Engine {
     pub(crate) fn begin_file_work(&mut self, mut work: FileWork) -> FileWork {
         if let Job::Write(work) = &mut work.0
             && let Some(file) = self.tasks.files.get_mut(work.key)
-            && !file.failed
+            && !file.faults.failed
         {
-            work.target.clone_from(&file.target);
-            work.content = file.content.lend(work.offset, work.data.len() as u64);
+            work.target.clone_from(&file.handles.target);
+            work.content = file.sums.content.lend(work.offset, work.data.len() as u64);
         }
         self.progress.begin_file_work();
         work
@@ -74,16 +74,16 @@ impl Engine {
     fn written(&mut self, done: Written) {
         let Written { key, offset, len, outcome, sum, content, .. } = done;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.work_out -= 1;
-        file.content.give_back(content);
+        file.requests.lent -= 1;
+        file.sums.content.give_back(content);
         match outcome {
-            Some(Ok(())) if !file.failed => {
-                match (&mut file.sum, sum) {
+            Some(Ok(())) if !file.faults.failed => {
+                match (&mut file.sums.ours, sum) {
                     (Some(all), Some(piece)) => all.finish_piece(piece),
                     // It cannot be read: nothing is claimed about it.
                     (all, _) => *all = None,
                 }
-                file.confirm(offset, len);
+                file.taken.confirm(offset, len);
                 self.report.summary.bytes += len;
                 self.note_progress(key);
             }
@@ -93,35 +93,35 @@ impl Engine {
         self.move_on(key);
     }
 
-    /// The next `want` bytes of a file go into a WRITE on channel `lane`, with this `header` where nothing of it is sent yet.
+    /// The next `want` bytes of a file go into a WRITE on channel number `channel`, with this `header` where nothing of it is sent yet.
     pub(super) fn hand_out(
         &mut self,
-        lane: usize,
+        channel: usize,
         write: Unfinished,
         header: Option<WriteHeader>,
     ) -> Option<SendWork> {
         let file = self.tasks.files.get_mut(write.key)?;
-        let source = file.source.clone()?;
-        let content = file.content.lend(write.offset, write.left as u64);
-        file.work_out += 1;
+        let source = file.handles.source.clone()?;
+        let content = file.sums.content.lend(write.offset, write.left as u64);
+        file.requests.lent += 1;
         self.progress.begin_file_work();
-        Some(SendWork { lane, promised: !file.to_eof, write, header, source, content })
+        Some(SendWork { channel, promised: !file.requests.to_eof, write, header, source, content })
     }
 
     /// Acts on what became of bytes that were to be sent. False when the channel takes nothing more now.
     pub fn sent(&mut self, sent: Sent) -> bool {
-        let Sent { lane, mut write, content, outcome, took } = sent;
+        let Sent { channel, mut write, content, outcome, took } = sent;
         self.progress.end_file_work(took);
         let key = write.key;
         if let Some(file) = self.tasks.files.get_mut(key) {
-            file.work_out -= 1;
-            file.content.give_back(content);
+            file.requests.lent -= 1;
+            file.sums.content.give_back(content);
         }
-        let lost = self.channels.remote(&mut self.ends.target, lane).is_none_or(|remote| remote.lost());
+        let lost = self.channels.remote(&mut self.ends.target, channel).is_none_or(|remote| remote.lost());
         if lost {
             // What was to go there has been given to the other channels, or has failed.
             if let Some(file) = self.tasks.files.get_mut(key) {
-                file.mid_write = file.mid_write.saturating_sub(1);
+                file.requests.half_sent = file.requests.half_sent.saturating_sub(1);
             }
             self.move_on(key);
             return false;
@@ -130,7 +130,7 @@ impl Engine {
             SendOutcome::Begun(new, len) => {
                 if len < new.want {
                     let step = FileStep::Write { offset: new.offset, len: len as u32 };
-                    if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
+                    if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
                         remote.expect(new.id, Token::File(key, step));
                     }
                     self.flow.shorten((new.want - len) as u64);
@@ -139,7 +139,7 @@ impl Engine {
                 true
             }
             SendOutcome::NotBegun(new, fault) => {
-                self.not_begun(&mut write, lane, new);
+                self.not_begun(&mut write, channel, new);
                 match fault {
                     Some(fault) => self.file_failed(key, Deed::ReadSource, &fault),
                     None => self.source_ended(key, new.offset),
@@ -147,37 +147,37 @@ impl Engine {
                 true
             }
             SendOutcome::NoSpace(new) => {
-                self.not_begun(&mut write, lane, new);
+                self.not_begun(&mut write, channel, new);
                 self.take_range_back(key, new.offset, new.want);
                 false
             }
             SendOutcome::Continued(sent) => sent > 0,
             SendOutcome::Short(fault) => {
-                let size = self.tasks.files.get(key).map_or(0, |file| file.size);
+                let size = self.tasks.files.get(key).map_or(0, |file| file.requests.size);
                 let fault = fault.unwrap_or_else(|| shrank(write.offset, size));
                 write.rest = Rest::Zeros;
                 if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.real_end = file.real_end.min(write.offset);
+                    file.taken.real_end = file.taken.real_end.min(write.offset);
                 }
                 self.file_failed(key, Deed::ReadSource, &fault);
                 true
             }
         };
-        self.step_done(lane, write);
+        self.step_done(channel, write);
         self.move_on(key);
         moved
     }
 
     /// Nothing was sent of a WRITE: no answer will come.
-    fn not_begun(&mut self, write: &mut Unfinished, lane: usize, new: NewWrite) {
+    fn not_begun(&mut self, write: &mut Unfinished, channel: usize, new: NewWrite) {
         (write.left, write.sum) = (0, None);
-        if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
+        if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
             remote.forget(new.id);
         }
         if let Some(file) = self.tasks.files.get_mut(write.key) {
-            file.writes -= 1;
-            if file.to_eof {
-                file.requested = new.offset;
+            file.requests.writes -= 1;
+            if file.requests.to_eof {
+                file.requests.next = new.offset;
             }
         }
         self.flow.answered(new.want as u64);
@@ -187,8 +187,8 @@ impl Engine {
     /// from its start to its end: its cursor goes back.
     fn take_range_back(&mut self, key: Key, offset: u64, len: usize) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.to_eof {
-            file.requested = offset;
+        if file.requests.to_eof {
+            file.requests.next = offset;
         } else {
             self.tasks.ask_again(key, offset, len as u32);
         }

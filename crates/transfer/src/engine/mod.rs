@@ -14,9 +14,9 @@
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`holes`] | sparse files |
-//! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
-//! | [`names`] | symbolic links, and further names of a file |
-//! | [`lanes`] | additional channels for large files |
+//! | [`preserve`] | owner, extended attributes: what is kept by requests of its own |
+//! | [`names`] | symbolic links, and other names of a file |
+//! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
@@ -27,19 +27,19 @@
 
 mod adopt;
 mod batch;
+mod channels;
 mod check;
 mod connections;
 mod data;
 mod dirs;
 mod early;
-mod extras;
 mod file_work;
 mod files;
 mod holes;
-mod lanes;
 mod names;
 mod place;
 mod prepare;
+mod preserve;
 mod progress;
 mod proof;
 mod same_handle;
@@ -131,7 +131,7 @@ impl Engine {
             links: Links::default(),
             sync: SyncState::new(options.tree_sync.as_ref()),
             leftovers: Leftovers::new(journal),
-            report: Reporter::new(options.tell_missed),
+            report: Reporter::new(options.report_missed),
             progress: Progress::new(now),
             plan,
             options,
@@ -150,7 +150,7 @@ impl Engine {
         self.ends.open(side, false);
     }
 
-    /// The same with a server that takes what stands behind the first words, before it has answered them.
+    /// As [`Engine::open`], with a server that takes requests before it has answered the first message.
     pub fn open_early(&mut self, side: Side) {
         self.ends.open(side, true);
     }
@@ -226,13 +226,13 @@ impl Engine {
         for token in tokens {
             self.ends.answer((token, Err(fault.clone())));
         }
-        self.lanes_lost(reason, now);
+        self.channels_lost(reason, now);
         self.abandon(reason);
         self.handle_answers();
         if self.report.summary.failures == failures {
             self.report.fail(reason.to_owned());
         }
-        self.report.tell_more_losses(reason);
+        self.report.report_more_losses(reason);
         self.keep_journal();
     }
 
@@ -304,7 +304,7 @@ impl Engine {
         None
     }
 
-    /// True when a call of [`Engine::advance`] for `side` would have something to send, given room.
+    /// True when a call of [`Engine::advance`] for `side` would have something to send, if the channel takes it.
     pub fn wants_to_send(&self, side: Side) -> bool {
         self.ends
             .get(side)
@@ -327,13 +327,13 @@ impl Engine {
     /// What has happened since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.report.is_empty() && !self.tree.expected.is_empty() && self.is_finished() {
-            self.tell_expected();
+            self.report_expected();
         }
         self.report.poll()
     }
 
     /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing is known.
-    fn tell_expected(&mut self) {
+    fn report_expected(&mut self) {
         let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.tree.expected).into_iter().collect();
         if self.report.is_over() {
             return;
@@ -375,17 +375,17 @@ impl Engine {
                 Token::Sync(key, step) => self.sync_answer(key, step, outcome),
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
                 Token::Backup(key) => self.backup_answer(key, outcome),
-                Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
+                Token::Preserve(whose, step) => self.preserve_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
                 Token::Removed(key) => self.part_removed(key, &outcome),
-                Token::Probe(side, lane) => self.probe_answered(side, lane),
+                Token::Probe(side, channel) => self.probe_answered(side, channel),
                 Token::Nothing => {}
             }
         }
     }
 
-    /// Starts directories and files while there is room for more.
+    /// Starts directories and files while more may be open.
     fn begin_work(&mut self) {
         let ready = self.ends.are_ready();
         if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
@@ -418,7 +418,7 @@ impl Engine {
             self.finish_dir_if_done(key);
         }
         let unresolved = self.prepare.abandon();
-        // Files that wait for nothing from the lost end must hear of it too.
+        // Files that wait for nothing from the lost end fail too.
         for key in self.tasks.files.keys() {
             self.file_lost(key, reason);
         }

@@ -1,6 +1,6 @@
-//! Names that are no files of their own: symbolic links, and further names of a file.
+//! Names that are no files of their own: symbolic links, and other names of a file.
 //!
-//! A further name waits until the first one has its copy. It is made under our own name and moved over what is there, where there
+//! Another name waits until the first one has its copy. It is made under our own name and moved over what is there, where there
 //! is something.
 
 use crate::end::{Change, Done, Kind, Op, Outcome, fault_of, path_of};
@@ -10,7 +10,7 @@ use crate::item::{Item, There};
 use crate::links::{FirstCopy, MOST_SHARED, Name, Shared, What};
 use crate::sync::backup::Replaced;
 use crate::table::Key;
-use crate::target_facts::Lack;
+use crate::target_facts::NotKept;
 use crate::task::place::part_name;
 use crate::token::{NameStep, Side, Token};
 use crate::wording::Deed;
@@ -44,29 +44,29 @@ impl Engine {
             && info.kind == Kind::File
             && info.links.is_some_and(|links| links > 1)
             && !file.item.again;
-        let Some(identity) = info.identity.filter(|_| several && !file.leads) else { return false };
+        let Some(identity) = info.identity.filter(|_| several && !file.item.leads) else { return false };
         if let Some(target) = &self.ends.target
             && !target.session().supports(lh_sftp::extension::HARDLINK)
         {
             let text = "the server makes no hard links: each name becomes a file of its own";
-            self.lacks(Lack::HardLinks, text);
+            self.report_not_kept(NotKept::HardLinks, text);
             return false;
         }
         let others = info.links.unwrap_or(1).saturating_sub(1);
         if !self.links.shared.contains_key(&identity) {
             if self.links.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
-                self.lacks(Lack::ManyNames, text);
+                self.report_not_kept(NotKept::ManyNames, text);
                 return false;
             }
-            file.leads = true;
+            file.item.leads = true;
             let copy = FirstCopy::Waiting(Vec::new());
             self.links.shared.insert(identity, Shared { copy, left: others, unchanged: None });
             return false;
         }
         let Some(mut file) = self.tasks.files.remove(key) else { return false };
-        self.flow.expect(&mut file.ahead, 0);
-        if let Some(handle) = file.source {
+        self.flow.expect(&mut file.queued.ahead, 0);
+        if let Some(handle) = file.handles.source {
             self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
         let Some(shared) = self.links.shared.get_mut(&identity) else { return false };
@@ -261,7 +261,7 @@ impl Engine {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(_, sum) => (name.item.info.size.unwrap_or(0), CopiedKind::File(sum)),
         };
-        self.tell_copied(&name.item, size, kind);
+        self.report_copied(&name.item, size, kind);
         self.child_finished(name.item.parent);
     }
 
@@ -272,7 +272,7 @@ impl Engine {
             let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
             let path = if of_source { &name.item.source } else { &name.item.target };
             self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
-            self.tell_missed(&name.item);
+            self.report_missed(&name.item);
         }
         self.child_finished(name.item.parent);
     }

@@ -177,7 +177,7 @@ impl Engine {
             Ok(Done::Info(info)) => (true, info.kind == Kind::Dir),
             Ok(_) => (true, false),
             Err(fault) if fault.kind == FaultKind::Lost => return self.prepare.target = Target::Failed,
-            // What cannot be seen may still be written to: the OPEN will tell.
+            // What cannot be seen may still be written to: OPEN shows it.
             Err(_) => (false, false),
         };
         self.prepare.note_absent(self.plan.target.clone(), &outcome);

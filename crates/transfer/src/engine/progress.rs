@@ -1,4 +1,4 @@
-//! How far the copy is, what it waits for, and what is told of each file.
+//! How far the copy is, what it waits for, and the reports of each file.
 
 use std::time::Instant;
 
@@ -18,9 +18,9 @@ impl Engine {
         Some(Current {
             id: file.id,
             name: crate::base_name(&file.item.source),
-            done: file.kept + file.confirmed,
-            size: file.size.max(file.kept + file.confirmed),
-            kept: file.kept,
+            done: file.taken.kept + file.taken.confirmed,
+            size: file.requests.size.max(file.taken.kept + file.taken.confirmed),
+            kept: file.taken.kept,
         })
     }
 
@@ -34,7 +34,7 @@ impl Engine {
             .keys()
             .into_iter()
             .filter_map(|key| self.tasks.files.get(key))
-            .map(|file| file.kept)
+            .map(|file| file.taken.kept)
             .sum();
         let kept = self.report.summary.kept + open;
         let top = self.tree.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
@@ -88,14 +88,14 @@ impl Engine {
         parts.collect::<Vec<_>>().join(&b'/')
     }
 
-    /// Tells of a file, or a link, that is in its place.
-    pub(super) fn tell_copied(&mut self, item: &Item, size: u64, kind: CopiedKind) {
+    /// Reports a file, or a link, that has its final name.
+    pub(super) fn report_copied(&mut self, item: &Item, size: u64, kind: CopiedKind) {
         let info = Info { size: Some(size), ..item.info };
         self.push_copied(item.source.clone(), item.target.clone(), &info, kind);
     }
 
-    /// Tells of a file, or a link, that was in its place before, and is not copied.
-    pub(super) fn tell_unchanged(
+    /// Reports a file, or a link, that was at the target before, and is not copied.
+    pub(super) fn report_unchanged(
         &mut self,
         source: Vec<u8>,
         target: Vec<u8>,
@@ -122,8 +122,8 @@ impl Engine {
         })));
     }
 
-    /// Tells which part of which tree was not copied.
-    pub(super) fn tell_missed(&mut self, item: &Item) {
+    /// Reports which part of which tree was not copied.
+    pub(super) fn report_missed(&mut self, item: &Item) {
         let path = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| dir.relative());
         let path = path.map(|above| join(above, base_name(&item.source)));
         self.report.missed(path);

@@ -9,7 +9,9 @@ use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome, fault_of};
 use crate::engine::Engine;
 use crate::options::Verify;
 use crate::table::Key;
+use crate::task::ending::Proofs;
 use crate::task::proof::ProofStage;
+use crate::task::state::{State, Verifying};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 
@@ -22,30 +24,16 @@ impl Engine {
 
     /// The copy is closed: compares it with its source, where that is to be done. True while it is.
     pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
-        let (digests, names) = (self.ends.can_digest(), self.proves_names());
-        let always = self.options.verify == Verify::Always;
-        let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept())
-        {
-            return false;
-        }
-        let growing = file.place.growing().is_some();
-        let wanted = match stage {
-            ProofStage::Written => {
-                let by_digests = file.sum_lost && digests && growing;
-                !file.proof.written && !file.place.compared && file.sum.is_none() && (always || by_digests)
-            }
-            ProofStage::Named => names && !file.proof.named && !growing && file.place.is_placed(),
+        let proofs = Proofs {
+            always: self.options.verify == Verify::Always,
+            digests: self.ends.can_digest(),
+            names: self.proves_names(),
         };
-        if !wanted {
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        let verifying = |closed| State::Verifying(Verifying { closed, stage, opening: 2, check: None });
+        if !file.wants_proof(stage, proofs) || !file.state.advance(verifying) {
             return false;
         }
-        match stage {
-            ProofStage::Written => file.proof.written = true,
-            ProofStage::Named => file.proof.named = true,
-        }
-        file.proof.stage = Some(stage);
-        file.proof.opening = 2;
         file.outstanding += 2;
         let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
@@ -61,7 +49,9 @@ impl Engine {
         let handle: Handle = match outcome {
             Ok(Done::Opened(handle, info)) => {
                 let special = info.is_some_and(|info| !matches!(info.kind, Kind::File | Kind::Unknown));
-                file.proof.special |= special && side == Side::Target;
+                if let Some(closed) = file.state.closed_mut() {
+                    closed.special |= special && side == Side::Target;
+                }
                 handle
             }
             outcome => {
@@ -71,29 +61,31 @@ impl Engine {
             }
         };
         match side {
-            Side::Source => file.source = Some(handle),
-            Side::Target => file.target = Some(handle),
+            Side::Source => file.handles.source = Some(handle),
+            Side::Target => file.handles.target = Some(handle),
         }
-        file.proof.opening -= 1;
-        if file.failed || file.proof.opening > 0 {
+        let State::Verifying(verifying) = &mut file.state else { return };
+        verifying.opening -= 1;
+        if file.faults.failed || verifying.opening > 0 {
             return;
         }
-        if file.proof.special {
+        if verifying.closed.special {
             return self.close_proof(key);
         }
         let end = match self.plan.direction {
-            Direction::Upload => file.requested,
-            Direction::Download => file.prefix,
-            Direction::Relay => file.write_at,
+            Direction::Upload => file.requests.next,
+            Direction::Download => file.taken.prefix,
+            Direction::Relay => file.relay.write_at,
         };
-        let whole = file.proof.stage == Some(ProofStage::Written);
-        let by_digests = whole && file.sum_lost && digests;
+        let whole = verifying.stage == ProofStage::Written;
+        let by_digests = whole && file.sums.lost && digests;
         self.compare(key, end, whole, by_digests);
     }
 
     fn close_proof(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let handles = [(Side::Source, file.source.take()), (Side::Target, file.target.take())];
+        let handles =
+            [(Side::Source, file.handles.source.take()), (Side::Target, file.handles.target.take())];
         for (side, handle) in handles {
             if let Some(handle) = handle {
                 self.ends.start(side, Op::Close(handle), Token::Nothing);
@@ -101,12 +93,12 @@ impl Engine {
         }
     }
 
-    /// It was compared.
-    pub(super) fn proved(&mut self, key: Key, right: bool) {
+    /// The comparison has ended.
+    pub(super) fn proved(&mut self, key: Key, stage: ProofStage, right: bool) {
         self.close_proof(key);
         let names = self.proves_names();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let last = file.proof.stage == Some(ProofStage::Named) || !names || file.place.growing().is_none();
+        let last = stage == ProofStage::Named || !names || file.place.growing().is_none();
         file.place.compared = right && (file.place.compared || last);
         if !right {
             self.found_wrong(key);
@@ -115,9 +107,9 @@ impl Engine {
     }
 
     /// After the last byte: the server has this much, or says so, where something was there before. A server may have left a longer
-    /// tail though it was told to cut it.
+    /// tail though it was asked to cut it.
     pub(super) fn size_after(&mut self, key: Key, tried: bool, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             // What was written and closed is not there.
@@ -127,10 +119,13 @@ impl Engine {
             _ => return,
         };
         if !matches!(info.kind, Kind::File | Kind::Unknown) {
-            file.proof.special = true;
+            if let Some(closed) = file.state.closed_mut() {
+                closed.special = true;
+            }
             return;
         }
-        let wanted = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
+        let wanted =
+            if self.plan.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
         match info.size {
             Some(size) if size > wanted && !tried => {
                 file.outstanding += 2;
@@ -143,8 +138,8 @@ impl Engine {
             }
             Some(size) if size > wanted && !file.item.emptied => {
                 // What is known to be too long is worth nothing under any name.
-                file.failed = true;
-                file.too_long = true;
+                file.faults.failed = true;
+                file.faults.too_long = true;
                 file.place.corrupt = true;
             }
             Some(size) if size != wanted => {

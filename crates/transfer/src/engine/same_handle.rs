@@ -33,12 +33,12 @@ impl Engine {
         if let Some(remote) = self.ends.remote(side) {
             remote.open_one_at_a_time();
         }
-        if side == self.plan.striped_side() {
+        if side == self.plan.side_with_channels() {
             self.channels.open_one_at_a_time();
         }
-        if !std::mem::replace(&mut self.ends.facts.told_same_handle, true) {
+        if !std::mem::replace(&mut self.ends.facts.reported_same_handle, true) {
             let text = format!("{WHY}: they are copied again, with one file open at a time");
-            self.report.event(Event::Told { text });
+            self.report.event(Event::Notice { text });
         }
         for holder in holders {
             match holder.token {
@@ -94,11 +94,11 @@ impl Engine {
         }
     }
 
-    /// What has been copied of a file is not to be relied on.
+    /// The copy of a file may hold another file's data: it is made again.
     fn undo_file(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.tainted = true;
-        if file.failed {
+        file.faults.tainted = true;
+        if file.faults.failed {
             return;
         }
         if file.item.redone >= MOST_REDONE {
@@ -106,8 +106,8 @@ impl Engine {
             let text = format!("\"{path}\" is not copied: {WHY}, again and again");
             return self.file_failed_with(key, text);
         }
-        file.failed = true;
-        file.undone = true;
-        file.again.clear();
+        file.faults.failed = true;
+        file.faults.undone = true;
+        file.requests.again.clear();
     }
 }

@@ -9,15 +9,18 @@ use crate::engine::Engine;
 use crate::engine::files::CLOSE_BEHIND;
 use crate::options::Verify;
 use crate::table::Key;
+use crate::task::File;
 use crate::task::source_after::SourceAfter;
-use crate::task::{File, Phase};
+use crate::task::state::State;
 use crate::token::{FileStep, Side, Token};
 use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.
     pub(super) fn look_at_source_early(&mut self, key: Key) {
-        let small = |file: &File| file.size <= CLOSE_BEHIND && file.stripes.is_empty() && !file.to_eof;
+        let small = |file: &File| {
+            file.requests.size <= CLOSE_BEHIND && file.handles.on_channels.is_empty() && !file.requests.to_eof
+        };
         if self.ends.source.is_some() && self.tasks.files.get(key).is_some_and(small) {
             self.look_at_source(key);
         }
@@ -26,19 +29,20 @@ impl Engine {
     /// All of the source has been asked for, or read. True while its end has not said how it is now.
     pub(super) fn look_at_source(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        match file.source_after {
+        let State::Copying(copying) = &mut file.state else { return false };
+        match copying.source_after {
             SourceAfter::Known(_) => return false,
             SourceAfter::Asked { .. } => return true,
             SourceAfter::Unasked => {}
         }
-        let wanted = !file.failed && file.phase == Phase::Copying && file.target.is_some();
-        let Some(handle) = file.source.clone().filter(|_| wanted) else { return false };
+        let wanted = !file.faults.failed && file.handles.target.is_some();
+        let Some(handle) = file.handles.source.clone().filter(|_| wanted) else { return false };
         let op = Op::Fstat(&handle);
         if self.ends.source.is_none() {
             self.source_looked_at(key, &local::perform(op));
             return false;
         }
-        file.source_after = SourceAfter::Asked { early: false };
+        copying.source_after = SourceAfter::Asked { early: false };
         file.outstanding += 1;
         self.ends.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
         true
@@ -49,26 +53,27 @@ impl Engine {
         let precision = if ours { Precision::Exact } else { Precision::Later };
         let direction = self.plan.direction;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.source_after == (SourceAfter::Asked { early: true }) {
-            file.source_after = SourceAfter::Unasked;
+        let State::Copying(copying) = &mut file.state else { return };
+        if copying.source_after == (SourceAfter::Asked { early: true }) {
+            copying.source_after = SourceAfter::Unasked;
             return;
         }
         let read = match direction {
-            _ if !file.to_eof => file.size,
-            Direction::Upload => file.requested,
-            Direction::Download => file.prefix,
-            Direction::Relay => file.write_at,
+            _ if !file.requests.to_eof => file.requests.size,
+            Direction::Upload => file.requests.next,
+            Direction::Download => file.taken.prefix,
+            Direction::Relay => file.relay.write_at,
         };
         let changed = match outcome {
             Ok(Done::Info(after)) => Changed::between(&file.item.info, after, read, precision),
             // An end that cannot tell; that it is lost shows elsewhere.
             _ => None,
         };
-        file.source_after = SourceAfter::Known(changed);
+        copying.source_after = SourceAfter::Known(changed);
     }
 
     /// The copy is in its place: says that its source changed. Where a verified copy was asked for, that is a failure.
-    pub(super) fn tell_changed(&mut self, source: &[u8], changed: Changed) {
+    pub(super) fn report_changed(&mut self, source: &[u8], changed: Changed) {
         let text = wording::source_changed(source, changed);
         if self.options.verify == Verify::Always {
             return self.report.fail(text);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::end::{Fault, Op};
 use crate::engine::Engine;
 use crate::flow::Next;
-use crate::task::Phase;
+use crate::task::state::State;
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::{Direction, Event};
 
@@ -20,13 +20,13 @@ impl Engine {
     pub(super) fn look_for_answers(&mut self, now: Instant) -> Option<Instant> {
         let patience = self.options.answer_timeout;
         let mut next: Option<Instant> = None;
-        for (side, lane) in self.channels_of_both() {
-            let Some(remote) = self.remote_of(side, lane) else { continue };
+        for (side, channel) in self.channels_of_both() {
+            let Some(remote) = self.remote_of(side, channel) else { continue };
             match remote.look_for_answers(patience, now) {
                 Next::Nothing => {}
                 Next::LookAgain(at) => next = Some(next.map_or(at, |next| next.min(at))),
                 Next::Probe => {
-                    let token = Token::Probe(side, lane);
+                    let token = Token::Probe(side, channel);
                     let outcome = remote.perform(Op::RealPath(b"."), token);
                     self.ends.answer_if_known(token, outcome);
                 }
@@ -39,14 +39,14 @@ impl Engine {
     fn channels_of_both(&self) -> Vec<(Side, usize)> {
         let first = [(Side::Source, self.ends.source.is_some()), (Side::Target, self.ends.target.is_some())];
         let first = first.into_iter().filter(|(_, there)| *there).map(|(side, _)| (side, 0));
-        let more = (1..=self.channels.count()).map(|lane| (self.plan.striped_side(), lane));
+        let more = (1..=self.channels.count()).map(|channel| (self.plan.side_with_channels(), channel));
         first.chain(more).collect()
     }
 
     /// The server has answered the probe: requests that were sent before it will not be answered any more.
-    pub(super) fn probe_answered(&mut self, side: Side, lane: usize) {
+    pub(super) fn probe_answered(&mut self, side: Side, channel: usize) {
         let now = self.progress.now;
-        let Some(remote) = self.remote_of(side, lane).filter(|remote| !remote.lost()) else { return };
+        let Some(remote) = self.remote_of(side, channel).filter(|remote| !remote.lost()) else { return };
         let dropped = remote.give_up_older(now);
         if dropped.is_empty() {
             return;
@@ -54,7 +54,7 @@ impl Engine {
         let seconds = self.options.answer_timeout.as_secs();
         let text = format!("the server has not answered {} requests in {seconds} s", dropped.len());
         let most = self.flow.dropped();
-        self.report.event(Event::Told { text: format!("{text}: going on with {most} at a time") });
+        self.report.event(Event::Notice { text: format!("{text}: going on with {most} at a time") });
         for token in dropped {
             if !self.asked_again(token) {
                 let fault = Fault::other(format!("the server did not answer in {seconds} s"));
@@ -67,11 +67,15 @@ impl Engine {
     fn asked_again(&mut self, token: Token) -> bool {
         let direction = self.plan.direction;
         let Token::File(key, step) = token else { return matches!(token, Token::Nothing) };
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return false };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else {
+            return false;
+        };
         let can = match step {
             FileStep::Read { .. } => true,
             // What goes from one remote end to the other is not kept. Small files are closed behind their WRITEs.
-            FileStep::Write { .. } => direction == Direction::Upload && file.phase == Phase::Copying,
+            FileStep::Write { .. } => {
+                direction == Direction::Upload && matches!(file.state, State::Copying(_))
+            }
             FileStep::Check(CheckStep::Range(..)) => true,
             _ => false,
         };
@@ -79,11 +83,11 @@ impl Engine {
             return false;
         }
         // A round that lost several parts of a file counts once.
-        if file.tried_in != self.flow.drops() {
-            file.tried_in = self.flow.drops();
-            file.tries += 1;
+        if file.requests.tried_in != self.flow.drops() {
+            file.requests.tried_in = self.flow.drops();
+            file.requests.tries += 1;
         }
-        if file.tries > MOST_TRIES {
+        if file.requests.tries > MOST_TRIES {
             return false;
         }
         match step {

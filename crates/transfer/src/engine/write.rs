@@ -1,7 +1,7 @@
 //! WRITEs: laid out where they are sealed and sent, and finished later when the window ends in the middle.
 //!
 //! A window that opens in drops must not cut the file into crumbs: every WRITE costs the server a reply and us its
-//! opening. So a WRITE says at once how long it is, sends what there is room for, and goes on when there is more.
+//! opening. So a WRITE says at once how long it is, sends what the window allows, and goes on when it opens.
 //! Nothing else can be sent on the channel meanwhile. Should the file turn out shorter than its WRITE has promised,
 //! zeros complete the message, and the file is cut to what was real.
 
@@ -20,7 +20,7 @@ use crate::token::{FileStep, Side, Token};
 /// WRITEs up to this size are put together in one packet with the requests around them.
 pub(super) const SMALL_WRITE: u64 = 16 * 1024;
 
-/// With less room than this the header goes alone.
+/// With a window smaller than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
 
 /// What a channel does next with a WRITE.
@@ -37,31 +37,34 @@ pub(super) enum Step {
 
 impl Engine {
     /// Goes on with a WRITE that was begun.
-    pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> Step {
+    pub(super) fn finish_write(&mut self, channel: usize, out: &mut dyn Output) -> Step {
         while let Some(mut write) =
-            self.channels.unfinished(&mut self.tasks.unfinished, lane).and_then(Option::take)
+            self.channels.unfinished(&mut self.tasks.unfinished, channel).and_then(Option::take)
         {
             let budget = out.budget();
             if budget == 0 {
-                self.put_back(lane, write);
+                self.put_back(channel, write);
                 return Step::Blocked;
             }
             if write.head.is_empty() && write.left > 0 && matches!(write.rest, Rest::File) {
                 let key = write.key;
-                let failed =
-                    self.tasks.files.get(key).is_none_or(|file| file.failed || file.source.is_none());
+                let failed = self
+                    .tasks
+                    .files
+                    .get(key)
+                    .is_none_or(|file| file.faults.failed || file.handles.source.is_none());
                 if !failed {
-                    return self.hand_out(lane, write, None).map_or(Step::Blocked, Step::Read);
+                    return self.hand_out(channel, write, None).map_or(Step::Blocked, Step::Read);
                 }
                 // Another part has failed: what this one still promises is worth nothing.
                 if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.real_end = file.real_end.min(write.offset);
+                    file.taken.real_end = file.taken.real_end.min(write.offset);
                 }
                 write.rest = Rest::Zeros;
             }
             let moved = continue_write(&mut write, budget, out);
             let (key, complete) = (write.key, write.head.is_empty() && write.left == 0);
-            self.step_done(lane, write);
+            self.step_done(channel, write);
             if complete {
                 self.move_on(key);
             } else if !moved {
@@ -75,38 +78,39 @@ impl Engine {
     pub(super) fn write_from_file(
         &mut self,
         key: Key,
-        lane: usize,
+        channel: usize,
         offset: u64,
         want: usize,
         out: &mut dyn Output,
     ) -> Step {
         let budget = out.budget();
         let Some(file) = self.tasks.files.get(key).filter(|_| budget > 0) else { return Step::Blocked };
-        if budget < LEAST_ROOM && file.to_eof {
+        if budget < LEAST_ROOM && file.requests.to_eof {
             // How much there is shows only when it is read.
             let sent = self.queue_small_write(key, offset, SMALL_WRITE);
             self.sent_file_data(key, offset, sent);
             return Step::Done;
         }
-        let Some(remote) = self.channels.remote(&mut self.ends.target, lane) else { return Step::Blocked };
-        let (Some(_), Some(target)) = (&file.source, file.handle_on(Side::Target, lane)) else {
+        let Some(remote) = self.channels.remote(&mut self.ends.target, channel) else { return Step::Blocked };
+        let (Some(_), Some(target)) = (&file.handles.source, file.handles.on_channel(Side::Target, channel))
+        else {
             return Step::Blocked;
         };
         let Some(mut header) = remote.write_header(target, offset) else { return Step::Blocked };
-        let sum = file.sum.is_some().then(|| PieceSum::new(offset));
+        let sum = file.sums.ours.is_some().then(|| PieceSum::new(offset));
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: want as u32 }));
         self.sent_file_data(key, offset, Ok(want));
-        self.set_mid_write(lane, key, true);
+        self.set_mid_write(channel, key, true);
         if budget < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
-            self.put_back(lane, write);
+            self.put_back(channel, write);
             return Step::Done;
         }
-        self.hand_out(lane, write, Some(header)).map_or(Step::Blocked, Step::Read)
+        self.hand_out(channel, write, Some(header)).map_or(Step::Blocked, Step::Read)
     }
 
-    /// Begins a WRITE of all of `pieces`; gives them back when there is no room now.
+    /// Begins a WRITE of all of `pieces`; gives them back when the channel takes nothing now.
     pub(super) fn write_from_memory(
         &mut self,
         key: Key,
@@ -118,7 +122,7 @@ impl Engine {
         let (Some(remote), Some(file)) = (&mut self.ends.target, self.tasks.files.get(key)) else {
             return Err(pieces);
         };
-        let Some(target) = &file.target else { return Err(pieces) };
+        let Some(target) = &file.handles.target else { return Err(pieces) };
         if !remote.flush(out) || out.budget() == 0 {
             return Err(pieces);
         }
@@ -155,11 +159,11 @@ impl Engine {
     }
 
     /// Part of a WRITE has been sent, or all of it.
-    pub(super) fn step_done(&mut self, lane: usize, write: Unfinished) {
+    pub(super) fn step_done(&mut self, channel: usize, write: Unfinished) {
         if write.left > 0 || !write.head.is_empty() {
-            self.put_back(lane, write);
+            self.put_back(channel, write);
         } else {
-            self.set_mid_write(lane, write.key, false);
+            self.set_mid_write(channel, write.key, false);
             self.sum_piece(write.key, write.sum);
         }
     }
@@ -167,24 +171,25 @@ impl Engine {
     /// All of a WRITE has been read from the source.
     fn sum_piece(&mut self, key: Key, piece: Option<PieceSum>) {
         if let Some(piece) = piece
-            && let Some(sum) = self.tasks.files.get_mut(key).and_then(|file| file.sum.as_mut())
+            && let Some(sum) = self.tasks.files.get_mut(key).and_then(|file| file.sums.ours.as_mut())
         {
             sum.finish_piece(piece);
         }
     }
 
-    fn put_back(&mut self, lane: usize, write: Unfinished) {
-        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, lane) {
+    fn put_back(&mut self, channel: usize, write: Unfinished) {
+        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, channel) {
             *unfinished = Some(write);
         }
     }
 
-    fn set_mid_write(&mut self, lane: usize, key: Key, on: bool) {
-        if let Some(remote) = self.channels.remote(&mut self.ends.target, lane) {
+    fn set_mid_write(&mut self, channel: usize, key: Key, on: bool) {
+        if let Some(remote) = self.channels.remote(&mut self.ends.target, channel) {
             remote.set_mid_message(on);
         }
         if let Some(file) = self.tasks.files.get_mut(key) {
-            file.mid_write = if on { file.mid_write + 1 } else { file.mid_write.saturating_sub(1) };
+            file.requests.half_sent =
+                if on { file.requests.half_sent + 1 } else { file.requests.half_sent.saturating_sub(1) };
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How much of a copy may be under way: bytes and requests in flight, files opened ahead, the rate.
 //!
-//! Pure: it is told what was sent, answered and measured, and says what may follow. It knows neither files nor servers.
+//! Pure: what was sent, answered and measured goes in, what may follow comes out. It knows neither files nor servers.
 //!
 //! | module | what |
 //! |---|---|
@@ -28,7 +28,8 @@ const FIRST_DEPTH: u64 = 4 << 20;
 /// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
 pub(crate) const FIRST_REQUESTS: usize = 64;
 
-/// The same for servers that have said what their limits are: no old ones, and small files are worth it.
+/// Requests that may be in flight to servers that have sent their limits: such servers are recent, and small files need
+/// that many.
 const FIRST_REQUESTS_KNOWN: usize = 256;
 
 /// Requests in flight at most on one channel, unless the user says otherwise: servers exist that drop what is beyond.
@@ -109,7 +110,7 @@ impl Flow {
         }
     }
 
-    /// The same for bytes that were asked for before: they count in flight, and not for the rate.
+    /// Counts a request for bytes that were asked for before: in flight, and not for the rate.
     pub(crate) fn request_again(&mut self, len: u64) {
         self.bytes += len;
         self.requests += 1;
@@ -164,7 +165,7 @@ impl Flow {
         self.bytes + len < self.depth.min(worth)
     }
 
-    /// Requests that may be in flight on `channels` together. `known`: the servers have told their limits.
+    /// Requests that may be in flight on `channels` together. `known`: the servers have sent their limits.
     pub(crate) fn max_requests(&self, known: bool, channels: usize) -> usize {
         if let Some(fixed) = self.limits.requests {
             return fixed.max(1).min(self.most_requests);
@@ -263,23 +264,23 @@ impl Flow {
         self.most_requests
     }
 
-    /// The kernel says that the connection takes so long there and back.
+    /// Takes in the round-trip time that the kernel has measured for the connection.
     pub(crate) const fn expect_round_trip(&mut self, took: Duration) {
         self.short.expect_round_trip(took);
     }
 
-    /// A question about a file took so long.
+    /// Takes in the round-trip time of a request about a file.
     pub(crate) fn round_trip(&mut self, took: Duration) {
         self.window.round_trip(took);
         self.short.question_took(took);
     }
 
-    /// A batch of small files took so long.
+    /// Takes in the time that a batch of small files took.
     pub(crate) fn batch_took(&mut self, took: Duration) {
         self.short.batch_took(took);
     }
 
-    /// Bytes of small files that are worth having in flight, of `found` bytes, over so many channels.
+    /// Bytes of small files that are worth having in flight, of `found` bytes, over that number of channels.
     pub(crate) fn worth_in_flight(&self, found: u64, channels: usize) -> u64 {
         self.short.worth_in_flight(found, channels)
     }

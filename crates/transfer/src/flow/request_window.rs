@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// What may be asked for beyond one and a half times what the path holds, bytes.
 const BESIDES: u64 = 4 << 20;
 
-/// Of so many of the last measurements the largest counts: a pause of the other end says nothing about the path.
+/// Measurements of which the largest counts: a pause of the other end says nothing about the path.
 const MEASUREMENTS: usize = 16;
 
-/// Shorter round trips are not told apart: next to [`BESIDES`] they hold nothing.
+/// Shorter round trips are all treated alike: next to [`BESIDES`] they hold nothing.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// See the module documentation.
@@ -28,7 +28,7 @@ pub(super) struct RequestWindow {
 }
 
 impl RequestWindow {
-    /// A question has taken so long.
+    /// Takes in the time that the answer to a request took.
     pub(super) fn round_trip(&mut self, took: Duration) {
         let took = took.max(LEAST);
         self.round_trip = Some(self.round_trip.map_or(took, |shortest| shortest.min(took)));

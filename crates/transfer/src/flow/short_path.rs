@@ -19,13 +19,13 @@ const WEIGHT_OF_BATCH: u32 = 4;
 /// What a batch may take on a short path: there is work in it.
 const WORK: Duration = Duration::from_millis(10);
 
-/// One in so many bytes, or files.
+/// Denominator of the part of the bytes, or files, that may be in flight.
 const PART: u64 = 32;
 
 /// Bytes that may always be in flight, for each channel.
 const LEAST_BYTES: u64 = 128 * 1024;
 
-/// The same for files that go one by one.
+/// Files that may always be open, where they go one by one.
 const LEAST_FILES: usize = 16;
 
 /// What is known of the path.

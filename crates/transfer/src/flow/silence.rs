@@ -1,4 +1,4 @@
-//! Servers that do not answer some requests: tells them from servers that take long, and from connections that are down.
+//! Servers that drop requests, as opposed to slow servers and dead connections.
 //!
 //! When requests have been on their way for a while and no answer came, one more is sent that costs the server nothing. A server
 //! that answers this one and none of those before it has dropped them: SFTP servers answer in order, or nearly so. While it is not
@@ -31,7 +31,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// Something came from the server.
-    pub(crate) const fn heard(&mut self, now: Instant) {
+    pub(crate) const fn answered(&mut self, now: Instant) {
         if self.since.is_some() {
             self.since = Some(now);
         }
@@ -78,7 +78,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(silence.look(true, PATIENCE, now), Next::LookAgain(now + PATIENCE));
             now += PATIENCE - Duration::from_secs(1);
-            silence.heard(now);
+            silence.answered(now);
         }
         assert_eq!(silence.look(true, PATIENCE, now + PATIENCE), Next::Probe);
         assert_eq!(silence.look(true, PATIENCE, now + PATIENCE * 9), Next::Nothing, "one at a time");

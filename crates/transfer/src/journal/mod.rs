@@ -414,7 +414,7 @@ fn lock(file: &File) -> Option<()> {
     None
 }
 
-/// Tells one start of the machine from another; empty where there is no telling.
+/// Identifies the present start of the machine; empty where the kernel does not.
 fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

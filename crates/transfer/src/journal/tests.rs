@@ -79,9 +79,9 @@ fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
     }
     let whole = Journal::open(&file_for(dir.path(), words, None), true, None).expect("a journal");
     assert!(tags.iter().all(|tag| whole.is_done(tag)));
-    let stranger = Journal::open(&file_for(dir.path(), &[b"get"], None), true, None).expect("a journal");
-    assert!(!stranger.is_done(&tags[0]));
-    drop(stranger);
+    let other = Journal::open(&file_for(dir.path(), &[b"get"], None), true, None).expect("a journal");
+    assert!(!other.is_done(&tags[0]));
+    drop(other);
     whole.remove();
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
 }

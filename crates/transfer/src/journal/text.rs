@@ -64,7 +64,7 @@ pub(crate) fn unhex(word: &[u8]) -> Option<Vec<u8>> {
     word.chunks(2).map(byte_of).collect()
 }
 
-/// Journals are text of so many bytes a line at most; a command that does not fit is not noted.
+/// Longest line of a journal, bytes; a command that does not fit is not noted.
 const LONGEST_COMMAND: usize = 32 * 1024;
 
 /// The line for a command; `None` where it would be too long.

@@ -10,7 +10,7 @@ use crate::Current;
 use crate::flow::Limiter;
 use crate::remote_stderr::RemoteStderr;
 
-/// Who is told how it goes. Called between the packets; must not block for long.
+/// Receives the events of a copy. Called between the packets; must not block for long.
 pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
@@ -30,7 +30,7 @@ pub trait Report: Send {
     }
 }
 
-/// What has become of a copy, for whoever runs the driver.
+/// Outcome of a copy, for the program that runs the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Things that went wrong.

@@ -2,7 +2,7 @@
 //!
 //! One side is the *source*, the other the *sink*; which is which was settled on the command line of the remote `scp`
 //! (`-f` or `-t`). They take turns: the source sends a record and waits until the sink has acknowledged it. A
-//! file costs several round trips, so nobody should prefer this to SFTP; equipment exists that has nothing else.
+//! file costs several round trips, so SFTP is to be preferred; some devices have nothing else.
 //!
 //! Both are state machines without sockets, as the [engine](crate::Engine) is. A client runs them on a channel
 //! ([`Handler`]), the remote side on its standard input and output ([`run`]).
@@ -48,7 +48,7 @@ pub struct Options {
     pub preserve: bool,
     /// The target must be a directory (`-d`); for a sink.
     pub target_must_be_dir: bool,
-    /// This is the remote side: what goes wrong is told to the peer and nobody else.
+    /// This is the remote side: failures are reported to the peer only.
     pub remote_side: bool,
     /// At most this many bits per second.
     pub bits_per_second: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Options {
 pub enum Event {
     /// A file is complete.
     FileDone {
-        /// Tells files apart; the same as in [`Party::current`].
+        /// Identifies the file, as in [`Party::current`].
         id: u64,
         /// Its path at this side.
         path: Vec<u8>,
@@ -83,7 +83,7 @@ pub enum Event {
     },
     /// Something went wrong, here or there: a line for a person, as it is, control characters escaped.
     Failed(String),
-    /// Told with `-v`.
+    /// Shown with `-v`.
     Debug(String),
 }
 
@@ -145,13 +145,4 @@ impl Outbox {
         self.sent = 0;
         true
     }
-}
-
-/// An error's text without the number.
-fn reason(error: &std::io::Error) -> String {
-    let mut text = error.to_string();
-    if let Some(number) = text.rfind(" (os error") {
-        text.truncate(number);
-    }
-    text
 }

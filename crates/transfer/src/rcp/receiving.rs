@@ -6,11 +6,12 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sys::errno_text;
 use rustix::fs::{Mode, Timespec, Timestamps};
 
 use crate::end::Times;
 
-use super::{Event, reason};
+use super::Event;
 
 /// Received file data that are held back to be written in one call.
 const WRITE_BATCH: usize = 256 * 1024;
@@ -39,7 +40,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// What is told of it when it is given up.
+    /// Message for users when it is given up.
     pub(super) fn failed(self, why: String) -> Event {
         let Self { path, size, left, started, .. } = self;
         Event::FileFailed { path, moved: size - left, started, why }
@@ -65,7 +66,7 @@ impl Receiving {
                 Ok(0) => self.fault = Some("No space left on device".to_owned()),
                 Ok(written) => self.written(written),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => self.fault = Some(reason(&error)),
+                Err(error) => self.fault = Some(errno_text(&error)),
             }
         }
         self.pieces.clear();
@@ -87,7 +88,7 @@ impl Receiving {
         let fault = &mut self.fault;
         let mut note = |what: &str, result: io::Result<()>| {
             if let (Err(error), None) = (result, &*fault) {
-                *fault = Some(format!("{what}: {}", reason(&error)));
+                *fault = Some(format!("{what}: {}", errno_text(&error)));
             }
         };
         if !self.special {

@@ -80,7 +80,7 @@ impl Record {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Times(times) => {
-                // Before 1970 nobody had files.
+                // No file is older than 1970.
                 let seconds = |(seconds, _): (i64, u32)| seconds.max(0);
                 format!("T{} 0 {} 0\n", seconds(times.modification), seconds(times.access)).into_bytes()
             }

@@ -6,17 +6,18 @@
 use std::io::{ErrorKind, Read, Write};
 
 use bytes::Bytes;
+use lh_sys::errno_text;
 
 use crate::names::display_name;
 
+use super::Request;
 use super::inbox::{Answer, Inbox};
 use super::record::{Malformed, Record};
-use super::{Request, reason};
 
 /// Read in one go.
 const CHUNK: usize = 256 * 1024;
 
-/// One of the two remote sides: what it says, and what it is told.
+/// One of the two remote sides: what it sends, and what is sent to it.
 pub struct Peer<R, W> {
     input: R,
     output: W,
@@ -41,7 +42,7 @@ impl<R: Read, W: Write> Peer<R, W> {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(reason(&error)),
+                Err(error) => return Err(errno_text(&error)),
             }
         }
     }
@@ -81,7 +82,7 @@ impl<R: Read, W: Write> Peer<R, W> {
     fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.output.write_all(bytes).and_then(|()| self.output.flush()).map_err(|error| match error.kind() {
             ErrorKind::BrokenPipe => "lost connection".to_owned(),
-            _ => reason(&error),
+            _ => errno_text(&error),
         })
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sys::errno_text;
 use lh_wire::Output;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
@@ -18,7 +19,7 @@ use crate::names::{display_name, join};
 use super::inbox::{Answer, Inbox};
 use super::receiving::{Receiving, timestamps};
 use super::record::{Malformed, Record};
-use super::{Event, Options, Outbox, Party, Request, reason};
+use super::{Event, Options, Outbox, Party, Request};
 
 /// Receives files and directories from a [`Source`](super::Source).
 pub struct Sink {
@@ -79,7 +80,7 @@ impl Sink {
         if sink.options.target_must_be_dir && !is_dir {
             let why = match std::fs::metadata(std::ffi::OsStr::from_bytes(&target)) {
                 Ok(_) => "Not a directory".to_owned(),
-                Err(error) => reason(&error),
+                Err(error) => errno_text(&error),
             };
             sink.fail(Some(&target), &why);
             sink.finish();
@@ -94,7 +95,7 @@ impl Sink {
         self.out.push(&[0]);
     }
 
-    /// Says that something went wrong, to the peer and to whoever is here.
+    /// Reports a failure, to the peer and to the user.
     fn fail(&mut self, path: Option<&[u8]>, why: &str) {
         let mut text = b"scp: ".to_vec();
         if let Some(path) = path {
@@ -215,7 +216,7 @@ impl Sink {
         }
     }
 
-    /// Only what is not inside of a directory was named by somebody.
+    /// Only what is not inside of a directory was named by the user.
     fn is_wanted(&self, name: &[u8]) -> bool {
         self.levels.len() > 1 || self.request.allows(name)
     }
@@ -251,7 +252,7 @@ impl Sink {
         let file = match opened {
             Ok(file) => file,
             Err(error) => {
-                let why = reason(&error);
+                let why = errno_text(&error);
                 self.fail(Some(&path), &why);
                 return self.events.push_back(Event::FileFailed { path, moved: 0, started: now, why });
             }
@@ -325,7 +326,7 @@ impl Sink {
             made = std::fs::DirBuilder::new().mode(wanted | 0o700).create(os_path);
         }
         if let Err(error) = made {
-            return self.fail(Some(&path), &reason(&error));
+            return self.fail(Some(&path), &errno_text(&error));
         }
         let keep_mode = self.options.preserve || !exists;
         self.levels.push(Level { path, is_dir: true, mode: keep_mode.then_some(wanted), times });
@@ -343,12 +344,12 @@ impl Sink {
         let mut result = Ok(());
         if let Some(times) = level.times {
             result = rustix::fs::utimensat(CWD, os_path, &timestamps(times), AtFlags::empty())
-                .map_err(|errno| format!("set times: {}", reason(&errno.into())));
+                .map_err(|errno| format!("set times: {}", errno_text(&errno.into())));
         }
         if let Some(mode) = level.mode
             && let Err(error) = std::fs::set_permissions(os_path, Permissions::from_mode(mode))
         {
-            result = result.and(Err(format!("set mode: {}", reason(&error))));
+            result = result.and(Err(format!("set mode: {}", errno_text(&error))));
         }
         match result {
             Ok(()) => self.acknowledge(),
@@ -400,7 +401,7 @@ impl Party for Sink {
     }
 }
 
-/// The process's file creation mask. It can only be asked for by setting it, which nobody else does meanwhile: programs that
+/// The process's file creation mask. It can only be asked for by setting it, which nothing else does meanwhile: programs that
 /// copy make their sinks before there is another thread that makes files.
 fn current_umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sys::errno_text;
 use lh_wire::Output;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -19,12 +20,12 @@ use crate::names::{base_name, display_name, join};
 
 use super::inbox::{Answer, Inbox};
 use super::record::{MODE_BITS, Record};
-use super::{Event, Options, Outbox, Party, reason};
+use super::{Event, Options, Outbox, Party};
 
 /// Read and sent in one go at most.
 const CHUNK: usize = 256 * 1024;
 
-/// An answer that nobody waits for is at most this long: then the peer does not speak this protocol.
+/// Longest unexpected answer: a peer that sends more does not speak this protocol.
 const UNASKED: usize = 64 * 1024;
 
 /// Sends files and directories to a [`Sink`](super::Sink).
@@ -97,7 +98,7 @@ impl Source {
         }
     }
 
-    /// Says that something went wrong, to the peer and to whoever is here.
+    /// Reports a failure, to the peer and to the user.
     fn fail(&mut self, path: &[u8], why: &str) {
         let mut text = b"scp: ".to_vec();
         text.extend_from_slice(path);
@@ -120,7 +121,7 @@ impl Source {
         self.state = State::Finished;
     }
 
-    /// Whatever is being sent does not arrive.
+    /// What is being sent does not arrive.
     fn give_up(&mut self, why: &str) {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Data(sent) | State::Trailer(Some(sent)) => {
@@ -211,7 +212,7 @@ impl Source {
                 }
                 Some(Err(error)) => {
                     let dir = dir.clone();
-                    self.fail(&dir, &reason(&error));
+                    self.fail(&dir, &errno_text(&error));
                 }
                 None => {
                     self.dirs.pop();
@@ -233,7 +234,7 @@ impl Source {
             .and_then(|file| file.metadata().map(|meta| (file, meta)));
         match opened {
             Err(error) => {
-                let why = reason(&error);
+                let why = errno_text(&error);
                 self.fail(&path, &why);
                 self.events.push_back(Event::FileFailed { path, moved: 0, started: Instant::now(), why });
             }
@@ -289,7 +290,7 @@ impl Source {
                 State::Next
             }
             Err(error) => {
-                self.fail(&path, &reason(&error));
+                self.fail(&path, &errno_text(&error));
                 self.out.push(&Record::EndDir.encode());
                 State::EndDir
             }
@@ -342,7 +343,7 @@ impl Source {
 }
 
 impl Sending {
-    /// What is told of it when it does not arrive.
+    /// Message for users when it does not arrive.
     fn failed(self, why: String) -> Event {
         Event::FileFailed { path: self.path, moved: self.sent, started: self.started, why }
     }
@@ -359,7 +360,7 @@ impl Sending {
                 Ok(0) => self.fault = Some("file shrank while it was being copied".to_owned()),
                 Ok(read) => return read,
                 Err(Errno::INTR) => continue,
-                Err(errno) => self.fault = Some(reason(&errno.into())),
+                Err(errno) => self.fault = Some(errno_text(&errno.into())),
             }
             return 0;
         }

@@ -11,8 +11,8 @@ use super::{Party, Report};
 /// Read and written in one go.
 const CHUNK: usize = 256 * 1024;
 
-/// Runs `party` until it is finished, or the streams break. The two sides take turns, so that nobody waits for somebody
-/// who waits for him.
+/// Runs `party` until it is finished, or the streams break. The two sides take turns, so that they never wait
+/// for each other.
 pub fn run(party: &mut dyn Party, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
     let mut output = Stream { output, buffer: Vec::new(), broken: false };
     let mut space = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Source and sink with each other, and each with a script that lies.
+//! Source and sink with each other, and each with a scripted peer that breaks the rules.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,24 +14,24 @@ fn path_of(path: &Path) -> Vec<u8> {
 
 /// What came of it.
 #[derive(Debug, Default)]
-struct Heard {
+struct Reported {
     failed: Vec<String>,
     files: Vec<(String, u64)>,
 }
 
-impl Heard {
+impl Reported {
     fn of(party: &mut dyn Party) -> Self {
-        let mut heard = Self::default();
+        let mut reported = Self::default();
         while let Some(event) = party.poll_event() {
             match event {
-                Event::Failed(text) => heard.failed.push(text),
+                Event::Failed(text) => reported.failed.push(text),
                 Event::FileDone { name, size, .. } => {
-                    heard.files.push((String::from_utf8_lossy(&name).into_owned(), size));
+                    reported.files.push((String::from_utf8_lossy(&name).into_owned(), size));
                 }
                 Event::Debug(_) | Event::FileFailed { .. } => {}
             }
         }
-        heard
+        reported
     }
 }
 
@@ -61,12 +61,12 @@ fn converse(source: &mut Source, sink: &mut Sink, piece: usize) {
     assert!(sink.is_finished(), "the sink waits for something");
 }
 
-fn copy(from: &[&Path], to: &Path, options: &Options, piece: usize) -> (Heard, Heard) {
+fn copy(from: &[&Path], to: &Path, options: &Options, piece: usize) -> (Reported, Reported) {
     let paths = from.iter().map(|path| path_of(path)).collect();
     let mut source = Source::new(paths, options.clone(), Instant::now());
     let mut sink = Sink::new(path_of(to), Request::anything(), options.clone());
     converse(&mut source, &mut sink, piece);
-    (Heard::of(&mut source), Heard::of(&mut sink))
+    (Reported::of(&mut source), Reported::of(&mut sink))
 }
 
 fn recursive() -> Options {
@@ -155,7 +155,7 @@ fn one_file_that_fails_does_not_stop_the_others() {
     assert_eq!(source.failed[1], format!("{dir}: not a regular file"));
     let blocked = target.join("taken");
     assert_eq!(source.failed[2], format!("scp: {}: Is a directory", blocked.display()));
-    // The sink hears of what the source could not send, and says what it could not take.
+    // The sink learns what the source could not send, and says what it could not take.
     assert_eq!(sink.failed[0], format!("scp: {missing}: No such file or directory"));
     assert_eq!(sink.failed[2], format!("{}: Is a directory", blocked.display()));
     assert_eq!(sink.files, [("good".to_owned(), 4)]);
@@ -174,8 +174,8 @@ fn a_target_that_must_be_a_directory_is_checked_first() {
     assert_eq!(source.failed, [format!("scp: {}: No such file or directory", missing.display())]);
 }
 
-/// Feeds a sink what a lying source says; what it answered, and what it told.
-fn lied_to(target: &Path, request: &str, options: Options, said: &[u8]) -> (Vec<u8>, Heard) {
+/// Feeds a sink the bytes of a lying source; returns its answers and its reports.
+fn lied_to(target: &Path, request: &str, options: Options, said: &[u8]) -> (Vec<u8>, Reported) {
     let request = Request::of(request.as_bytes(), options.recursive).unwrap();
     let mut sink = Sink::new(path_of(target), request, options);
     let now = Instant::now();
@@ -187,7 +187,7 @@ fn lied_to(target: &Path, request: &str, options: Options, said: &[u8]) -> (Vec<
     sink.closed();
     sink.advance(&mut answer, now);
     assert!(sink.is_finished());
-    (answer, Heard::of(&mut sink))
+    (answer, Reported::of(&mut sink))
 }
 
 #[test]
@@ -219,10 +219,10 @@ fn a_source_that_lies_changes_nothing_here() {
         ("a", Options::default(), b"\x01\x1b[2J\n", "\\033[2J"),
         ("a", Options::default(), b"C0644", "protocol error: lost connection"),
     ] {
-        let (answer, heard) = lied_to(&directory, request, options, said);
-        assert_eq!(heard.failed, [complaint], "{}", said.escape_ascii());
+        let (answer, reported) = lied_to(&directory, request, options, said);
+        assert_eq!(reported.failed, [complaint], "{}", said.escape_ascii());
         assert_eq!(answer[0], 0, "it says that it is there");
-        assert!(heard.files.is_empty());
+        assert!(reported.files.is_empty());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{}", said.escape_ascii());
         assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
     }
@@ -235,32 +235,32 @@ fn a_line_without_end_is_not_kept() {
     for _ in 0..100 {
         sink.received(Bytes::from(vec![b'C'; 1000]), Instant::now());
     }
-    assert_eq!(Heard::of(&mut sink).failed, ["protocol error: control record too long"]);
+    assert_eq!(Reported::of(&mut sink).failed, ["protocol error: control record too long"]);
 }
 
 #[test]
 fn a_source_that_stops_in_the_middle_leaves_a_prefix_and_a_failure() {
     let directory = tempfile::tempdir().unwrap();
-    let (answer, heard) = lied_to(directory.path(), "a", Options::default(), b"C0600 10 a\n01234");
-    assert_eq!(heard.failed, ["dropped connection"]);
+    let (answer, reported) = lied_to(directory.path(), "a", Options::default(), b"C0600 10 a\n01234");
+    assert_eq!(reported.failed, ["dropped connection"]);
     assert!(answer.starts_with(&[0, 0, 1]));
     assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"01234");
     // Everything came, the verdict did not.
-    let (_, heard) = lied_to(directory.path(), "a", Options::default(), b"C0600 2 a\nxy");
-    assert_eq!(heard.failed, ["lost connection"]);
+    let (_, reported) = lied_to(directory.path(), "a", Options::default(), b"C0600 2 a\nxy");
+    assert_eq!(reported.failed, ["lost connection"]);
 }
 
 #[test]
 fn names_inside_of_a_directory_that_was_asked_for_are_free() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options { recursive: true, ..Options::default() };
-    let (_, heard) = lied_to(directory.path(), "tree", options, b"D0755 0 tree\nC0644 1 any\nx\0E\n");
-    assert!(heard.failed.is_empty(), "{heard:?}");
+    let (_, reported) = lied_to(directory.path(), "tree", options, b"D0755 0 tree\nC0644 1 any\nx\0E\n");
+    assert!(reported.failed.is_empty(), "{reported:?}");
     assert_eq!(fs::read(directory.path().join("tree/any")).unwrap(), b"x");
 }
 
 /// What a source says to these answers, each given when it has nothing more to say.
-fn source_hears(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Heard, bool) {
+fn answer_source(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Reported, bool) {
     let mut source = Source::new(vec![path_of(path)], Options::default(), Instant::now());
     let mut said = Vec::new();
     for answer in answers {
@@ -272,7 +272,7 @@ fn source_hears(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Heard,
         source.advance(&mut said, Instant::now());
     }
     let finished = source.is_finished();
-    (said, Heard::of(&mut source), finished)
+    (said, Reported::of(&mut source), finished)
 }
 
 #[test]
@@ -283,22 +283,25 @@ fn what_a_sink_answers_decides_how_it_goes_on() {
     let mode = fs::metadata(&file).unwrap().mode() & 0o777;
     let header = format!("C{mode:04o} 4 f\n").into_bytes();
 
-    let (said, heard, finished) = source_hears(&file, &[b"\0", b"\0", b"\0"], false);
+    let (said, reported, finished) = answer_source(&file, &[b"\0", b"\0", b"\0"], false);
     assert_eq!(said, [&header[..], b"data\0"].concat());
-    assert!(finished && heard.files.len() == 1 && heard.failed.is_empty());
+    assert!(finished && reported.files.len() == 1 && reported.failed.is_empty());
     // Refused: no data.
-    let (said, heard, finished) = source_hears(&file, &[b"\0", b"\x01scp: f: no\n"], false);
-    assert_eq!((said, &heard.failed[..], finished), (header.clone(), &["scp: f: no".to_owned()][..], true));
+    let (said, reported, finished) = answer_source(&file, &[b"\0", b"\x01scp: f: no\n"], false);
+    assert_eq!(
+        (said, &reported.failed[..], finished),
+        (header.clone(), &["scp: f: no".to_owned()][..], true)
+    );
     // The end of everything, a shell's words, and silence.
-    let (_, heard, finished) = source_hears(&file, &[b"\x02scp: over\n"], false);
-    assert_eq!((&heard.failed[..], finished), (&["scp: over".to_owned()][..], true));
-    let (_, heard, _) = source_hears(&file, &[b"sh: scp: not found\n"], false);
-    assert_eq!(heard.failed, ["sh: scp: not found"]);
-    let (_, heard, finished) = source_hears(&file, &[b"\0"], true);
-    assert_eq!((&heard.failed[..], finished), (&["lost connection".to_owned()][..], true));
-    // Somebody who talks without being asked.
-    let (_, heard, finished) = source_hears(&file, &[&[0; 100_000]], false);
-    assert_eq!((&heard.failed[..], finished), (&["protocol error: unexpected data".to_owned()][..], true));
+    let (_, reported, finished) = answer_source(&file, &[b"\x02scp: over\n"], false);
+    assert_eq!((&reported.failed[..], finished), (&["scp: over".to_owned()][..], true));
+    let (_, reported, _) = answer_source(&file, &[b"sh: scp: not found\n"], false);
+    assert_eq!(reported.failed, ["sh: scp: not found"]);
+    let (_, reported, finished) = answer_source(&file, &[b"\0"], true);
+    assert_eq!((&reported.failed[..], finished), (&["lost connection".to_owned()][..], true));
+    // A peer that sends without being asked.
+    let (_, reported, finished) = answer_source(&file, &[&[0; 100_000]], false);
+    assert_eq!((&reported.failed[..], finished), (&["protocol error: unexpected data".to_owned()][..], true));
 }
 
 #[test]
@@ -333,7 +336,7 @@ fn the_remote_side_tells_its_peer_and_nobody_else() {
     source.received(Bytes::from_static(b"\0"), Instant::now());
     source.advance(&mut said, Instant::now());
     assert_eq!(said, format!("\x01scp: {}: No such file or directory\n", missing.display()).as_bytes());
-    assert!(Heard::of(&mut source).failed.is_empty());
+    assert!(Reported::of(&mut source).failed.is_empty());
     assert_eq!(source.failures(), 1);
 }
 
@@ -367,7 +370,7 @@ fn streams_that_block_carry_a_copy_too() {
 }
 
 proptest::proptest! {
-    /// Whatever a source says, nothing appears outside of the target, and it ends.
+    /// For any bytes from a source, nothing appears outside of the target, and it ends.
     #[test]
     fn any_bytes_stay_inside(parts in proptest::collection::vec(
         proptest::prop_oneof![
@@ -394,7 +397,7 @@ proptest::proptest! {
         assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
     }
 
-    /// Whatever a sink answers, the source ends or waits.
+    /// For any answer of a sink, the source ends or waits.
     #[test]
     fn any_answers(answers in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
         let directory = tempfile::tempdir().unwrap();

@@ -152,7 +152,7 @@ mod tests {
             let (key, step) = backups.begin(b"t", b"t/a/b/f".to_vec(), Replaced::ByFile(3));
             assert_eq!(step, rename("t/a/b/f", to));
             assert_eq!(backups.on_answer(b"t", key, no()), mkdir(made[0]));
-            // That one exists says nothing about the next.
+            // One existing directory says nothing about the next.
             assert_eq!(backups.on_answer(b"t", key, no()), mkdir(made[1]));
             assert_eq!(backups.on_answer(b"t", key, Ok(())), mkdir(made[2]));
             assert_eq!(backups.on_answer(b"t", key, Ok(())), Some(rename("t/a/b/f", to)));

@@ -2,7 +2,7 @@
 
 use crate::end::{Info, Times};
 
-/// True where size and time of modification are known and equal. `full`: both ends tell all of a time; otherwise one of them has
+/// True where size and time of modification are known and equal. `full`: both ends have times in full; otherwise one of them has
 /// the 32 bits of seconds of SFTP version 3.
 pub(crate) fn is_unchanged(source: &Info, target: &Info, full: bool) -> bool {
     let (Some(ours), Some(theirs)) = (source.times, target.times) else { return false };

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use lh_sftp::RunningSum;
 use lh_wire::Reader;
 
 use crate::end::{DIGEST_BLOCK, Done, Outcome};
+use crate::token::Side;
 
 /// Bytes that one question for digests is about.
 pub(crate) const DIGEST_RANGE: u64 = 16 << 20;
@@ -17,9 +19,9 @@ pub(crate) const SAMPLE: u64 = 32 * 1024;
 pub(crate) const SAMPLES: u64 = 32;
 
 /// Questions in flight: about digests, and for bytes.
-pub(crate) const DIGESTS_IN_FLIGHT: usize = 8;
+const DIGESTS_IN_FLIGHT: usize = 8;
 
-pub(crate) const SAMPLES_IN_FLIGHT: usize = 64;
+const SAMPLES_IN_FLIGHT: usize = 64;
 
 /// How the two ends are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +34,99 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) mode: Mode,
-    pub(crate) todo: Todo,
-    pub(crate) asked: VecDeque<Range>,
+    todo: Todo,
+    asked: VecDeque<Range>,
     /// All before this agrees.
-    pub(crate) good: u64,
+    good: u64,
     /// Where it ends when all agree.
-    pub(crate) end: u64,
+    end: u64,
     pub(crate) differs: bool,
+}
+
+/// What a comparison asks next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextRange {
+    Ask {
+        offset: u64,
+        len: u64,
+    },
+    /// Nothing before more answers have come.
+    Wait,
+    /// All is compared that has to be.
+    End,
+}
+
+impl Check {
+    pub(crate) const fn new(mode: Mode, todo: Todo, end: u64) -> Self {
+        Self { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false }
+    }
+
+    /// Takes the next range, of which both ends are to be asked. `most`: ranges that may be in flight.
+    pub(crate) fn next_range(&mut self, most: usize) -> NextRange {
+        let limit = if self.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };
+        if self.asked.len() >= limit.min(most) {
+            return NextRange::Wait;
+        }
+        let next = if self.differs { None } else { self.todo.next() };
+        match next {
+            Some((offset, len)) => {
+                self.asked.push_back(Range { offset, len, ..Range::default() });
+                NextRange::Ask { offset, len }
+            }
+            None if self.asked.is_empty() => NextRange::End,
+            None => NextRange::Wait,
+        }
+    }
+
+    fn range_mut(&mut self, offset: u64) -> Option<&mut Range> {
+        self.asked.iter_mut().find(|range| range.offset == offset)
+    }
+
+    /// Adds bytes that an end has of the range at `offset`, and returns how many are missing.
+    pub(crate) fn add_part(&mut self, side: Side, offset: u64, chunks: &[Bytes]) -> Option<u64> {
+        let range = self.range_mut(offset)?;
+        let part = &mut range.parts[side as usize];
+        chunks.iter().for_each(|chunk| part.extend_from_slice(chunk));
+        Some(range.len.saturating_sub(part.len() as u64))
+    }
+
+    /// The bytes that an end has of the range at `offset`: no more will come.
+    pub(crate) fn take_part(&mut self, side: Side, offset: u64) -> Vec<u8> {
+        self.range_mut(offset)
+            .map(|range| std::mem::take(&mut range.parts[side as usize]))
+            .unwrap_or_default()
+    }
+
+    /// What is missing of the range at `offset` from an end: from where on, and how much.
+    pub(crate) fn missing(&self, side: Side, offset: u64) -> Option<(u64, u64)> {
+        let range = self.asked.iter().find(|range| range.offset == offset)?;
+        let got = range.parts[side as usize].len() as u64;
+        Some((offset + got, range.len.saturating_sub(got)))
+    }
+
+    /// Takes in the answer of an end about the range at `offset`, and compares what both have answered.
+    pub(crate) fn on_answer(&mut self, side: Side, offset: u64, bytes: Vec<u8>) {
+        let Some(range) = self.range_mut(offset) else { return };
+        range.answers[side as usize] = Some(bytes);
+        while let Some(Range { answers: [Some(ours), Some(theirs)], offset, len, .. }) = self.asked.front() {
+            let good = agreeing(self.mode, ours, theirs, *len);
+            if !self.differs {
+                self.good = offset + good;
+                self.differs = good < *len;
+            }
+            self.asked.pop_front();
+        }
+    }
+
+    /// Bytes of the target that are right, when the comparison has ended.
+    pub(crate) const fn kept(&self) -> u64 {
+        match (self.mode, self.differs) {
+            (_, false) => self.end,
+            (Mode::Digests, true) => self.good,
+            // One wrong sample says that none of the rest can be relied on.
+            (Mode::Samples, true) => 0,
+        }
+    }
 }
 
 /// Ranges to be asked about, in order.
@@ -68,13 +156,13 @@ impl Iterator for Todo {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Range {
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) answers: [Option<Vec<u8>>; 2],
+#[derive(Debug, Default)]
+struct Range {
+    offset: u64,
+    len: u64,
+    answers: [Option<Vec<u8>>; 2],
     /// What has come of the bytes of each end: a server may give less than it was asked for.
-    pub(crate) parts: [Vec<u8>; 2],
+    parts: [Vec<u8>; 2],
 }
 
 pub(crate) fn read_sum(outcome: &Outcome) -> Option<RunningSum> {
@@ -92,7 +180,7 @@ pub(crate) fn digests_of(fields: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How many of the `len` bytes of a range are shown to be the same by these answers.
-pub(crate) fn agreeing(mode: Mode, ours: &[u8], theirs: &[u8], len: u64) -> u64 {
+fn agreeing(mode: Mode, ours: &[u8], theirs: &[u8], len: u64) -> u64 {
     match mode {
         Mode::Samples => {
             if ours == theirs && ours.len() as u64 == len {
@@ -138,6 +226,52 @@ mod tests {
             assert!(places.len() as u64 <= SAMPLES + 1);
         }
         assert!(samples(0).is_empty());
+    }
+
+    fn all(end: u64, step: u64) -> Todo {
+        Todo::All { next: 0, end, step }
+    }
+
+    #[test]
+    fn ranges_are_asked_in_order_and_compared_in_order() {
+        let mut check = Check::new(Mode::Samples, all(25, 10), 25);
+        assert_eq!(check.next_range(2), NextRange::Ask { offset: 0, len: 10 });
+        assert_eq!(check.next_range(2), NextRange::Ask { offset: 10, len: 10 });
+        assert_eq!(check.next_range(2), NextRange::Wait, "two are in flight");
+        check.on_answer(Side::Source, 10, vec![1; 10]);
+        check.on_answer(Side::Target, 10, vec![1; 10]);
+        assert_eq!(check.next_range(2), NextRange::Wait, "the first one is not answered");
+        check.on_answer(Side::Target, 0, vec![0; 10]);
+        check.on_answer(Side::Source, 0, vec![0; 10]);
+        assert_eq!(check.next_range(2), NextRange::Ask { offset: 20, len: 5 });
+        assert_eq!(check.next_range(2), NextRange::Wait);
+        check.on_answer(Side::Source, 20, vec![2; 5]);
+        check.on_answer(Side::Target, 20, vec![2; 5]);
+        assert_eq!((check.next_range(2), check.differs, check.kept()), (NextRange::End, false, 25));
+    }
+
+    #[test]
+    fn nothing_is_asked_behind_a_difference() {
+        let mut check = Check::new(Mode::Samples, all(30, 10), 30);
+        assert_eq!(check.next_range(8), NextRange::Ask { offset: 0, len: 10 });
+        check.on_answer(Side::Source, 0, vec![0; 10]);
+        // An end that cannot say is no proof.
+        check.on_answer(Side::Target, 0, Vec::new());
+        assert_eq!((check.next_range(8), check.differs, check.kept()), (NextRange::End, true, 0));
+        check.on_answer(Side::Target, 0, vec![0; 10]);
+        assert!(check.differs, "a range is answered once");
+    }
+
+    #[test]
+    fn parts_of_a_range_are_put_together() {
+        let mut check = Check::new(Mode::Samples, all(10, 10), 10);
+        check.next_range(1);
+        assert_eq!(check.add_part(Side::Target, 0, &[Bytes::from_static(b"012")]), Some(7));
+        assert_eq!(check.missing(Side::Target, 0), Some((3, 7)));
+        assert_eq!(check.missing(Side::Source, 0), Some((0, 10)));
+        assert_eq!(check.add_part(Side::Target, 0, &[Bytes::from_static(b"3456789")]), Some(0));
+        assert_eq!(check.take_part(Side::Target, 0), b"0123456789");
+        assert_eq!((check.add_part(Side::Target, 5, &[]), check.missing(Side::Target, 5)), (None, None));
     }
 
     #[test]

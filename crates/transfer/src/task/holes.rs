@@ -12,7 +12,6 @@ pub(crate) type Growth = Arc<RwLock<()>>;
 pub(crate) struct Holes {
     /// Where data are, from the next request on; `None`: everywhere.
     pub(crate) data: Option<VecDeque<(u64, u64)>>,
-    pub(crate) asked: bool,
     /// Relay: those that were passed over and that writing has not come to, from start to end.
     pub(crate) passed: BTreeMap<u64, u64>,
     /// From here on the target holds nothing.
@@ -27,7 +26,6 @@ impl Default for Holes {
     fn default() -> Self {
         Self {
             data: None,
-            asked: false,
             passed: BTreeMap::new(),
             blank_from: u64::MAX,
             left_out: false,

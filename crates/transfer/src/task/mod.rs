@@ -4,24 +4,36 @@
 //! |---|---|
 //! | [`check`] | comparing what is there already |
 //! | [`content`] | the sum over its content |
-//! | [`extras`] | owner and extended attributes |
-//! | [`mod@file`] | the file itself, and which of its bytes have been asked for, sent and taken |
+//! | [`ending`] | what has to be done to end it |
+//! | [`preserve`] | owner and extended attributes |
+//! | [`mod@file`] | the file itself |
+//! | [`handles`] | its handles, of both ends and on additional channels |
 //! | [`holes`] | where its data and its holes are |
 //! | [`place`] | the name under which it grows |
+//! | [`probe`] | what has its two names at the target already |
 //! | [`proof`] | reading back what was written |
 //! | [`queues`] | all files, and whose data move next |
+//! | [`requests`] | which bytes have been asked for or sent |
 //! | [`source_after`] | whether the source changed while it was read |
-//! | [`stripes`] | its handles on additional channels |
+//! | [`state`] | where it is between the first look at it and its end |
+//! | [`sums`] | the sums over its bytes |
+//! | [`taken`] | which bytes the target has taken |
 
 pub(crate) mod check;
 pub(crate) mod content;
-pub(crate) mod extras;
+pub(crate) mod ending;
 mod file;
+pub(crate) mod handles;
 pub(crate) mod holes;
 pub(crate) mod place;
+pub(crate) mod preserve;
+pub(crate) mod probe;
 pub(crate) mod proof;
 pub(crate) mod queues;
+pub(crate) mod requests;
 pub(crate) mod source_after;
-pub(crate) mod stripes;
+pub(crate) mod state;
+pub(crate) mod sums;
+pub(crate) mod taken;
 
-pub(crate) use file::{File, Phase};
+pub(crate) use file::File;

@@ -24,43 +24,22 @@ pub(crate) struct Place {
     pub(crate) tag: Option<Tag>,
     /// The plain file that is to be replaced.
     pub(crate) old: Option<Info>,
-    /// Questions without answer before the place is known.
-    pub(crate) asked: u8,
-    /// What is under our name is asked only if need be: what is under the final one is likely to be right.
-    pub(crate) part_unasked: bool,
-    /// What is under our name: how long.
-    pub(crate) found: Option<u64>,
-    /// Whose it is, where the end says so.
-    pub(crate) found_ids: Option<(u32, u32)>,
-    /// There was something under our name.
-    pub(crate) left_over: bool,
-    /// It was to be removed.
-    pub(crate) in_the_way: bool,
-    /// Our name is one that nothing else can know.
-    pub(crate) random: bool,
-    /// What is under the final name is being compared, or gone on with: it may be our copy already.
-    pub(crate) adopted: bool,
-    /// It was not.
-    pub(crate) rejected: bool,
-    /// Only in place.
-    pub(crate) unfit: bool,
-    pub(crate) followed: bool,
+    /// What is there grew in an earlier attempt.
+    pub(crate) continued: bool,
     /// Up to where the journal knows.
     pub(crate) noted: u64,
     /// When the first question was asked, until it is answered.
     pub(crate) asked_at: Option<Instant>,
-    /// It was found right, and is counted as such.
+    /// It was compared and found right.
     pub(crate) compared: bool,
     /// It has been given its final name.
     pub(crate) placed: bool,
-    /// It was in its place already.
+    /// An earlier attempt had given it its final name already.
     pub(crate) kept: bool,
     /// It cannot be given its final name.
     pub(crate) barred: bool,
     /// What was written is not what was sent.
     pub(crate) corrupt: bool,
-    /// What was there already has been compared, or there was nothing.
-    pub(crate) examined: bool,
 }
 
 impl Place {
@@ -79,11 +58,6 @@ impl Place {
         self.kept
     }
 
-    /// What is there grew in an earlier attempt.
-    pub(crate) const fn goes_on(&self) -> bool {
-        self.found.is_some() || self.adopted
-    }
-
     /// The mode that a replaced file had.
     pub(crate) fn mode_of_old(&self) -> Option<u32> {
         self.growing().and(self.old.as_ref()).and_then(|old| old.mode)
@@ -95,7 +69,7 @@ pub(crate) fn tag_of(item: &Item) -> Option<Tag> {
     tag_with(item, item.info.size)
 }
 
-/// The same of one that turned out to be of this size.
+/// Like [`tag_of`], of a file that turned out to be of this size.
 pub(crate) fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
     let size = size.filter(|&size| size > 0)?;
     Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))

@@ -6,7 +6,7 @@ use crate::channels::unfinished::Unfinished;
 use crate::end::{Done, Info, Kind, Outcome};
 use crate::table::{Key, Table};
 use crate::task::File;
-use crate::task::stripes::Plain;
+use crate::task::handles::Plain;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
@@ -24,14 +24,14 @@ impl Tasks {
     /// Nothing is left to be asked for of the file at this place of the queue.
     pub(crate) fn drop_sending(&mut self, at: usize) {
         if let Some(file) = self.sending.remove(at).and_then(|key| self.files.get_mut(key)) {
-            file.in_sending = false;
+            file.queued.sending = false;
         }
     }
 
     /// The file is asked for before all others.
     pub(crate) fn send_first(&mut self, key: Key) {
         if let Some(file) = self.files.get_mut(key)
-            && !std::mem::replace(&mut file.in_sending, true)
+            && !std::mem::replace(&mut file.queued.sending, true)
         {
             self.sending.push_front(key);
         }
@@ -40,10 +40,10 @@ impl Tasks {
     /// Removes a file, also from the queues that it is in.
     pub(crate) fn remove(&mut self, key: Key) -> Option<File> {
         let file = self.files.remove(key)?;
-        if file.in_sending {
+        if file.queued.sending {
             self.sending.retain(|&other| other != key);
         }
-        if file.in_writing {
+        if file.queued.writing {
             self.writing.retain(|&other| other != key);
         }
         Some(file)
@@ -51,9 +51,11 @@ impl Tasks {
 
     /// Notes bytes that were asked for and have not come.
     pub(crate) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
-        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        file.again.push((offset, len));
-        file.source_after.read_more();
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+        file.requests.again.push((offset, len));
+        if let Some(copying) = file.state.copying_mut() {
+            copying.source_after.read_more();
+        }
         self.send_first(key);
     }
 
@@ -61,15 +63,15 @@ impl Tasks {
         if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
             (self.files.get_mut(key), outcome)
         {
-            file.plain = Plain::Yes;
+            file.handles.plain = Plain::Yes;
         }
     }
 
     /// Closes both ends of a file that is not copied after all, without a change to the target.
     pub(crate) fn leave_target_alone(&mut self, key: Key) {
         if let Some(file) = self.files.get_mut(key) {
-            // Whose length is not known is not cut.
-            file.old_size = None;
+            // A file of unknown length is not cut.
+            file.handles.old_size = None;
         }
     }
 }
@@ -97,10 +99,10 @@ mod tests {
         };
         let (one, two, three) = (begin(1), begin(2), begin(3));
         assert_eq!(tasks.sending, [three, two, one], "each is queued once");
-        assert!(tasks.remove(two).is_some_and(|file| file.in_sending));
+        assert!(tasks.remove(two).is_some_and(|file| file.queued.sending));
         assert!(tasks.remove(two).is_none());
         tasks.drop_sending(1);
         assert_eq!(tasks.sending, [three]);
-        assert!(tasks.files.get(one).is_some_and(|file| !file.in_sending));
+        assert!(tasks.files.get(one).is_some_and(|file| !file.queued.sending));
     }
 }

@@ -10,11 +10,11 @@ use crate::end::{Change, Entry, Fault, Handle, Info};
 use crate::item::{Item, There};
 use crate::seen::Seen;
 use crate::sync::same::same_time;
-use crate::task::extras::Extras;
+use crate::task::preserve::Preserved;
 use crate::tree::target::{Comparing, TargetList};
 use crate::tree::twins::Twins;
 
-/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server tells of 100
+/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server sends 100
 /// entries in each answer.
 pub const MAX_LISTS: u32 = 64;
 
@@ -22,52 +22,86 @@ pub const MAX_LISTS: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Dir {
     pub(crate) item: Item,
-    /// What is to be kept besides mode and times.
-    pub(crate) extras: Extras,
-    /// Files may be made in the target.
-    pub(crate) ready: bool,
-    pub(crate) created: bool,
+    /// Its path from the top of the tree.
+    pub(crate) relative: Vec<u8>,
     /// Making or listing it failed; what is below is not copied.
     pub(crate) failed: bool,
-    /// Nothing was there before: it is worked in before it is known to be made.
-    pub(crate) presumed: bool,
-    /// It was, and could not be made: what has failed in it so far, to be told if it is there after all.
-    pub(crate) doubts: Option<Vec<String>>,
-    /// Why it could not be made, while it is being looked at what is there.
-    pub(crate) mkdir_fault: Option<Fault>,
-    /// Told.
-    pub(crate) mkdir_failed: bool,
     /// Counted in `Tree::starting_dirs`.
     pub(crate) starting: bool,
-    pub(crate) handle: Option<Handle>,
-    /// Counted in `Waiting::open_dirs`.
-    pub(crate) open: bool,
-    pub(crate) listed: bool,
-    pub(crate) lists_in_flight: u32,
-    pub(crate) lists_allowed: u32,
-    /// What was listed of another make of server, until all is.
-    pub(crate) seen: Seen,
-    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
-    pub(crate) twins: Twins,
+    pub(crate) finishing: bool,
     /// Answers awaited, listing included.
     pub(crate) outstanding: u32,
+    pub(crate) making: Making,
+    pub(crate) listing: Listing,
+    /// Entries that are not started.
     pub(crate) files: VecDeque<Entry>,
     pub(crate) subdirs: VecDeque<Entry>,
     /// Files and directories below that are started and not finished.
     pub(crate) children: usize,
-    pub(crate) finishing: bool,
-    /// The source without symlinks, where it is known: to notice a link that leads back.
-    pub(crate) real: Option<Vec<u8>>,
-    /// Its path from the top of the tree.
-    pub(crate) relative: Vec<u8>,
-    /// Entries of both ends that wait to be compared, until both are listed.
-    pub(crate) comparing: Option<Box<Comparing>>,
-    pub(crate) target_list: TargetList,
-    /// What the target has under names that wait to be started, and what is known of those that are not here.
-    pub(crate) there: HashMap<Box<[u8]>, Info>,
-    pub(crate) there_else: There,
+    pub(crate) at_target: AtTarget,
+    /// What is to be kept besides mode and times.
+    pub(crate) preserved: Preserved,
     /// Something in the target was made or removed.
     pub(crate) touched: bool,
+}
+
+/// Making a directory at the target.
+#[derive(Debug, Default)]
+pub(crate) struct Making {
+    /// Files may be made in it.
+    pub(crate) ready: bool,
+    pub(crate) created: bool,
+    /// Nothing was there before: it is worked in before it is known to be made.
+    pub(crate) presumed: bool,
+    /// It was presumed, and could not be made: what has failed in it so far, to be reported if it is there after all.
+    pub(crate) doubts: Option<Vec<String>>,
+    /// Why it could not be made, while the end is asked what is there.
+    pub(crate) fault: Option<Fault>,
+    /// That fault is reported.
+    pub(crate) reported: bool,
+}
+
+/// Listing a directory of the source.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) handle: Option<Handle>,
+    /// Counted in `Waiting::open_dirs`.
+    pub(crate) open: bool,
+    pub(crate) complete: bool,
+    pub(crate) in_flight: u32,
+    pub(crate) allowed: u32,
+    /// What was listed of another make of server, until all is.
+    pub(crate) seen: Seen,
+    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
+    pub(crate) twins: Twins,
+    /// The source without symlinks, where it is known: to notice a link that leads back.
+    pub(crate) real: Option<Vec<u8>>,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            handle: None,
+            open: true,
+            complete: false,
+            in_flight: 0,
+            allowed: 2,
+            seen: Seen::default(),
+            twins: Twins::default(),
+            real: None,
+        }
+    }
+}
+
+/// What the target has in a directory, where both ends are compared.
+#[derive(Debug)]
+pub(crate) struct AtTarget {
+    /// Entries of both ends that wait to be compared, until both are listed.
+    pub(crate) comparing: Option<Box<Comparing>>,
+    pub(crate) list: TargetList,
+    /// What is under names that wait to be started, and what is known of those that are not here.
+    pub(crate) there: HashMap<Box<[u8]>, Info>,
+    pub(crate) there_else: There,
 }
 
 impl Dir {
@@ -76,33 +110,23 @@ impl Dir {
     pub(crate) fn new(item: Item, relative: Vec<u8>, compares: bool) -> Self {
         Self {
             item,
-            extras: Extras::default(),
-            ready: false,
-            created: false,
+            relative,
             failed: false,
-            presumed: false,
-            doubts: None,
-            mkdir_failed: false,
-            mkdir_fault: None,
             starting: true,
-            handle: None,
-            open: true,
-            listed: false,
-            lists_in_flight: 0,
-            lists_allowed: 2,
-            seen: Seen::default(),
-            twins: Twins::default(),
+            finishing: false,
             outstanding: 2,
+            making: Making::default(),
+            listing: Listing::default(),
             files: VecDeque::new(),
             subdirs: VecDeque::new(),
             children: 0,
-            finishing: false,
-            real: None,
-            relative,
-            comparing: compares.then(Box::default),
-            target_list: TargetList::default(),
-            there: HashMap::new(),
-            there_else: There::Unknown,
+            at_target: AtTarget {
+                comparing: compares.then(Box::default),
+                list: TargetList::default(),
+                there: HashMap::new(),
+                there_else: There::Unknown,
+            },
+            preserved: Preserved::default(),
             touched: false,
         }
     }
@@ -120,38 +144,41 @@ impl Dir {
     /// Everything in it has been listed and started.
     pub(crate) fn exhausted(&self) -> bool {
         // The end of a listing may come before what was listed.
-        self.listed && self.waiting() == 0 && self.lists_in_flight == 0 && self.comparing.is_none()
+        self.listing.complete
+            && self.waiting() == 0
+            && self.listing.in_flight == 0
+            && self.at_target.comparing.is_none()
     }
 
     /// Only items that were put off are left to be done in it.
     pub(crate) fn only_waits(&self) -> bool {
         self.outstanding == 0
-            && self.listed
+            && self.listing.complete
             && self.waiting() == 0
-            && self.comparing.is_none()
+            && self.at_target.comparing.is_none()
             && !self.finishing
     }
 
     /// Drops what has not been started. The connection is lost, or the user has stopped the copy.
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
-        self.listed = true;
+        self.listing.complete = true;
         self.files.clear();
         self.subdirs.clear();
-        self.twins = Twins::default();
-        self.comparing = None;
+        self.listing.twins = Twins::default();
+        self.at_target.comparing = None;
     }
 
     /// It is taken for made: nothing was there before, and no answer says otherwise.
     pub(crate) const fn presumed(&self) -> bool {
-        self.presumed && !self.failed && self.doubts.is_none()
+        self.making.presumed && !self.failed && self.making.doubts.is_none()
     }
 
-    /// Something in it has failed. True where it is the directory that tells why, or may be.
+    /// Something in it has failed. True where the failure of the directory is the reason, or may be.
     pub(crate) fn doubt(&mut self, text: &str) -> bool {
-        match &mut self.doubts {
+        match &mut self.making.doubts {
             Some(doubts) => doubts.push(text.to_owned()),
-            None => return self.presumed && self.failed && self.mkdir_failed,
+            None => return self.making.presumed && self.failed && self.making.reported,
         }
         true
     }
@@ -163,7 +190,7 @@ impl Dir {
 
     /// It did not exist before: nothing can be in it but what this copy puts there.
     pub(crate) const fn created(&self) -> bool {
-        self.created
+        self.making.created
     }
 
     /// One more below is to be waited for.

@@ -97,7 +97,7 @@ impl Tree {
     fn next_of(&mut self, list: impl Fn(&mut Dir) -> &mut VecDeque<Entry>) -> Option<(Option<Key>, Item)> {
         for &key in self.walk.iter().rev() {
             let dir = self.dirs.get_mut(key)?;
-            if dir.ready
+            if dir.making.ready
                 && let Some(entry) = list(dir).pop_front()
             {
                 self.walk_changed |= dir.waiting() == 0;
@@ -112,7 +112,7 @@ impl Tree {
         let mut above = item.parent;
         while let Some(dir) = above.and_then(|key| self.dirs.get(key)) {
             let same_inode = item.info.identity.is_some() && item.info.identity == dir.item.info.identity;
-            let contains = match (real, &dir.real) {
+            let contains = match (real, &dir.listing.real) {
                 (Some(real), Some(above)) if item.linked => {
                     let inside = above.strip_prefix(real);
                     inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || real == b"/")
@@ -130,7 +130,7 @@ impl Tree {
     /// It is open no more, or never was.
     pub(crate) fn dir_closed(&mut self, key: Key) {
         if let Some(dir) = self.dirs.get_mut(key)
-            && std::mem::take(&mut dir.open)
+            && std::mem::take(&mut dir.listing.open)
         {
             self.waiting.open_dirs -= 1;
         }
@@ -140,7 +140,7 @@ impl Tree {
     pub(crate) fn abandon_dir(&mut self, key: Key) -> usize {
         let Some(dir) = self.dirs.get_mut(key) else { return 0 };
         let dropped = dir.waiting();
-        self.waiting.comparing -= dir.comparing.as_ref().map_or(0, |comparing| comparing.len());
+        self.waiting.comparing -= dir.at_target.comparing.as_ref().map_or(0, |comparing| comparing.len());
         self.waiting.files -= dir.files.len();
         self.waiting.subdirs -= dir.subdirs.len();
         dir.abandon();
@@ -156,13 +156,14 @@ impl Tree {
 
     /// The directory is new: there is nothing in it.
     pub(crate) fn target_is_new(&mut self, key: Key) {
-        if let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) {
-            dir.target_list.state = ListState::Whole;
+        if let Some(dir) = self.dirs.get_mut(key).filter(|dir| dir.at_target.comparing.is_some()) {
+            dir.at_target.list.state = ListState::Whole;
         }
     }
 
-    /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
-    pub(crate) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
+    /// Something below a directory has failed that may not be there: then only the directory is reported. False where the
+    /// failure itself has to be.
+    pub(crate) fn reported_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
         parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
     }
 }
@@ -170,11 +171,11 @@ impl Tree {
 /// The item for an entry of the directory `dir`, which waits for its end from now on.
 fn child(key: Key, dir: &mut Dir, entry: Entry) -> Item {
     dir.children += 1;
-    let found = dir.there.remove(&entry.name);
+    let found = dir.at_target.there.remove(&entry.name);
     Item {
         parent: Some(key),
         linked: entry.info.kind != Kind::Dir,
-        there: found.map_or(dir.there_else, There::Found),
+        there: found.map_or(dir.at_target.there_else, There::Found),
         ..Item::top(join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name), entry.info)
     }
 }
@@ -198,7 +199,7 @@ mod tests {
         let mut dir = Dir::new(Item { parent, ..top }, path.into(), false);
         dir.files.extend(files.iter().map(|name| entry(name, Kind::File)));
         dir.subdirs.extend(subdirs.iter().map(|name| entry(name, Kind::Dir)));
-        (dir.ready, dir.listed, dir.there_else) = (true, true, There::Nothing);
+        (dir.making.ready, dir.listing.complete, dir.at_target.there_else) = (true, true, There::Nothing);
         tree.waiting.files += files.len();
         tree.waiting.subdirs += subdirs.len();
         let key = tree.dirs.insert(dir);
@@ -232,7 +233,7 @@ mod tests {
         let mut tree = Tree::new(HashSet::new());
         let key = add(&mut tree, "d", None, &["old", "new"], &[]);
         let there = Info { size: Some(7), ..Info::UNKNOWN };
-        tree.dirs.get_mut(key).expect("it").there.insert(b"old"[..].into(), there);
+        tree.dirs.get_mut(key).expect("it").at_target.there.insert(b"old"[..].into(), there);
         for (name, expected) in [("old", There::Found(there)), ("new", There::Nothing)] {
             let (from, item) = tree.next_file().expect("a file");
             assert_eq!((from, item.parent, item.there), (Some(key), Some(key), expected));
@@ -265,7 +266,7 @@ mod tests {
     fn a_link_to_a_directory_above_leads_back() {
         let mut tree = Tree::new(HashSet::new());
         let above = add(&mut tree, "a", None, &[], &[]);
-        tree.dirs.get_mut(above).expect("it").real = Some(b"/home/a".to_vec());
+        tree.dirs.get_mut(above).expect("it").listing.real = Some(b"/home/a".to_vec());
         let linked =
             |linked| Item { parent: Some(above), linked, ..Item::top(Vec::new(), Vec::new(), Info::UNKNOWN) };
         for (real, leads) in

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lh_sftp::fs::{DirEntry, Directory, File, FileSystem};
-use lh_sftp::{Attrs, LocalFs, OpenFlags, StatVfs};
+use lh_sftp::{Attrs, OpenFlags, StatVfs};
+use lh_sftp_fs::LocalFs;
 
 /// What goes wrong, by operation.
 type Hook = Arc<Mutex<dyn FnMut(&str, &[u8], u64) -> io::Result<()> + Send>>;

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_sftp::server::{NoLog, Server, ServerOptions, SystemFiles};
+use lh_sftp::server::{NoLog, Server, ServerOptions};
+use lh_sftp_fs::SystemFiles;
 use lh_testkit::Seeded;
 use lh_transfer::{Direction, Engine, Event, FileWork, Options, Plan, SendWork, Side, Summary, Wakes};
 use lh_wire::{Output, Reservation, Reserved, Slices};
@@ -45,14 +46,14 @@ pub struct Setup {
     /// What a round trip takes.
     pub rtt: Duration,
     /// Additional channels the server allows.
-    pub lanes: usize,
+    pub channels: usize,
     /// Each channel has a connection of its own, whose loop runs when something came on it or it is woken. How
     /// fast each server answers is drawn from this.
     pub separate: Option<Seeded>,
     /// Threads read and write files while the others go on: how long each takes for it is drawn from this.
     pub slow_files: Option<Seeded>,
     /// That channel ends after so many rounds.
-    pub lane_dies: Option<(usize, usize)>,
+    pub channel_dies: Option<(usize, usize)>,
 }
 
 impl Default for Setup {
@@ -70,10 +71,10 @@ impl Default for Setup {
             early: false,
             max_handles: None,
             rtt: Duration::ZERO,
-            lanes: 0,
+            channels: 0,
             separate: None,
             slow_files: None,
-            lane_dies: None,
+            channel_dies: None,
         }
     }
 }
@@ -100,13 +101,13 @@ pub struct Ended {
     /// How often all that could be sent was sent, and all answers waited for: round trips.
     pub rounds: usize,
     /// Additional channels that were opened.
-    pub lanes: usize,
+    pub channels: usize,
     /// Threads that read or wrote files at the same time, at most.
     pub most_at_once: usize,
     /// Bytes that went either way.
     pub moved: u64,
     /// What the engine said of its decisions.
-    pub told: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 impl Ended {
@@ -122,7 +123,7 @@ impl Ended {
 struct End {
     side: Side,
     /// Which of several channels to the same server.
-    lane: usize,
+    channel: usize,
     server: Server,
     to_server: Pipe,
     replies: VecDeque<Vec<u8>>,
@@ -198,14 +199,14 @@ impl Reserved for Pipe {
 }
 
 impl End {
-    fn new(side: Side, lane: usize, server_root: &Path, setup: &Setup) -> Self {
+    fn new(side: Side, channel: usize, server_root: &Path, setup: &Setup) -> Self {
         let fs = FaultFs::new(server_root, setup.faults.clone());
         let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
         let deny = if setup.stock { ours.into() } else { Vec::new() };
         let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
         Self {
             side,
-            lane,
+            channel,
             server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
             to_server: Pipe {
                 bytes: Vec::new(),
@@ -241,9 +242,9 @@ impl End {
 
     /// Sends what can be sent, up to where a file is to be read or written.
     fn advance_slowly(&mut self, engine: &mut Engine, now: Instant, begin: bool) {
-        self.sending = match self.lane {
+        self.sending = match self.channel {
             0 => engine.advance_step(self.side, &mut self.to_server, now, begin),
-            lane => engine.advance_lane_step(lane, &mut self.to_server, now),
+            channel => engine.advance_channel_step(channel, &mut self.to_server, now),
         };
         if self.sending.is_none() {
             self.doing = engine.next_file_work();
@@ -291,10 +292,10 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         missed: Vec::new(),
         took: Duration::ZERO,
         rounds: 0,
-        lanes: 0,
+        channels: 0,
         most_at_once: 0,
         moved: 0,
-        told: Vec::new(),
+        notices: Vec::new(),
     };
     let mut passed = 0;
     let mut wakes = Wakes::default();
@@ -319,7 +320,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 }
             }
             if std::mem::replace(&mut awake[at], setup.separate.is_none()) {
-                if end.lane > 0 && end.cut {
+                if end.channel > 0 && end.cut {
                     continue;
                 }
                 if setup.slow_files.is_some() {
@@ -328,13 +329,13 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                         moved = true;
                         continue;
                     }
-                } else if end.lane == 0 {
+                } else if end.channel == 0 {
                     engine.advance(end.side, &mut end.to_server, now);
                 } else {
-                    engine.advance_lane(end.lane, &mut end.to_server, now);
+                    engine.advance_channel(end.channel, &mut end.to_server, now);
                 }
-                let others = wakes.lanes(&mut engine, 0..awake.len());
-                others.into_iter().filter(|&lane| lane != at).for_each(|lane| awake[lane] = true);
+                let others = wakes.channels_to_wake(&mut engine, 0..awake.len());
+                others.into_iter().filter(|&channel| channel != at).for_each(|channel| awake[channel] = true);
             }
             // Now one server is slow, now the other.
             let pace =
@@ -348,7 +349,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             // A window that was shut opens.
             awake[at] |= end.to_server.budget() == 0;
             moved |= serve(end, setup);
-            if end.lane == 0 {
+            if end.channel == 0 {
                 now += setup.rtt;
             }
             let mut batch: Vec<Vec<u8>> = end.replies.drain(..).collect();
@@ -362,11 +363,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 for piece in framed.chunks(setup.piece) {
                     passed += piece.len() as u64;
                     let piece = Bytes::copy_from_slice(piece);
-                    match (end.lane, setup.slow_files.is_some()) {
+                    match (end.channel, setup.slow_files.is_some()) {
                         (0, false) => engine.received(end.side, piece, now),
-                        (lane, false) => engine.lane_received(lane, piece, now),
+                        (channel, false) => engine.channel_received(channel, piece, now),
                         (0, true) => engine.take_in(end.side, piece, now),
-                        (lane, true) => engine.lane_take_in(lane, piece, now),
+                        (channel, true) => engine.channel_take_in(channel, piece, now),
                     }
                 }
                 (moved, awake[at]) = (true, true);
@@ -377,24 +378,25 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 }
             }
         }
-        for _ in 0..engine.lanes_wanted() {
-            if ends.len() > setup.lanes {
-                engine.lane_refused();
+        for _ in 0..engine.channels_wanted() {
+            if ends.len() > setup.channels {
+                engine.channel_refused();
             } else {
-                ends.push(End::new(sides[0], engine.open_lane(), server_root, setup));
+                ends.push(End::new(sides[0], engine.open_channel(), server_root, setup));
                 awake.push(true);
-                ended.lanes += 1;
+                ended.channels += 1;
                 moved = true;
             }
         }
-        let dies = setup.lane_dies.filter(|&(lane, round)| round == ended.rounds && lane < ends.len());
-        if let Some((lane, _)) = dies {
-            ends[lane].cut = true;
-            engine.lane_lost(lane, "Connection closed", now);
+        let dies =
+            setup.channel_dies.filter(|&(channel, round)| round == ended.rounds && channel < ends.len());
+        if let Some((channel, _)) = dies {
+            ends[channel].cut = true;
+            engine.channel_lost(channel, "Connection closed", now);
         }
         while let Some(event) = engine.poll_event() {
             match event {
-                Event::Told { text } => ended.told.push(text),
+                Event::Notice { text } => ended.notices.push(text),
                 Event::Failed { text } => ended.failures.push(text),
                 Event::Skipped { text } => ended.skipped.push(text),
                 Event::Changed { text, .. } => ended.changed.push(text),
@@ -433,7 +435,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Copied(copied) => ended.copied.push(*copied),
             Event::Missed { path } => ended.missed.push(path),
             Event::Deleted { target } | Event::PlannedDelete { target } => ended.deleted.push(target),
-            Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
+            Event::Started { .. } | Event::Entered { .. } | Event::Notice { .. } => {}
         }
     }
     ended.summary = engine.summary();

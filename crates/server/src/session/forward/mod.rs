@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use lh_driver::{
     Accepted, Bound, ChannelId, ChannelOptions, ControlCx, Family, FdPump, Listening, LocalFd, Resolver,
-    SourceId, Target, UnixListener, dial, error_words, listen_tcp,
+    SourceId, Target, UnixListener, dial, listen_tcp,
 };
+use lh_sys::errno_text;
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
 
@@ -78,7 +79,7 @@ impl Forwards {
 
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
-            let (ip, from) = (self.shared.peer.ip(), self.shared.peer.port());
+            let (ip, from) = (self.shared.peer.get().ip(), self.shared.peer.get().port());
             info!(
                 self.shared.log,
                 "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
@@ -115,7 +116,7 @@ impl Forwards {
                     cx.accept(id, &ChannelOptions::default(), b"", pump);
                 }
                 Err(problem) => {
-                    let words = error_words(&problem);
+                    let words = errno_text(&problem);
                     error!(shared.log, "connect_to {name}: failed: {words}");
                     cx.refuse(id, open_failure::CONNECT_FAILED, &words);
                 }
@@ -205,7 +206,7 @@ impl Forwards {
                     return Err("Server has disabled port forwarding.");
                 }
                 if !permits::may_listen(shared, host, *port) {
-                    let (ip, from) = (shared.peer.ip(), shared.peer.port());
+                    let (ip, from) = (shared.peer.get().ip(), shared.peer.get().port());
                     info!(
                         shared.log,
                         "Received request from {ip} port {from} to remote forward to host {host} port {port}, \
@@ -228,7 +229,7 @@ impl Forwards {
     ) -> Option<u16> {
         let Bound { bound, failed } = listen_tcp(addresses);
         for (address, problem) in &failed {
-            let (ip, port, words) = (address.ip(), address.port(), error_words(problem));
+            let (ip, port, words) = (address.ip(), address.port(), errno_text(problem));
             if bound.is_empty() {
                 error!(self.shared.log, "bind [{ip}]:{port}: {words}");
             } else {
@@ -265,7 +266,7 @@ impl Forwards {
         let listener = match UnixListener::bind(&path, mask, unlink) {
             Ok(listener) => listener,
             Err(problem) => {
-                let words = error_words(&problem);
+                let words = errno_text(&problem);
                 error!(self.shared.log, "unix_listener: cannot bind to path {}: {words}", path.display());
                 return false;
             }
@@ -311,7 +312,7 @@ pub(super) fn forwarded(
 ) {
     let opened = accepted.and_then(|(socket, _)| open_towards_client(shared, kind, fields, socket, cx));
     if let Err(problem) = opened {
-        error!(shared.log, "accept: {}", error_words(&problem));
+        error!(shared.log, "accept: {}", errno_text(&problem));
     }
 }
 

@@ -83,7 +83,7 @@ struct Pace {
 impl Sftp {
     pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
         let (user, log) = (shared.user.clone(), shared.log.clone());
-        let address = shared.peer.ip().to_string();
+        let address = shared.peer.get().ip().to_string();
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
         let directory = shared.start.directory.clone();
         let start = arguments.start_in(&directory);

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,8 +68,14 @@ impl Recorder {
     }
 
     fn path(&self, path: &[u8]) -> PathBuf {
-        self.start.join(OsStr::from_bytes(path))
+        recorded_path(&self.start, path)
     }
+}
+
+/// The path that a record shows: absolute, without `.` and repeated slashes. `..` stays, because it may lead
+/// through a symbolic link.
+fn recorded_path(start: &Path, path: &[u8]) -> PathBuf {
+    start.join(OsStr::from_bytes(path)).components().collect()
 }
 
 impl LogSink for Recorder {
@@ -241,7 +247,7 @@ impl Reporter {
     fn transfer(&self, path: &[u8], upload: bool, outcome: Outcome) -> Transfer {
         Transfer {
             kind: Kind::Sftp,
-            path: self.start.join(OsStr::from_bytes(path)).into_os_string().into_vec(),
+            path: recorded_path(&self.start, path).into_os_string().into_vec(),
             upload,
             bytes_in: 0,
             bytes_out: 0,

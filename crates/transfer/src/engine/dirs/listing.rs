@@ -13,11 +13,11 @@ impl Engine {
     /// The directory's handle is another file's, too: what it lists from now on may be another directory's.
     pub(in crate::engine) fn list_again(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let Some(handle) = dir.handle.take() else { return };
+        let Some(handle) = dir.listing.handle.take() else { return };
         let path = dir.item.source.clone();
-        let listed = dir.listed;
-        dir.lists_in_flight = 0;
-        dir.seen.begin_again();
+        let listed = dir.listing.complete;
+        dir.listing.in_flight = 0;
+        dir.listing.seen.begin_again();
         self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
         if listed {
             return self.tree.dir_closed(key);
@@ -33,11 +33,11 @@ impl Engine {
     pub(super) fn list_begun(&mut self, key: Key, outcome: Outcome) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         match outcome {
-            Ok(Done::Opened(handle, _)) => dir.handle = Some(handle),
+            Ok(Done::Opened(handle, _)) => dir.listing.handle = Some(handle),
             Ok(Done::Listing(handle, entries)) => {
-                dir.listed = handle.is_none();
-                dir.handle = handle;
-                if dir.listed {
+                dir.listing.complete = handle.is_none();
+                dir.listing.handle = handle;
+                if dir.listing.complete {
                     self.tree.dir_closed(key);
                 }
                 self.absorb(key, entries);
@@ -52,8 +52,8 @@ impl Engine {
 
     pub(super) fn list_failed(&mut self, key: Key, fault: Fault) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let first = !dir.listed;
-        dir.listed = true;
+        let first = !dir.listing.complete;
+        dir.listing.complete = true;
         let source = dir.item.source.clone();
         if first && fault.kind != FaultKind::Lost {
             let relative = dir.relative.clone();
@@ -69,7 +69,9 @@ impl Engine {
         if dir.failed {
             return;
         }
-        if let (None, Some(handle), Some(_)) = (&self.ends.source, &dir.handle, &dir.comparing) {
+        if let (None, Some(handle), Some(_)) =
+            (&self.ends.source, &dir.listing.handle, &dir.at_target.comparing)
+        {
             crate::local::look_at(handle, &mut entries);
         }
         let chosen = self.options.select != crate::Selection::default();
@@ -79,7 +81,7 @@ impl Engine {
             if *entry.name == *b"." || *entry.name == *b".." {
                 continue;
             }
-            if of_others && !dir.seen.is_new(&entry.name) {
+            if of_others && !dir.listing.seen.is_new(&entry.name) {
                 continue;
             }
             if !is_safe_name(&entry.name) {
@@ -92,13 +94,13 @@ impl Engine {
                 if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
                     continue;
                 }
-                if let Some(comparing) = &mut dir.comparing {
+                if let Some(comparing) = &mut dir.at_target.comparing {
                     comparing.source.push(entry);
                     self.tree.waiting.comparing += 1;
                     continue;
                 }
-                if may_fold && !dir.twins.is_single(&entry.name) {
-                    dir.twins.wait(entry);
+                if may_fold && !dir.listing.twins.is_single(&entry.name) {
+                    dir.listing.twins.wait(entry);
                     continue;
                 }
                 match entry.info.kind {
@@ -128,11 +130,11 @@ impl Engine {
     /// Keeps the listing of a directory going, or ends it.
     pub(in crate::engine) fn list_more(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let Some(handle) = dir.handle.clone() else { return };
-        if dir.listed {
-            dir.seen.forget();
-            if dir.lists_in_flight == 0 {
-                dir.handle = None;
+        let Some(handle) = dir.listing.handle.clone() else { return };
+        if dir.listing.complete {
+            dir.listing.seen.forget();
+            if dir.listing.in_flight == 0 {
+                dir.listing.handle = None;
                 self.tree.dir_closed(key);
                 self.ends.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
@@ -143,10 +145,10 @@ impl Engine {
         let few =
             alone || dir.waiting() == 0 || self.tree.waiting.files + self.tree.waiting.subdirs < ENTRIES_HELD;
         // A local answer comes at once: more requests gain nothing.
-        let allowed = if self.ends.source.is_some() { dir.lists_allowed } else { 1 };
-        let round = dir.seen.round();
-        let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
-        dir.lists_in_flight += more;
+        let allowed = if self.ends.source.is_some() { dir.listing.allowed } else { 1 };
+        let round = dir.listing.seen.round();
+        let more = if few { allowed.saturating_sub(dir.listing.in_flight) } else { 0 };
+        dir.listing.in_flight += more;
         self.tree.waiting.lists += more;
         dir.outstanding += more;
         for _ in 0..more {

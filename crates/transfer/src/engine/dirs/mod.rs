@@ -16,7 +16,7 @@ use crate::wording::Deed;
 use crate::{Direction, wording};
 
 impl Engine {
-    /// Starts items and directories as long as there is room for more.
+    /// Starts items and directories as long as more may be open.
     pub(super) fn begin_items(&mut self) {
         loop {
             let most = self.max_open().min(self.worth_open());
@@ -49,11 +49,11 @@ impl Engine {
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {
             let parent = self.tree.dirs.get(item.parent?)?;
-            Some(join(parent.real.as_ref()?, crate::base_name(&item.source)))
+            Some(join(parent.listing.real.as_ref()?, crate::base_name(&item.source)))
         });
         if self.tree.leads_back(&item, real.as_deref()) {
             self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
-            self.tell_missed(&item);
+            self.report_missed(&item);
             return self.child_finished(item.parent);
         }
         let above = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| &dir.relative);
@@ -62,7 +62,7 @@ impl Engine {
         let stays = is_directory(item.there);
         let compares = self.options.tree_sync.is_some();
         let mut dir = Dir::new(item, relative, compares);
-        (dir.ready, dir.presumed, dir.real) = (presumed || stays, presumed, real);
+        (dir.making.ready, dir.making.presumed, dir.listing.real) = (presumed || stays, presumed, real);
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
         let key = self.tree.dirs.insert(dir);
@@ -72,7 +72,7 @@ impl Engine {
         self.tree.waiting.presumed += usize::from(presumed);
         self.tree.walk.push(key);
         if self.options.announce {
-            let shown = self.tree.dirs.get(key).and_then(|dir| dir.real.clone());
+            let shown = self.tree.dirs.get(key).and_then(|dir| dir.listing.real.clone());
             let source = shown.unwrap_or_else(|| source.clone());
             self.report.event(crate::Event::Entered { source });
         }
@@ -97,21 +97,21 @@ impl Engine {
         let inside = self.tree.dirs.get(key).is_some_and(|dir| self.options.follows_no_links(&dir.item));
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
-        if matches!(step, DirStep::Mkdir) && dir.presumed {
+        if matches!(step, DirStep::Mkdir) && dir.making.presumed {
             self.tree.waiting.presumed -= 1;
         }
         match step {
             DirStep::Mkdir => match outcome {
                 Ok(_) => {
-                    dir.created = true;
-                    dir.ready = true;
+                    dir.making.created = true;
+                    dir.making.ready = true;
                     self.tree.target_is_new(key);
                 }
                 Err(fault) if fault.kind == FaultKind::Lost => drop(self.tree.abandon_dir(key)),
                 Err(fault) => {
-                    if dir.presumed {
-                        dir.ready = false;
-                        dir.doubts = Some(Vec::new());
+                    if dir.making.presumed {
+                        dir.making.ready = false;
+                        dir.making.doubts = Some(Vec::new());
                     }
                     // SFTP has no code for "exists": look. The reason is kept for the case that it does not.
                     dir.outstanding += 1;
@@ -120,7 +120,7 @@ impl Engine {
                     if known {
                         self.ends.answer((Token::Dir(key, DirStep::Check), Err(fault)));
                     } else {
-                        dir.mkdir_fault = Some(fault);
+                        dir.making.fault = Some(fault);
                         let op = if inside { Op::Lstat(&target) } else { Op::Stat(&target) };
                         self.ends.start(Side::Target, op, Token::Dir(key, DirStep::Check));
                     }
@@ -131,16 +131,16 @@ impl Engine {
                 self.tree.waiting.lists -= 1;
                 self.list_begun(key, outcome);
             }
-            DirStep::ListMore(round) if round != dir.seen.round() => self.tree.waiting.lists -= 1,
+            DirStep::ListMore(round) if round != dir.listing.seen.round() => self.tree.waiting.lists -= 1,
             DirStep::ListMore(_) => {
-                dir.lists_in_flight -= 1;
+                dir.listing.in_flight -= 1;
                 self.tree.waiting.lists -= 1;
-                dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);
+                dir.listing.allowed = (dir.listing.allowed + 1).min(MAX_LISTS);
                 match outcome {
                     // No entries and no EOF would go on for ever.
                     Ok(Done::Listed(Some(entries))) if !entries.is_empty() => self.absorb(key, entries),
-                    Ok(Done::Listed(_)) => dir.listed = true,
-                    Err(fault) if fault.kind == FaultKind::Eof => dir.listed = true,
+                    Ok(Done::Listed(_)) => dir.listing.complete = true,
+                    Err(fault) if fault.kind == FaultKind::Eof => dir.listing.complete = true,
                     outcome => self.list_failed(key, fault_of(outcome)),
                 }
                 self.list_more(key);
@@ -167,12 +167,12 @@ impl Engine {
     /// Making the directory failed; `outcome` says what is there instead.
     fn checked(&mut self, key: Key, outcome: Outcome) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let making = dir.mkdir_fault.take();
-        let doubts = dir.doubts.take().unwrap_or_default();
+        let making = dir.making.fault.take();
+        let doubts = dir.making.doubts.take().unwrap_or_default();
         let fault = match outcome {
             Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
-                dir.ready = true;
-                if dir.comparing.is_some() {
+                dir.making.ready = true;
+                if dir.at_target.comparing.is_some() {
                     dir.item.there = There::Found(info);
                     self.list_target(key);
                 }
@@ -182,7 +182,7 @@ impl Engine {
             Ok(_) => None,
             Err(fault) => Some(making.unwrap_or(fault)),
         };
-        dir.mkdir_failed = true;
+        dir.making.reported = true;
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
         let relative = dir.relative.clone();
         self.tree.abandon_dir(key);
@@ -192,7 +192,7 @@ impl Engine {
             Some(fault) if fault.kind == FaultKind::Lost => return,
             Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
         };
-        if !self.tree.told_by_dir(parent, &text) {
+        if !self.tree.reported_by_dir(parent, &text) {
             self.report.fail(text);
         }
         self.report.missed(Some(relative));
@@ -201,34 +201,34 @@ impl Engine {
     /// Sets the directory's own mode and times when nothing below is left to do.
     pub(super) fn finish_dir_if_done(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let begun = dir.listed || dir.waiting() > 0;
-        if dir.starting && begun && (dir.ready || dir.failed) {
+        let begun = dir.listing.complete || dir.waiting() > 0;
+        if dir.starting && begun && (dir.making.ready || dir.failed) {
             dir.starting = false;
             self.tree.starting_dirs -= 1;
         }
-        let waits = dir.waiting() > 0 || dir.comparing.is_some() || !dir.listed;
+        let waits = dir.waiting() > 0 || dir.at_target.comparing.is_some() || !dir.listing.complete;
         let busy = dir.outstanding > 0 || dir.children > 0 || waits;
-        if busy || dir.finishing || !(dir.ready || dir.failed) {
+        if busy || dir.finishing || !(dir.making.ready || dir.failed) {
             return;
         }
-        let ready = dir.ready;
+        let ready = dir.making.ready;
         if ready && self.look_at_twin(key) {
             return;
         }
-        if ready && !self.options.dry_run && self.keep_extras(Whose::Dir(key)) {
+        if ready && !self.options.dry_run && self.preserve(Whose::Dir(key)) {
             return;
         }
         let full = self.ends.times_are_full();
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
-        if dir.ready && self.options.preserve {
-            change.mode = dir.item.info.mode.map(|mode| mode & dir.extras.mode_mask(0o1777));
+        if dir.making.ready && self.options.preserve {
+            change.mode = dir.item.info.mode.map(|mode| mode & dir.preserved.mode_mask(0o1777));
             change.times = dir.item.info.times;
             if dir.stays_as_it_is(change, full) {
                 change = Change::default();
             }
-        } else if dir.ready && dir.created {
+        } else if dir.making.ready && dir.making.created {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
             change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
         }

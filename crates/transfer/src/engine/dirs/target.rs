@@ -17,8 +17,10 @@ use crate::wording::Deed;
 impl Engine {
     /// Begins to list the directory that the target has.
     pub(super) fn list_target(&mut self, key: Key) {
-        let Some(dir) = self.tree.dirs.get_mut(key).filter(|dir| dir.comparing.is_some()) else { return };
-        dir.target_list.state = ListState::Open;
+        let Some(dir) = self.tree.dirs.get_mut(key).filter(|dir| dir.at_target.comparing.is_some()) else {
+            return;
+        };
+        dir.at_target.list.state = ListState::Open;
         dir.asked();
         self.tree.waiting.open_targets += 1;
         let path = dir.item.target.clone();
@@ -29,13 +31,13 @@ impl Engine {
     /// The handle is another file's, too: what it has listed may be another directory's.
     pub(in crate::engine) fn list_target_again(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let Some(handle) = dir.target_list.handle.take() else { return };
+        let Some(handle) = dir.at_target.list.handle.take() else { return };
         self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         self.tree.waiting.open_targets -= 1;
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let round = dir.target_list.round.wrapping_add(1);
-        dir.target_list = TargetList { round, ..TargetList::default() };
-        if let Some(comparing) = &mut dir.comparing {
+        let round = dir.at_target.list.round.wrapping_add(1);
+        dir.at_target.list = TargetList { round, ..TargetList::default() };
+        if let Some(comparing) = &mut dir.at_target.comparing {
             self.tree.waiting.comparing -= comparing.target.len();
             comparing.target.clear();
             self.list_target(key);
@@ -44,7 +46,7 @@ impl Engine {
 
     pub(super) fn target_list_begun(&mut self, key: Key, outcome: Outcome) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let list = &mut dir.target_list;
+        let list = &mut dir.at_target.list;
         list.allowed = 2;
         match outcome {
             Ok(Done::Opened(handle, _)) => list.handle = Some(handle),
@@ -68,7 +70,7 @@ impl Engine {
 
     pub(super) fn target_listed(&mut self, key: Key, round: u8, outcome: Outcome) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let list = &mut dir.target_list;
+        let list = &mut dir.at_target.list;
         if round != list.round {
             return;
         }
@@ -105,8 +107,8 @@ impl Engine {
 
     fn absorb_target(&mut self, key: Key, mut entries: Vec<Entry>) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let Some(comparing) = &mut dir.comparing else { return };
-        if let (None, Some(handle)) = (&self.ends.target, &dir.target_list.handle) {
+        let Some(comparing) = &mut dir.at_target.comparing else { return };
+        if let (None, Some(handle)) = (&self.ends.target, &dir.at_target.list.handle) {
             crate::local::look_at(handle, &mut entries);
         }
         // A name that leads elsewhere is no name of an entry.
@@ -117,9 +119,9 @@ impl Engine {
 
     fn list_more_of_target(&mut self, key: Key) {
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let list = &mut dir.target_list;
+        let list = &mut dir.at_target.list;
         let Some(handle) = list.handle.clone() else { return };
-        if list.state != ListState::Open || dir.comparing.is_none() {
+        if list.state != ListState::Open || dir.at_target.comparing.is_none() {
             if list.in_flight == 0 {
                 list.handle = None;
                 self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
@@ -143,16 +145,16 @@ impl Engine {
     pub(super) fn compare_if_listed(&mut self, key: Key) {
         let may_fold = self.may_fold_names();
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let list = &dir.target_list;
-        let whole = dir.listed && dir.lists_in_flight == 0;
+        let list = &dir.at_target.list;
+        let whole = dir.listing.complete && dir.listing.in_flight == 0;
         let known = matches!(list.state, ListState::Whole | ListState::Failed) && list.in_flight == 0;
-        if !(whole && known && dir.ready) {
+        if !(whole && known && dir.making.ready) {
             return;
         }
         let seen = list.state == ListState::Whole;
-        let Some(comparing) = dir.comparing.take() else { return };
+        let Some(comparing) = dir.at_target.comparing.take() else { return };
         self.tree.waiting.comparing -= comparing.len();
-        dir.there_else = if seen { There::Nothing } else { There::Unknown };
+        dir.at_target.there_else = if seen { There::Nothing } else { There::Unknown };
         let Comparing { mut source, mut target } = *comparing;
         source.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         source.dedup_by(|one, other| one.name == other.name);
@@ -206,23 +208,23 @@ impl Engine {
             return self.report.skip(wording::skipped(self.plan.direction, &path));
         }
         // Two names that the target has both are two names to it.
-        if may_fold && !dir.twins.is_single(&entry.name) && there.is_none() {
-            return dir.twins.wait(entry);
+        if may_fold && !dir.listing.twins.is_single(&entry.name) && there.is_none() {
+            return dir.listing.twins.wait(entry);
         }
         if plainly {
             self.report.summary.unchanged += 1;
             if self.options.sums.is_some() {
                 let (source, target) =
                     (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));
-                self.tell_unchanged(source, target, &entry.info, None);
+                self.report_unchanged(source, target, &entry.info, None);
             }
             return;
         }
         if let Some(there) = there.filter(|there| there.kind != Kind::Unknown) {
-            dir.there.insert(entry.name.clone(), there);
+            dir.at_target.there.insert(entry.name.clone(), there);
         } else if there.is_some() {
             // The listing does not say what it is.
-            dir.there_else = There::Unknown;
+            dir.at_target.there_else = There::Unknown;
         }
         if entry.info.kind == Kind::Dir {
             dir.subdirs.push_back(entry);

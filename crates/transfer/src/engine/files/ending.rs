@@ -1,70 +1,56 @@
-//! How a file ends: attributes, CLOSE, and what is told of it.
+//! How a file ends: attributes, CLOSE, its final name, and the report of it.
 
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::event::CopiedKind;
 use crate::options::Verify;
 use crate::table::Key;
-use crate::task::{File, Phase};
+use crate::task::File;
+use crate::task::preserve::Preserved;
+use crate::task::proof::ProofStage;
+use crate::task::state::{Closed, Closing, Copying, Stage, State};
 use crate::token::{FileStep, Side, Token, Whose};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
 
 impl Engine {
-    /// Sets what is to be set on the target and closes both ends.
-    pub(in crate::engine) fn close_file(&mut self, key: Key) {
-        let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
+    /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete already.
+    pub(in crate::engine) fn close_file(&mut self, key: Key, known_sum: Option<Vec<u8>>) {
+        if self.tasks.files.get(key).is_none_or(|file| file.state.is_closed()) {
+            return;
+        }
+        let copying = |file: &File| matches!(file.state, State::Copying(_));
+        let good = |file: &File| !file.faults.failed && copying(file) && file.handles.target.is_some();
         if self.tasks.files.get(key).is_some_and(good)
-            && (self.look_at_source(key) || self.keep_extras(Whose::File(key)))
+            && (self.look_at_source(key) || self.preserve(Whose::File(key)))
         {
             return;
         }
         self.end_sum(key);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let untouched = file.phase == Phase::Opening;
-        file.phase = Phase::Closing;
-        self.flow.expect(&mut file.ahead, 0);
-        self.flow.let_go(file.held.values().flatten().map(|piece| piece.len() as u64).sum());
-        file.held.clear();
-        let (source, target) = (file.source.take(), file.target.take());
-        let failed = file.failed;
-        // What was asked for past the end of a file of unknown length does not count.
-        let size = match self.plan.direction {
-            _ if failed => file.good_end(),
-            Direction::Upload => file.requested,
-            Direction::Download => file.prefix,
-            Direction::Relay => file.write_at,
-        };
-        if !failed {
-            let sum = file.content.finish(size).or_else(|| file.copied.1.take());
-            file.copied = (size, sum);
-        }
-        let mut change = Change::default();
-        if self.plan.direction == Direction::Download {
-            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
-            let written = file.old_size.map(|old| if failed { u64::MAX } else { old });
-            change.size = written.filter(|&written| written > size).map(|_| size);
-            if file.holes.left_out && !failed {
-                change.size = Some(size);
+        let mut closed = Closed { examined: file.state.is_examined(), ..Closed::default() };
+        let mode_mask = match &file.state {
+            State::Copying(Copying { preserved, source_after }) => {
+                closed.changed = source_after.changed();
+                preserved.mode_mask(0o777)
             }
-        } else {
-            change.size = Some(size);
+            _ => Preserved::Todo.mode_mask(0o777),
+        };
+        self.flow.expect(&mut file.queued.ahead, 0);
+        self.flow.let_go(file.relay.held.values().flatten().map(|piece| piece.len() as u64).sum());
+        file.relay.held.clear();
+        let (source, target) = (file.handles.source.take(), file.handles.target.take());
+        let (direction, failed) = (self.plan.direction, file.faults.failed);
+        let change = file.change_on_close(direction, self.options.preserve, mode_mask);
+        // The cut on the handle is enough, also when its answer is a failure.
+        closed.cut = failed;
+        if !failed {
+            closed.size = file.copied_size(direction);
+            closed.sum = file.sums.content.finish(closed.size).or(known_sum);
         }
-        if (failed && untouched) || file.tainted {
-            change = Change::default();
-        }
-        if failed {
-            // The cut on the handle is the repair, also when its answer is a failure.
-            file.repaired = true;
-        } else if self.options.preserve {
-            change.mode = file.item.info.mode.map(|mode| mode & file.extras.mode_mask(0o777));
-            change.times = file.item.info.times;
-        } else if let Some(mode) = file.place.mode_of_old() {
-            change.mode = Some(mode);
-        }
-        file.change = change;
-        let existed = file.place.growing().is_none() || file.place.goes_on();
-        let size_told =
+        file.state = State::Closing(Closing { closed, change, refused: None });
+        let existed = file.place.growing().is_none() || file.place.continued;
+        let size_after_wanted =
             self.ends.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
@@ -86,7 +72,7 @@ impl Engine {
             if close {
                 self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
-            if size_told && let Some(file) = self.tasks.files.get_mut(key) {
+            if size_after_wanted && let Some(file) = self.tasks.files.get_mut(key) {
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
                 let token = Token::File(key, FileStep::SizeAfter { tried: false });
@@ -94,74 +80,102 @@ impl Engine {
             }
         }
         if !set && !close {
-            if self.tasks.files.get(key).is_some_and(|file| file.tainted) {
-                // What was made for it is cleared up first.
-                return self.move_on(key);
-            }
-            self.file_done(key);
+            self.move_on(key);
         }
     }
 
-    pub(super) fn file_done(&mut self, key: Key) {
+    /// No answer about a closed file is awaited: takes the next step, or ends it.
+    pub(super) fn after_close(&mut self, key: Key) {
+        let Some(stage) = self.tasks.files.get(key).and_then(|file| file.state.stage()) else { return };
+        let goes_on = (stage < Stage::VerifyingAll && self.prove(key, ProofStage::Written))
+            || (stage <= Stage::Placing && self.finish_place(key))
+            || (stage < Stage::VerifyingNamed && self.prove(key, ProofStage::Named))
+            || (stage < Stage::Cutting && self.cut_later(key));
+        if !goes_on {
+            self.end_file(key);
+        }
+    }
+
+    /// Cuts a file that failed after its CLOSE to what is known to be right. False where there is nothing to cut.
+    fn cut_later(&mut self, key: Key) -> bool {
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        if !file.wants_cut(self.plan.direction) || !file.state.advance(State::Cutting) {
+            return false;
+        }
+        file.outstanding += 1;
+        let change = Change { size: Some(file.taken.good_end()), ..Change::default() };
+        let target = file.written_path().to_vec();
+        let token = Token::File(key, FileStep::Repair);
+        self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
+        true
+    }
+
+    /// Takes the file out of the table, and reports how its copy went.
+    fn end_file(&mut self, key: Key) {
         if self.try_again(key) {
             return;
         }
-        let misplaced = |file: &File| !file.failed && file.place.growing().is_some();
+        let misplaced = |file: &File| !file.faults.failed && file.place.growing().is_some();
         if self.tasks.files.get(key).is_some_and(misplaced) {
-            // A fault in this engine, whatever its cause, must not pass for a copy.
+            // A fault of this engine must never be reported as a copy.
             let fault =
                 Fault::other("the copy is complete under the name of its part file, and was not renamed");
             self.file_failed(key, Deed::PlaceTarget, &fault);
         }
-        let Some(file) = self.tasks.files.get(key) else { return };
-        let flaw = file.flaw.clone().filter(|_| !file.failed);
-        let changed = file.source_after.changed().filter(|_| !file.failed);
-        let source = file.item.source.clone();
+        let Some(mut file) = self.tasks.remove(key) else { return };
+        let closed = std::mem::take(&mut file.state).into_closed().unwrap_or_default();
+        let Closed { size, sum, .. } = closed;
+        let flaw = closed.flaw.filter(|_| !file.faults.failed);
+        let changed = closed.changed.filter(|_| !file.faults.failed);
         let unverified = changed.is_some() && self.options.verify == Verify::Always;
-        let (item, (size, sum)) = (file.item.clone(), file.copied.clone());
-        let (leads, failed) = (file.leads, file.failed);
+        let (item, leads, failed) = (file.item.clone(), file.item.leads, file.faults.failed);
         if !failed {
             self.report.summary.verified += u64::from(file.place.compared && changed.is_none());
             self.report.summary.files += 1;
-            self.report.summary.kept += file.kept;
+            self.report.summary.kept += file.taken.kept;
             self.report.event(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),
-                size: file.kept + file.confirmed,
-                kept: file.kept,
+                size: file.taken.kept + file.taken.confirmed,
+                kept: file.taken.kept,
                 started: file.started,
             });
             if flaw.is_some() || unverified {
-                self.tell_missed(&item);
+                self.report_missed(&item);
             } else {
-                self.tell_copied(&item, size, CopiedKind::File(sum.clone()));
+                self.report_copied(&item, size, CopiedKind::File(sum.clone()));
             }
         }
         if let Some(flaw) = flaw {
             self.report.fail(flaw);
         }
         if let Some(changed) = changed {
-            self.tell_changed(&source, changed);
+            self.report_changed(&item.source, changed);
         }
-        self.forget_file(key);
+        self.drop_file(file);
         if leads {
             self.first_name_done(&item, failed, sum);
         }
     }
 
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(mut file) = self.tasks.remove(key) {
-            self.flow.expect(&mut file.ahead, 0);
-            for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
-                if let Some(handle) = handle {
-                    self.ends.start(side, Op::Close(handle), Token::Nothing);
-                }
-            }
-            self.child_finished(file.item.parent);
+        if let Some(file) = self.tasks.remove(key) {
+            self.drop_file(file);
         }
     }
 
-    /// The connection to one end is gone. A file that has begun is named; the rest go without a word each.
+    /// Gives back what a file that was taken out still holds.
+    fn drop_file(&mut self, mut file: File) {
+        self.flow.expect(&mut file.queued.ahead, 0);
+        for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
+            if let Some(handle) = handle {
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
+            }
+        }
+        self.child_finished(file.item.parent);
+    }
+
+    /// The connection to one end is gone. Only files that have begun are named.
     pub(in crate::engine) fn file_lost(&mut self, key: Key, reason: &str) {
         let deed = match self.plan.direction {
             Direction::Download => Deed::ReadSource,
@@ -171,15 +185,15 @@ impl Engine {
         self.move_on(key);
     }
 
-    /// Ends a file with a message. Only the first of a file's failures is told.
+    /// Ends a file with a message. Only the first of a file's failures is reported.
     pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
         let Some(file) = self.tasks.files.get(key) else { return };
         let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
         let path = if of_source { &file.item.source } else { &file.item.target };
         let text = wording::failed(self.plan.direction, deed, path, fault);
-        if fault.kind == FaultKind::Lost && file.phase == Phase::Opening {
+        if fault.kind == FaultKind::Lost && !file.state.has_begun() {
             if let Some(file) = self.tasks.files.get_mut(key) {
-                file.failed = true;
+                file.faults.failed = true;
             }
             return;
         }
@@ -188,24 +202,25 @@ impl Engine {
 
     pub(in crate::engine) fn file_failed_with(&mut self, key: Key, text: String) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if !std::mem::replace(&mut file.failed, true) {
-            file.again.clear();
+        if !std::mem::replace(&mut file.faults.failed, true) {
+            file.requests.again.clear();
             let item = file.item.clone();
-            if !self.tree.told_by_dir(item.parent, &text) {
+            if !self.tree.reported_by_dir(item.parent, &text) {
                 self.report.fail(text);
             }
-            self.tell_missed(&item);
+            self.report_missed(&item);
         }
     }
 
     /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
     pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
+        if file.faults.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
             return self.file_failed(key, Deed::FinishTarget, &fault);
         }
-        let change = file.change;
-        file.refused = Some((fault, change));
+        let State::Closing(closing) = &mut file.state else { return };
+        closing.refused = Some(fault);
+        let change = closing.change;
         file.outstanding += 1;
         let target = file.written_path().to_vec();
         let token = Token::File(key, FileStep::AttributesByPath);
@@ -213,9 +228,13 @@ impl Engine {
     }
 
     pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         match outcome {
-            Ok(_) => file.refused = None,
+            Ok(_) => {
+                if let State::Closing(closing) = &mut file.state {
+                    closing.refused = None;
+                }
+            }
             Err(fault) if fault.kind == FaultKind::Lost => self.file_failed(key, Deed::FinishTarget, fault),
             Err(_) => {
                 file.outstanding += 1;
@@ -225,11 +244,12 @@ impl Engine {
         }
     }
 
-    /// Nothing can be set: what has its size as it is, or has none (a device, a pipe), gets its name all the same. What was to
-    /// be kept and is not, is told then.
+    /// Nothing can be set. What has the right size, or none (a device, a pipe), gets its name all the same; attributes that
+    /// were to be preserved are reported.
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some((fault, change)) = file.refused.take() else { return };
+        let State::Closing(closing) = &mut file.state else { return };
+        let (Some(fault), change) = (closing.refused.take(), closing.change) else { return };
         let (special, right) = match outcome {
             Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == change.size),
             _ => (false, false),
@@ -238,7 +258,7 @@ impl Engine {
             self.file_failed(key, Deed::FinishTarget, &fault);
         } else if self.options.preserve && !special {
             let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
-            file.flaw = Some(text);
+            closing.closed.flaw = Some(text);
         }
     }
 }

@@ -3,13 +3,13 @@
 mod ending;
 
 use crate::channels::LEAST_LEFT;
-use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::table::Key;
-use crate::task::proof::ProofStage;
-use crate::task::stripes::SPAN;
-use crate::task::{File, Phase};
+use crate::task::File;
+use crate::task::handles::SPAN;
+use crate::task::state::{Access, Copying, Found, Opening, State, Target};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
@@ -73,12 +73,12 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match step {
             FileStep::Read { offset, len } => {
-                file.reads -= 1;
+                file.requests.reads -= 1;
                 self.flow.answered(len.into());
                 self.read_answer(key, offset, len, outcome);
             }
             FileStep::Write { offset, len } => {
-                file.writes -= 1;
+                file.requests.writes -= 1;
                 if self.plan.direction == Direction::Upload {
                     self.flow.answered(len.into());
                 }
@@ -93,7 +93,7 @@ impl Engine {
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
-                    FileStep::OpenStripe { lane } => self.stripe_opened(key, lane, outcome),
+                    FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
                             self.attributes_refused(key, fault);
@@ -118,10 +118,10 @@ impl Engine {
                     FileStep::SourceAfter => self.source_looked_at(key, &outcome),
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
-                    // The failure has been told; that the cut failed too says nothing new.
+                    // The failure is reported already; that the cut failed too is nothing new.
                     FileStep::Repair
                     | FileStep::Cut
-                    | FileStep::CloseStripe
+                    | FileStep::CloseOnChannel
                     | FileStep::Read { .. }
                     | FileStep::Write { .. } => {}
                 }
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     fn stat_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
@@ -193,8 +193,8 @@ impl Engine {
 
     pub(super) fn expect_size(&mut self, key: Key, size: u64) {
         if let Some(file) = self.tasks.files.get_mut(key) {
-            self.flow.expect(&mut file.ahead, size);
-            file.size = size;
+            self.flow.expect(&mut file.queued.ahead, size);
+            file.requests.size = size;
         }
     }
 
@@ -204,10 +204,10 @@ impl Engine {
             Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
             outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
         };
-        file.source = Some(handle);
+        file.handles.source = Some(handle);
         file.item.info = info;
         let asked = file.started;
-        if file.failed {
+        if file.faults.failed {
             return;
         }
         self.note_round_trip(Side::Source, asked);
@@ -216,7 +216,7 @@ impl Engine {
             let text = wording::not_regular(self.plan.direction, &file.item.source);
             return self.file_failed_with(key, text);
         }
-        file.to_eof = info.size.unwrap_or(0) == 0;
+        file.requests.to_eof = info.size.unwrap_or(0) == 0;
         self.progress.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
         if self.joins_another(key) || self.put_in_batch(key) {
@@ -243,7 +243,7 @@ impl Engine {
             Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
-        if self.tasks.files.get(key).is_some_and(|file| !file.failed) {
+        if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
             self.open_target(key);
         }
     }
@@ -255,10 +255,10 @@ impl Engine {
         if there == 0 {
             return true;
         }
-        match there.cmp(&file.size) {
+        match there.cmp(&file.requests.size) {
             std::cmp::Ordering::Less => {
-                // It may have come over several channels, and then only so much is sure to be right.
-                let unsure = file.size >= LEAST_LEFT;
+                // It may have come over several channels, and then its last [`SPAN`] bytes may have gaps.
+                let unsure = file.requests.size >= LEAST_LEFT;
                 file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }
@@ -272,7 +272,7 @@ impl Engine {
                 if direction == Direction::Upload && file.item.parent.is_none() {
                     self.file_failed_with(key, text);
                 } else {
-                    file.failed = true;
+                    file.faults.failed = true;
                     self.report.skip(text);
                 }
             }
@@ -281,6 +281,10 @@ impl Engine {
     }
 
     pub(super) fn open_target(&mut self, key: Key) {
+        self.open_target_for(key, Access::ReadWrite);
+    }
+
+    fn open_target_for(&mut self, key: Key, access: Access) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         if file.item.backed_up == Some(false) {
             let fault = Fault::other(
@@ -289,13 +293,14 @@ impl Engine {
             return self.file_failed(key, Deed::OpenTarget, &fault);
         }
         file.outstanding += 1;
-        let (item, write_only) = (file.item.clone(), file.write_only);
+        file.state = State::Opening(Opening::InPlace(access));
+        let item = file.item.clone();
         self.remove_link(&item);
         let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
-        let op = match (self.ends.target.is_some(), write_only) {
-            (true, true) => Op::OpenWriteOnly { path: &target, mode },
-            (true, false) if item.emptied => Op::OpenEmptied { path: &target, mode },
+        let op = match (self.ends.target.is_some(), access) {
+            (true, Access::WriteOnly) => Op::OpenWriteOnly { path: &target, mode },
+            (true, Access::ReadWrite) if item.emptied => Op::OpenEmptied { path: &target, mode },
             _ => Op::OpenWrite { path: &target, mode },
         };
         self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -308,51 +313,54 @@ impl Engine {
             outcome => {
                 let fault = fault_of(outcome);
                 let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                if self.ends.target.is_some() && !final_ && !file.failed && !file.write_only {
+                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
+                if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
                     // What may be written may not be allowed to be read.
-                    file.write_only = true;
-                    return self.open_target(key);
+                    return self.open_target_for(key, Access::WriteOnly);
                 }
                 return self.file_failed(key, Deed::OpenTarget, &fault);
             }
         };
-        file.target = Some(handle);
+        file.handles.target = Some(handle);
         let asked = file.started;
-        file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
-        file.holes.blank_from = file.old_size.unwrap_or(u64::MAX);
-        file.phase = Phase::Copying;
+        file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
+        file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
+        file.state = State::Opened(Target::InPlace);
         let goes_on = self.options.resume && self.plan.direction == Direction::Download && !file.item.fresh;
-        let there = file.old_size.filter(|_| goes_on);
+        let there = file.handles.old_size.filter(|_| goes_on);
         if let Some(there) = there
             && !self.resume_behind(key, there)
         {
             return self.tasks.leave_target_alone(key);
         }
         self.note_round_trip(Side::Target, asked);
-        let kept = self.tasks.files.get(key).map_or(0, |file| file.kept);
+        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
         if kept > 0 && self.plan.direction == Direction::Upload {
             // It may have been cut when it was opened, or be something else.
-            return self.begin_check(key, kept, kept, false);
+            return self.begin_check(key, Found::InPlace, kept, kept, false);
         }
         self.begin_data(key);
     }
 
     /// Both ends are open: the data may follow.
     pub(super) fn begin_data(&mut self, key: Key) {
-        if self.ask_for_holes(key) {
-            return;
+        if !self.ask_for_holes(key) {
+            self.begin_copying(key);
         }
+    }
+
+    /// All is known that is asked before the data move.
+    pub(super) fn begin_copying(&mut self, key: Key) {
         self.begin_sum(key);
         let sums = self.options.sums;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match sums {
-            Some(algorithm) if file.kept == 0 => file.content.begin(algorithm),
-            _ => file.content.lose(),
+            Some(algorithm) if file.taken.kept == 0 => file.sums.content.begin(algorithm),
+            _ => file.sums.content.lose(),
         }
-        file.phase = Phase::Copying;
-        file.place.examined = true;
+        file.state = State::Copying(Copying::default());
         file.started = self.progress.now;
-        file.in_sending = true;
+        file.queued.sending = true;
         self.tasks.sending.push_back(key);
     }
 
@@ -362,7 +370,7 @@ impl Engine {
                 self.flow.grow(len.into());
                 self.report.summary.bytes += u64::from(len);
                 if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.confirm(offset, u64::from(len));
+                    file.taken.confirm(offset, u64::from(len));
                 }
                 self.note_progress(key);
             }
@@ -370,55 +378,32 @@ impl Engine {
         }
     }
 
-    /// Goes on to the next phase when nothing of this one is left.
+    /// Goes on to the next state when nothing of this one is left.
     pub(super) fn move_on(&mut self, key: Key) {
         let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let quiet = file.outstanding == 0 && file.data_in_flight() == 0 && file.work_out == 0;
-        match file.phase {
-            Phase::Opening | Phase::Copying if file.failed => {
-                if quiet && !self.close_stripes(key) {
-                    self.close_file(key);
-                }
+        let quiet = file.outstanding == 0 && file.requests.in_flight() == 0 && file.requests.lent == 0;
+        if file.state.is_closed() {
+            if quiet {
+                self.after_close(key);
             }
-            Phase::Opening => {}
-            Phase::Copying => {
-                if file.data_sent() && (file.writes == 0 || file.requested <= behind) {
-                    // A hole that was passed over may be ahead of what is confirmed.
-                    if file.has_gap() && file.writes == 0 {
-                        let fault = Fault::other("file changed while it was being copied");
-                        self.file_failed(key, Deed::ReadSource, &fault);
-                        return self.move_on(key);
-                    }
-                    if !self.close_stripes(key) {
-                        self.close_file(key);
-                    }
-                }
+        } else if file.faults.failed {
+            if quiet && !self.close_on_channels(key) {
+                self.close_file(key, None);
             }
-            Phase::Closing if quiet => {
-                if self.prove(key, ProofStage::Written)
-                    || self.settle_place(key)
-                    || self.prove(key, ProofStage::Named)
-                {
-                    return;
-                }
-                let Some(file) = self.tasks.files.get_mut(key) else { return };
-                let cut_later = self.plan.direction != Direction::Download
-                    && file.failed
-                    && !file.repaired
-                    && file.good_end() < file.requested;
-                if cut_later {
-                    file.repaired = true;
-                    file.outstanding += 1;
-                    let change = Change { size: Some(file.good_end()), ..Change::default() };
-                    let target = file.written_path().to_vec();
-                    let token = Token::File(key, FileStep::Repair);
-                    self.ends.start(Side::Target, Op::SetPath { path: &target, change }, token);
-                } else {
-                    self.file_done(key);
-                }
+        } else if matches!(file.state, State::Copying(_))
+            && file.data_sent()
+            && (file.requests.writes == 0 || file.requests.next <= behind)
+        {
+            // A hole that was passed over may be ahead of what is confirmed.
+            if file.taken.has_gap() && file.requests.writes == 0 {
+                let fault = Fault::other("file changed while it was being copied");
+                self.file_failed(key, Deed::ReadSource, &fault);
+                return self.move_on(key);
             }
-            Phase::Closing => {}
+            if !self.close_on_channels(key) {
+                self.close_file(key, None);
+            }
         }
     }
 }

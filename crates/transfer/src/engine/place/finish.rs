@@ -1,4 +1,4 @@
-//! The final name, what is done where there is none to be had, and what the journal hears of it.
+//! Gives a file its final name, writes it in place where that is impossible, and notes both in the journal.
 
 use lh_sftp::extension;
 
@@ -10,7 +10,9 @@ use crate::remote::Remote;
 use crate::sync::backup::Replaced;
 use crate::table::Key;
 use crate::task::File;
+use crate::task::ending::PartEnd;
 use crate::task::place::part_name;
+use crate::task::state::State;
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::wording::Deed;
 
@@ -32,19 +34,19 @@ impl Engine {
     pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
         if matches!(outcome, Err(fault) if is_forbidden(fault)) {
             self.ends.facts.renames_barred = true;
-            let text = "the server lets nobody rename: files are written in place".to_owned();
-            self.report.event(Event::Told { text });
+            let text = "the server permits no rename: files are written in place".to_owned();
+            self.report.event(Event::Notice { text });
         }
     }
 
-    /// So much of a file has come: from time to time the journal hears of it.
+    /// More of a file has come: notes that in the journal from time to time.
     pub(in crate::engine) fn note_progress(&mut self, key: Key) {
         let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key)) else {
             return;
         };
-        let step = (file.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
-        if file.place.there && file.good_end() >= file.place.noted + step {
-            file.place.noted = file.good_end();
+        let step = (file.requests.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
+        if file.place.there && file.taken.good_end() >= file.place.noted + step {
+            file.place.noted = file.taken.good_end();
             if let Some(part) = &file.place.part {
                 journal.advance(part, file.place.noted);
                 // Seldom enough, and worth more than what waits for the end of a turn.
@@ -55,32 +57,33 @@ impl Engine {
 
     /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
     /// nothing (more) to do.
-    pub(in crate::engine) fn settle_place(&mut self, key: Key) -> bool {
+    pub(in crate::engine) fn finish_place(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
-        let step = if !file.failed {
-            PlaceStep::Rename
-        } else if !file.place.examined && !file.tainted {
-            // Nothing is known about what is there, which is no reason to throw it away.
-            return false;
-        } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
-            // Nothing to go on with, and nothing left to be cut: the final name is that of what was there before.
-            file.place.there = false;
-            file.repaired = true;
-            if let Some(journal) = &mut self.leftovers.journal {
-                journal.forget(&part);
+        let (step, part) = match file.part_end() {
+            PartEnd::Nothing => return false,
+            PartEnd::Rename(part) => (PlaceStep::Rename, part),
+            PartEnd::Discard(part) => {
+                // Nothing is left to be cut: the final name is that of what was there before.
+                file.place.there = false;
+                if let Some(closed) = file.state.closed_mut() {
+                    closed.cut = true;
+                }
+                if let Some(journal) = &mut self.leftovers.journal {
+                    journal.forget(&part);
+                }
+                (PlaceStep::Discard, part)
             }
-            PlaceStep::Discard
-        } else {
-            let good = file.good_end();
-            if let Some(journal) = &mut self.leftovers.journal {
-                journal.advance(&part, good);
+            PartEnd::Keep { part, good } => {
+                if let Some(journal) = &mut self.leftovers.journal {
+                    journal.advance(&part, good);
+                }
+                return false;
             }
-            return false;
         };
         if self.ends.target.as_ref().is_some_and(|remote| remote.lost()) {
             return false;
         }
+        file.state.advance(State::Placing);
         file.outstanding += 1;
         let target = file.item.target.clone();
         if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
@@ -128,14 +131,14 @@ impl Engine {
         }
     }
 
-    /// It may not be renamed there: out of the way with what has grown, and once more under the final name.
+    /// The part file may not be renamed: it is removed, and the file is copied again under the final name.
     fn take_back(&mut self, key: Key, why: &Fault) {
-        self.tell_in_place(key, why);
+        self.report_in_place(key, why);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.failed = true;
+        file.faults.failed = true;
         file.place.barred = true;
         file.place.there = false;
-        // It will be another copy.
+        // The next attempt is compared anew.
         file.place.compared = false;
         if let Some(part) = file.place.part.take() {
             if let Some(journal) = &mut self.leftovers.journal {
@@ -152,7 +155,7 @@ impl Engine {
         if let (Some(journal), Some(tag), Some(part)) =
             (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
         {
-            if let Some(sum) = &file.copied.1 {
+            if let Some(sum) = file.state.closed().and_then(|closed| closed.sum.as_ref()) {
                 journal.note_sum(tag, sum);
             }
             journal.finish(tag, part);
@@ -164,8 +167,8 @@ impl Engine {
         let again = |file: &mut File| {
             (file.place.corrupt && !file.item.again)
                 || (file.place.barred && !file.item.in_place)
-                || file.undone
-                || (file.too_long && !file.item.emptied)
+                || file.faults.undone
+                || (file.faults.too_long && !file.item.emptied)
         };
         if !self.tasks.files.get_mut(key).is_some_and(again) || self.report.is_over() {
             return false;
@@ -174,10 +177,10 @@ impl Engine {
         let mut item = file.item.clone();
         item.again |= file.place.corrupt;
         item.in_place |= file.place.barred;
-        item.fresh |= file.place.corrupt || file.undone || file.too_long;
-        item.emptied |= file.undone || file.too_long;
-        item.redone += u8::from(file.undone);
-        item.leads |= file.leads;
+        item.fresh |= file.place.corrupt || file.faults.undone || file.faults.too_long;
+        item.emptied |= file.faults.undone || file.faults.too_long;
+        item.redone += u8::from(file.faults.undone);
+        item.leads |= file.item.leads;
         let parent = item.parent.and_then(|parent| self.tree.dirs.get_mut(parent));
         if let Some(parent) = parent {
             // The one that ends now is counted out.
@@ -192,9 +195,9 @@ impl Engine {
     pub(crate) fn leave(&mut self) {
         for key in self.tasks.files.keys() {
             if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
-                && let Some(part) = file.place.growing().filter(|_| file.place.examined)
+                && let Some(part) = file.place.growing().filter(|_| file.state.is_examined())
             {
-                journal.advance(part, file.good_end());
+                journal.advance(part, file.taken.good_end());
             }
         }
         self.keep_journal();

@@ -3,34 +3,40 @@
 use crate::end::{AsFound, Done, Info, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
+use crate::task::File;
+use crate::task::probe::{OpeningPart, Probe};
+use crate::task::state::{Found, Opening, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 
 impl Engine {
     /// All is known that there was to ask.
     pub(super) fn place_known(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.failed {
+        if file.faults.failed {
             return;
         }
-        if file.place.unfit || self.ends.facts.renames_barred {
+        let State::Probing(probe) = &file.state else { return };
+        if probe.in_place || self.ends.facts.renames_barred {
             return self.open_target(key);
         }
         if self.is_complete(key) {
             return self.keep_complete(key);
         }
-        if self.tasks.files.get(key).is_some_and(|file| file.place.part_unasked) {
+        let part_unasked = |file: &File| file.state.probe().is_some_and(|probe| probe.part_unasked);
+        if self.tasks.files.get(key).is_some_and(part_unasked) {
             return self.look_at_part(key);
         }
         if self.adopt_target(key) {
             return;
         }
         let Some(file) = self.tasks.files.get(key) else { return };
-        let worth = file.place.found.is_some_and(|found| found > 0) && file.place.tag.is_some();
+        let Some(&Probe { found, left_over, .. }) = file.state.probe() else { return };
+        let worth = found.is_some_and(|found| found.size > 0) && file.place.tag.is_some();
         let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
         let wanted = worth && (self.ends.can_digest() || known > 0);
         let there = self.ends.target.is_some();
-        let as_found = match file.place.found {
-            Some(_) if wanted && there => match self.is_part_ours(key) {
+        let as_found = match found {
+            Some(found) if wanted && there => match self.is_part_ours(key, found.ids) {
                 Some(true) => AsFound::Kept,
                 Some(false) => AsFound::Fresh,
                 // It is being asked.
@@ -40,21 +46,17 @@ impl Engine {
             Some(_) if !there => AsFound::Empty,
             _ => AsFound::Fresh,
         };
+        let kept = found.filter(|_| as_found == AsFound::Kept).map(|found| found.size);
+        let mut opening = OpeningPart { found: kept, left_over, ..OpeningPart::default() };
         if as_found == AsFound::Fresh
-            && let Some(file) = self.tasks.files.get_mut(key)
-            && file.place.left_over
-            && let Some(part) = file.place.part.clone()
+            && left_over
+            && let Some(part) = self.tasks.files.get(key).and_then(|file| file.place.part.clone())
         {
-            file.place.in_the_way = true;
+            opening.removed = true;
             self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
         }
-        if as_found != AsFound::Kept
-            && let Some(file) = self.tasks.files.get_mut(key)
-        {
-            file.place.found = None;
-        }
         self.discard_outdated(key);
-        self.open_part(key, as_found);
+        self.open_part(key, as_found, opening);
     }
 
     /// An earlier attempt has put this very source in its place, and what is there has its size, and its time where that was
@@ -73,7 +75,7 @@ impl Engine {
         let modified = |info: &Info| info.times.map(|times| times.modification.0);
         journal.is_done(tag)
             && (!self.needs_all_data() || journal.sum(tag).is_some())
-            && old.size == Some(file.size)
+            && old.size == Some(file.requests.size)
             && (!self.options.preserve || modified(old) == modified(&file.item.info))
     }
 
@@ -82,19 +84,20 @@ impl Engine {
     pub(super) fn adopt_target(&mut self, key: Key) -> bool {
         let Some(file) = self.tasks.files.get(key) else { return false };
         let (Some(part), Some(old)) = (&file.place.part, &file.place.old) else { return false };
+        let Some(probe) = file.state.probe() else { return false };
         let there = old.size.unwrap_or(0);
-        let renamed = file.place.found.is_none()
-            && there == file.size
+        let renamed = probe.found.is_none()
+            && there == file.requests.size
             && self.leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part))
             && (self.ends.can_digest() || self.leftovers.noted(part) > 0);
-        let partial = self.options.adopt_partial && (1..=file.size).contains(&there);
-        if !(renamed || partial) || file.place.tag.is_none() || file.place.rejected || there == 0 {
+        let partial = self.options.adopt_partial && (1..=file.requests.size).contains(&there);
+        if !(renamed || partial) || file.place.tag.is_none() || probe.rejected || there == 0 {
             return false;
         }
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
         file.outstanding += 1;
         let (target, mode) = (file.item.target.clone(), 0o600);
-        let op = if there == file.size {
+        let op = if there == file.requests.size {
             Op::OpenRead(&target)
         } else {
             Op::OpenPart { path: &target, mode, as_found: AsFound::Adopted }
@@ -105,41 +108,40 @@ impl Engine {
 
     pub(super) fn adopted(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let Some(probe) = file.state.probe_mut() else { return };
         let Ok(Done::Opened(handle, _)) = outcome else {
-            file.place.rejected = true;
+            probe.rejected = true;
             return self.place_known(key);
         };
-        file.target = Some(handle);
-        file.place.adopted = true;
+        let of = Found::Adopted(std::mem::take(probe));
+        file.handles.target = Some(handle);
+        file.place.continued = true;
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
-        file.old_size = Some(there);
+        file.handles.old_size = Some(there);
         file.holes.blank_from = there;
         let partial = self.options.adopt_partial;
-        self.begin_check(key, there, there, partial);
+        self.begin_check(key, of, there, there, partial);
     }
 
-    /// The comparison says that the first `kept` bytes are right. True when the data may follow.
-    pub(in crate::engine) fn accept_found(&mut self, key: Key, kept: u64) -> bool {
+    /// The first `kept` bytes of what is under the final name are right. True when the data may follow.
+    pub(in crate::engine) fn accept_adopted(&mut self, key: Key, probe: Probe, kept: u64) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        if !file.place.adopted {
-            return true;
-        }
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
         if kept < there {
             // Something else, and it stays until the copy is complete.
-            file.place.adopted = false;
-            file.place.rejected = true;
+            file.state = State::Probing(Probe { rejected: true, ..probe });
+            file.place.continued = false;
             file.resume_at(0);
-            if let Some(handle) = file.target.take() {
+            if let Some(handle) = file.handles.target.take() {
                 self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
             }
             self.place_known(key);
             return false;
         }
-        if kept < file.size {
+        if kept < file.requests.size {
             return true;
         }
-        if let Some(handle) = file.target.take() {
+        if let Some(handle) = file.handles.target.take() {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(file) = self.tasks.files.get_mut(key)
@@ -154,14 +156,13 @@ impl Engine {
 
     pub(super) fn keep_complete(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let size = file.size;
-        if let (Some(journal), Some(tag)) = (&self.leftovers.journal, &file.place.tag) {
-            file.copied.1 = journal.sum(tag);
-        }
+        let size = file.requests.size;
+        let (journal, tag) = (&self.leftovers.journal, &file.place.tag);
+        let sum = journal.as_ref().zip(tag.as_ref()).and_then(|(journal, tag)| journal.sum(tag));
         file.place.kept = true;
         file.resume_at(size);
-        file.all_requested = true;
-        self.close_file(key);
+        file.requests.complete = true;
+        self.close_file(key, sum);
     }
 
     /// Removes what grew here of an earlier state of the source: nothing continues it.
@@ -176,13 +177,18 @@ impl Engine {
     }
 
     pub(super) fn look_at_found(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get(key).filter(|file| !file.failed) else { return };
-        match file.place.found {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+        let State::Opening(Opening::Part(opening)) = &file.state else { return };
+        match opening.found {
             Some(found) => {
+                file.place.continued = true;
                 let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
-                self.begin_check(key, found, known, false);
+                self.begin_check(key, Found::Part, found, known, false);
             }
-            None => self.begin_data(key),
+            None => {
+                file.state = State::Opened(Target::Part);
+                self.begin_data(key);
+            }
         }
     }
 }

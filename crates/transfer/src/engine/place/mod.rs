@@ -1,7 +1,7 @@
 //! Under which name a file grows, and its way to the final one.
 //!
 //! A file appears under its final name when it is complete: until then it has a name of ours beside it, which says of
-//! which source in which state it is a copy. So what an attempt that was cut off has left is found again, is gone on with
+//! which source in which state it is a copy. So what an attempt that was cut off has left is found again, is continued
 //! when it is right ([`super::check`]), and never taken for the copy of something else.
 //!
 //! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`found`] | what is there already: whether to go on with it |
 //! | [`owner`] | whether what is there is ours |
-//! | [`finish`] | the final name, and what the journal hears |
+//! | [`finish`] | the final name, and the notes in the journal |
 //! | [`small`] | small files that came whole |
 
 mod finish;
@@ -21,12 +21,13 @@ mod found;
 mod owner;
 mod small;
 
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::names::display_name;
 use crate::table::Key;
-use crate::task::Phase;
 use crate::task::place::{part_name, random_tag, tag_of};
+use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
+use crate::task::state::{Opening, State};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
@@ -44,7 +45,7 @@ impl Engine {
         if !self.options.atomic || file.item.target.ends_with(b"/") {
             return self.open_target(key);
         }
-        // What is there under its final name is what is to be gone on with; of an upload that has been looked at already.
+        // What has the final name is to be continued; for an upload the server was asked before.
         let goes_on = self.options.resume && !file.item.fresh;
         if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
             return self.open_target(key);
@@ -52,9 +53,9 @@ impl Engine {
         self.find_place_of_new(key);
     }
 
-    /// The same where nothing is to be gone on with under the final name.
+    /// As [`Self::find_place`], where nothing under the final name is to be continued.
     pub(super) fn find_place_of_new(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.failed) else { return };
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {
             return self.open_target(key);
         }
@@ -63,19 +64,19 @@ impl Engine {
         file.place.tag = tag;
         file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
         if file.item.parent.and_then(|key| self.tree.dirs.get(key)).is_some_and(Dir::created) {
-            return self.open_part(key, AsFound::Fresh);
+            return self.open_part(key, AsFound::Fresh, OpeningPart::default());
         }
-        self.look(key, &target);
+        self.look(key, &target, Probe::default());
     }
 
     /// Asks what is under the final name, and what under ours beside it.
-    fn look(&mut self, key: Key, target: &[u8]) {
+    fn look(&mut self, key: Key, target: &[u8], probe: Probe) {
         let likely = self.tasks.files.get(key).is_some_and(|file| self.leftovers.may_be_done(&file.item));
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.part_unasked = likely;
-        file.place.asked = 0;
+        let followed = probe.followed;
+        file.state = State::Probing(Probe { part_unasked: likely, ..probe });
         file.place.asked_at = Some(self.progress.now);
-        self.ask_place(key, target, PlaceStep::Target);
+        self.ask_place(key, target, PlaceStep::Target { followed });
         if !likely {
             self.look_at_part(key);
         }
@@ -83,15 +84,18 @@ impl Engine {
 
     pub(super) fn look_at_part(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.part_unasked = false;
+        let Some(probe) = file.state.probe_mut() else { return };
+        probe.part_unasked = false;
+        let followed = probe.followed;
         if let Some(part) = file.place.part.clone() {
-            self.ask_place(key, &part, PlaceStep::Part);
+            self.ask_place(key, &part, PlaceStep::Part { followed });
         }
     }
 
     fn ask_place(&mut self, key: Key, path: &[u8], step: PlaceStep) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.asked += 1;
+        let Some(probe) = file.state.probe_mut() else { return };
+        probe.unanswered += 1;
         file.outstanding += 1;
         self.ends.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
@@ -100,56 +104,21 @@ impl Engine {
         if let Some(asked) = self.tasks.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(Side::Target, asked);
         }
-        let breaks_links = self.options.tree_sync.is_some();
-        let over_links =
-            self.tasks.files.get(key).is_some_and(|file| self.options.follows_no_links(&file.item));
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
-        if lost && file.phase == Phase::Opening {
+        if lost && !file.state.has_begun() {
             return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome));
         }
         match step {
-            PlaceStep::Target | PlaceStep::Part => {
-                file.place.asked -= 1;
-                if let Ok(Done::Info(info)) = &outcome
-                    && let (PlaceStep::Target, Some(fault)) = (step, info.refused_there())
-                {
-                    return self.file_failed(key, Deed::OpenTarget, &fault);
-                }
-                match (step, outcome) {
-                    (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
-                        // Its other names keep what they have: snapshots of a tree are made of them.
-                        Kind::File if breaks_links || info.links.unwrap_or(1) < 2 => {
-                            file.place.old = Some(info);
-                        }
-                        // What is moved over it takes its place.
-                        Kind::Symlink if over_links => {}
-                        Kind::Symlink if !file.place.followed => return self.follow_target(key),
-                        _ => file.place.unfit = true,
-                    },
-                    (PlaceStep::Target, Err(fault)) if fault.kind == FaultKind::NotFound => {}
-                    (PlaceStep::Target, _) => file.place.unfit = true,
-                    (_, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File if info.links.unwrap_or(1) < 2 => {
-                            file.place.found = Some(info.size.unwrap_or(0));
-                            file.place.found_ids = info.ids;
-                            file.place.left_over = true;
-                        }
-                        // Not made by us: out of the way.
-                        _ => file.place.left_over = true,
-                    },
-                    (_, _) => {}
-                }
-                if file.place.asked == 0 {
-                    self.place_known(key);
-                }
+            PlaceStep::Target { followed } | PlaceStep::Part { followed } => {
+                self.probe_answer(key, step, followed, &outcome);
             }
             PlaceStep::Link => match path_of(outcome) {
-                Ok(target) if !file.failed => {
+                Ok(target) if !file.faults.failed => {
                     let tag = file.place.tag.unwrap_or_default();
                     file.place.part = Some(part_name(&target, &tag));
                     file.item.target = target.clone();
-                    self.look(key, &target);
+                    self.look(key, &target, Probe::behind_link());
                 }
                 // It leads nowhere yet: writing through it makes the file there.
                 _ => self.open_target(key),
@@ -173,18 +142,46 @@ impl Engine {
             },
             PlaceStep::Discard => {
                 if let Some(part) = file.place.part.clone() {
-                    self.tell_left(&part, &outcome);
+                    self.report_left(&part, &outcome);
                 }
             }
+        }
+    }
+
+    /// The end says what is under one of the two names.
+    fn probe_answer(&mut self, key: Key, step: PlaceStep, followed: bool, outcome: &Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let replacing = Replacing {
+            names: self.options.tree_sync.is_some(),
+            links: self.options.follows_no_links(&file.item),
+        };
+        // The link was followed meanwhile: nothing depends on what is beside it.
+        let Some(probe) = file.state.probe_mut().filter(|probe| probe.followed == followed) else { return };
+        probe.unanswered -= 1;
+        if let PlaceStep::Target { .. } = step {
+            if let Ok(Done::Info(info)) = outcome
+                && let Some(fault) = info.refused_there()
+            {
+                return self.file_failed(key, Deed::OpenTarget, &fault);
+            }
+            match probe.on_target(outcome, replacing) {
+                AtTarget::Replaced(info) => file.place.old = Some(info),
+                AtTarget::Link => return self.follow_target(key),
+                AtTarget::Free | AtTarget::InPlace => {}
+            }
+        } else {
+            probe.on_part(outcome);
+        }
+        if file.state.probe().is_some_and(|probe| probe.unanswered == 0) {
+            self.place_known(key);
         }
     }
 
     /// The target is a symbolic link: the file it leads to is what is replaced.
     fn follow_target(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.followed = true;
         // The answer about our name beside the link does not matter any more; it is still to come.
-        file.place.asked = u8::MAX;
+        file.state = State::Probing(Probe::behind_link());
         file.outstanding += 1;
         let target = file.item.target.clone();
         self.ends.start(
@@ -194,9 +191,10 @@ impl Engine {
         );
     }
 
-    fn open_part(&mut self, key: Key, as_found: AsFound) {
+    fn open_part(&mut self, key: Key, as_found: AsFound, opening: OpeningPart) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(part) = file.place.part.clone() else { return self.open_target(key) };
+        file.state = State::Opening(Opening::Part(opening));
         if let (Some(journal), true) = (&mut self.leftovers.journal, file.place.tag.is_some()) {
             journal.note_opening(&file.item.target);
         }
@@ -209,6 +207,7 @@ impl Engine {
 
     fn part_opened(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let State::Opening(Opening::Part(opening)) = file.state else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
@@ -217,30 +216,29 @@ impl Engine {
                     // In place it would cost what is there.
                     return self.file_failed(key, Deed::OpenTarget, &fault);
                 }
-                if std::mem::take(&mut file.place.left_over)
+                if opening.left_over
                     && let Some(part) = file.place.part.clone()
                 {
                     // Not to be written to by us any more: out of the way.
-                    file.place.found = None;
-                    file.place.in_the_way = true;
                     self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
-                    return self.open_part(key, AsFound::Fresh);
+                    let opening = OpeningPart { found: None, left_over: false, removed: true, ..opening };
+                    return self.open_part(key, AsFound::Fresh, opening);
                 }
-                if file.place.in_the_way && !std::mem::replace(&mut file.place.random, true) {
+                if opening.removed && !opening.random {
                     // It cannot be removed: another name, which nothing can go on with later.
                     file.place.tag = None;
                     file.place.part = Some(part_name(&file.item.target, &random_tag()));
-                    return self.open_part(key, AsFound::Fresh);
+                    return self.open_part(key, AsFound::Fresh, OpeningPart { random: true, ..opening });
                 }
-                self.tell_in_place(key, &fault);
+                self.report_in_place(key, &fault);
                 return self.open_target(key);
             }
         };
-        file.target = Some(handle.clone());
+        file.handles.target = Some(handle.clone());
         file.place.there = true;
-        file.old_size = info.and_then(|info| info.size);
+        file.handles.old_size = info.and_then(|info| info.size);
         // A file that is new, or was cut to nothing, holds nothing.
-        file.holes.blank_from = file.old_size.or(file.place.found).unwrap_or(0);
+        file.holes.blank_from = file.handles.old_size.or(opening.found).unwrap_or(0);
         if let (Some(journal), Some(part), true) =
             (&mut self.leftovers.journal, &file.place.part, file.place.tag.is_some())
         {
@@ -260,20 +258,20 @@ impl Engine {
     fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let wanted = file.place.old.as_ref().and_then(|old| old.ids);
-        if ids == wanted || file.failed {
+        if ids == wanted || file.faults.failed {
             return self.look_at_found(key);
         }
-        let Some(handle) = file.target.clone() else { return };
+        let Some(handle) = file.handles.target.clone() else { return };
         file.outstanding += 1;
         let change = Change { ids: wanted, ..Change::default() };
         let token = Token::File(key, FileStep::Place(PlaceStep::Give));
         self.ends.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
     }
 
-    fn tell_in_place(&mut self, key: Key, why: &Fault) {
+    fn report_in_place(&mut self, key: Key, why: &Fault) {
         if let Some(file) = self.tasks.files.get(key) {
             let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
-            self.report.event(Event::Told { text });
+            self.report.event(Event::Notice { text });
         }
     }
 
@@ -282,7 +280,7 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.tag = None;
-        let (handle, part) = (file.target.take(), file.place.part.take());
+        let (handle, part) = (file.handles.target.take(), file.place.part.take());
         if let Some(handle) = handle {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }

@@ -1,6 +1,6 @@
 //! Whether what is under our name at a server is ours: in a directory that others may write to, it may be another user's.
 //!
-//! A server does not say as whom it works for us. A file that it has just made belongs to that user: one is made, looked at and removed,
+//! A server does not say which user it runs as. A file that it has just made belongs to that user: one is made, looked at and removed,
 //! once in a copy that finds something to go on with.
 
 use crate::end::{AsFound, Done, Op, Outcome};
@@ -11,11 +11,11 @@ use crate::task::place::{part_name, random_tag};
 use crate::token::{OwnerStep, Side, Token};
 
 impl Engine {
-    /// Whether what was found under our name is ours; `None` where that has to be asked first.
-    pub(super) fn is_part_ours(&mut self, key: Key) -> Option<bool> {
+    /// Whether what was found under our name, with these `ids`, is ours; `None` where that has to be asked first.
+    pub(super) fn is_part_ours(&mut self, key: Key, ids: Option<(u32, u32)>) -> Option<bool> {
         let file = self.tasks.files.get(key)?;
         let part = file.place.part.as_deref().unwrap_or_default();
-        let Some((owner, _)) = file.place.found_ids else {
+        let Some((owner, _)) = ids else {
             // A server that has no owners: what this copy has noted to have made.
             return Some(self.leftovers.journal.as_ref().is_some_and(|journal| journal.knows(part)));
         };
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Removes something of ours; what cannot be is told.
+    /// Removes a part file; reports it where that is impossible.
     pub(in crate::engine) fn remove_part(&mut self, path: Vec<u8>) {
         let key = self.leftovers.removing.insert(path.clone());
         self.ends.start(Side::Target, Op::Remove(&path), Token::Removed(key));
@@ -68,12 +68,12 @@ impl Engine {
 
     pub(in crate::engine) fn part_removed(&mut self, key: Key, outcome: &Outcome) {
         if let Some(path) = self.leftovers.removing.remove(key) {
-            self.tell_left(&path, outcome);
+            self.report_left(&path, outcome);
         }
     }
 
-    /// Tells of a file of ours that could not be removed.
-    pub(super) fn tell_left(&mut self, path: &[u8], outcome: &Outcome) {
+    /// Reports a part file that could not be removed.
+    pub(super) fn report_left(&mut self, path: &[u8], outcome: &Outcome) {
         use crate::end::FaultKind;
         if let Err(fault) = outcome
             && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)

@@ -13,9 +13,9 @@ use crate::engine::place::is_full;
 use crate::item::Item;
 use crate::local;
 use crate::options::Verify;
-use crate::target_facts::Lack;
-use crate::task::extras::Extras;
+use crate::target_facts::NotKept;
 use crate::task::place::{part_name, tag_of};
+use crate::task::preserve::Preserved;
 use crate::wording::Deed;
 
 impl Engine {
@@ -24,7 +24,8 @@ impl Engine {
         &mut self,
         files: impl Iterator<Item = (&'a Item, &'a Got)>,
     ) -> Vec<Made> {
-        if !self.options.atomic || self.ends.facts.habits.named || self.ends.facts.habits.replacing {
+        if !self.options.atomic || self.ends.facts.small_files.named || self.ends.facts.small_files.replacing
+        {
             return Vec::new();
         }
         let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
@@ -47,7 +48,7 @@ impl Engine {
             }
         };
         let files: Vec<_> = files.map(whole).collect();
-        self.ends.facts.habits.fs.make_whole(&files)
+        self.ends.facts.small_files.fs.make_whole(&files)
     }
 
     /// What came of it; `None` where the file has to be written in another way.
@@ -59,18 +60,18 @@ impl Engine {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
-                self.ends.facts.habits.replacing = true;
+                self.ends.facts.small_files.replacing = true;
                 return None;
             }
             Made::Unsupported => {
-                self.ends.facts.habits.named = true;
+                self.ends.facts.small_files.named = true;
                 return None;
             }
             Made::Refused => return None,
         };
-        for (step, error) in filled.lacks {
-            let what = if step == PutStep::Owner { Lack::Owner } else { Lack::Xattrs };
-            self.lacks_at(what, &item.target, &local::fault(error));
+        for (step, error) in filled.not_kept {
+            let what = if step == PutStep::Owner { NotKept::Owner } else { NotKept::Xattrs };
+            self.report_not_kept_at(what, &item.target, &local::fault(error));
         }
         Some(filled.outcome.map_err(|(step, error)| {
             let deed = match step {
@@ -91,7 +92,7 @@ impl Engine {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.ends.facts.habits.replacing = false;
+                self.ends.facts.small_files.replacing = false;
                 None
             }
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.options.follows_no_links(item) => None,
@@ -155,8 +156,8 @@ impl Engine {
         got: &Got,
         old_mode: Option<u32>,
     ) -> Change {
-        let owned = self.keep_extras_of_small(handle, item, got);
-        let mask = Extras::Done { owned }.mode_mask(0o777);
+        let owned = self.preserve_small(handle, item, got);
+        let mask = Preserved::Done { owned }.mode_mask(0o777);
         let mode = if self.options.preserve { got.info.mode.map(|mode| mode & mask) } else { old_mode };
         let times = got.info.times.filter(|_| self.options.preserve);
         Change { mode, times, ..Change::default() }

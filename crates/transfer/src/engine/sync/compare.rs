@@ -8,7 +8,7 @@ use crate::sync::Compare;
 use crate::sync::backup::Replaced;
 use crate::sync::same::{has_exact_time, is_newer, is_unchanged, same_time};
 use crate::table::Key;
-use crate::target_facts::Lack;
+use crate::target_facts::NotKept;
 use crate::token::{Side, SyncStep, Token};
 use crate::wording::Deed;
 use crate::{Event, wording};
@@ -83,7 +83,7 @@ impl Engine {
                 self.report.fail(text);
             }
             (SyncStep::Target, Ok(Done::Info(info))) => compare.item.there = There::Found(info),
-            // What cannot be seen may still be written to: that will tell.
+            // What cannot be seen may still be written to: that shows it.
             (SyncStep::Target, _) => compare.item.there = There::Nothing,
             (SyncStep::SourceLink, outcome) => compare.links[0] = path_of(outcome).ok(),
             (SyncStep::TargetLink, outcome) => compare.links[1] = path_of(outcome).ok(),
@@ -98,11 +98,11 @@ impl Engine {
             (SyncStep::Xattrs, Ok(_)) => {}
             (SyncStep::SourceXattrs | SyncStep::TargetXattrs | SyncStep::Xattrs, outcome) => {
                 let target = compare.item.target.clone();
-                self.lacks_at(Lack::Xattrs, &target, &fault_of(outcome));
+                self.report_not_kept_at(NotKept::Xattrs, &target, &fault_of(outcome));
             }
             (SyncStep::Owner, Err(fault)) => {
                 let target = compare.item.target.clone();
-                self.lacks_at(Lack::Owner, &target, &fault);
+                self.report_not_kept_at(NotKept::Owner, &target, &fault);
             }
             (SyncStep::Attributes, Err(fault)) => {
                 let text = wording::failed(direction, Deed::FinishTarget, &compare.item.target, &fault);
@@ -136,7 +136,7 @@ impl Engine {
             (_, Kind::Dir) => self.clear_directory(key),
             // Within a second a link may have been made anew, and as long as it was.
             (Kind::Symlink, Kind::Symlink)
-                // Where each copy is told of, it is told where the link leads.
+                // Reports of copies have the target of the link.
                 if full
                     && has_exact_time(&item.info)
                     && is_unchanged(&item.info, &there, full)
@@ -156,7 +156,7 @@ impl Engine {
             (_, Kind::Symlink | Kind::Special) => self.clear_way(key),
             (_, Kind::File) if self.options.keeps_newer() && is_newer(&there, &item.info) => {
                 let text = format!("\"{}\" is newer than its source", display_name(&item.target));
-                self.report.event(Event::Told { text });
+                self.report.event(Event::Notice { text });
                 self.report.summary.unchanged += 1;
                 self.leave_out(key);
             }
@@ -235,7 +235,7 @@ impl Engine {
         self.report.summary.unchanged += 1;
         let source = item.source.clone();
         let link = links[0].clone();
-        self.tell_unchanged(source.clone(), target.clone(), &info, link);
+        self.report_unchanged(source.clone(), target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
@@ -292,7 +292,7 @@ impl Engine {
             })
         };
         // Where giving it away has failed once, it will fail again.
-        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.has_lack(Lack::Owner));
+        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.has_not_kept(NotKept::Owner));
         let mask =
             if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
         let mut change = Change::default();

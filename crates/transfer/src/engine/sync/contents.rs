@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::sync::Compare;
 use crate::table::Key;
 use crate::task::File;
+use crate::task::state::State;
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 
@@ -18,7 +19,7 @@ impl Engine {
         self.progress.not_files += 1;
         let size = item.info.size.unwrap_or(0);
         let mut file = File::new(id, item, self.progress.now);
-        (file.comparing, file.size, file.outstanding) = (true, size, 2);
+        (file.state, file.requests.size, file.outstanding) = (State::Comparing(None), size, 2);
         let key = self.tasks.files.insert(file);
         for (side, path) in [(Side::Source, source), (Side::Target, target)] {
             self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
@@ -30,26 +31,27 @@ impl Engine {
         let digests = self.ends.can_digest();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         match (side, outcome) {
-            (Side::Source, Ok(Done::Opened(handle, _))) => file.source = Some(handle),
-            (Side::Target, Ok(Done::Opened(handle, _))) => file.target = Some(handle),
+            (Side::Source, Ok(Done::Opened(handle, _))) => file.handles.source = Some(handle),
+            (Side::Target, Ok(Done::Opened(handle, _))) => file.handles.target = Some(handle),
             (Side::Target, Err(fault)) if fault.kind != FaultKind::Lost => {}
             (_, outcome) => self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
         }
-        let Some(file) = self.tasks.files.get(key).filter(|file| file.outstanding == 0 && !file.failed)
+        let Some(file) =
+            self.tasks.files.get(key).filter(|file| file.outstanding == 0 && !file.faults.failed)
         else {
             return;
         };
-        if file.target.is_none() {
+        if file.handles.target.is_none() {
             // What cannot be read is replaced.
             return self.contents_compared(key, false);
         }
-        let end = file.size;
+        let end = file.requests.size;
         self.compare(key, end, true, digests);
     }
 
     pub(in crate::engine) fn contents_compared(&mut self, key: Key, same: bool) {
         let Some(file) = self.tasks.files.remove(key) else { return };
-        for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
+        for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
             if let Some(handle) = handle {
                 self.ends.start(side, Op::Close(handle), Token::Nothing);
             }

@@ -1,0 +1,202 @@
+//! Cuts: sessions of `lhssh` with `Resume` whose path is cut, in network namespaces with a router between
+//! them. Afterwards every byte and every exit status must be right, and no session may be left. The time that a
+//! session loses beyond the outage is measured and reported.
+//!
+//! Round `n` of seed `s` is round 0 of seed `s + n`: each failure names the seed with which it happens again.
+
+mod cut;
+mod network;
+mod site;
+mod work;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lh_testkit::Seeded;
+
+use crate::faults::mixed;
+use cut::Cut;
+use site::Site;
+use work::Work;
+
+/// Plan of a run.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Number of cuts. Without it and `duration`, a short run: each cut once.
+    pub cuts: Option<u64>,
+    /// No further round begins after this.
+    pub duration: Option<Duration>,
+    /// The first round's seed.
+    pub seed: u64,
+    /// Only cuts, or only work, whose names contain this.
+    pub only: Option<String>,
+}
+
+/// Bytes of a login: before it there is no session.
+const LOGIN: u64 = 24 << 10;
+
+/// Stop of a client in a long run, once.
+const LONG_STOP: Duration = Duration::from_secs(60);
+
+/// One line of the table.
+#[derive(Default)]
+struct Row {
+    /// Time lost beyond the outage, by cut.
+    lost: Vec<Duration>,
+    /// Cuts after which more time was lost than the target allows.
+    over: u64,
+    /// The work was done before the cut.
+    late: u64,
+    resumptions: usize,
+}
+
+/// What a round is about.
+struct Round<'a> {
+    work: &'a Work,
+    random: Seeded,
+    cut: Cut,
+    /// Longest stop or silence.
+    longest: Duration,
+    /// Length of the first outage.
+    first: Option<Duration>,
+    /// Cuts in this round.
+    count: u64,
+}
+
+/// Runs rounds until the plan is fulfilled.
+///
+/// # Errors
+/// The first violation: a wrong byte or exit status, a session that does not go on or is left behind.
+pub fn campaign(plan: &Plan) -> Result<(), String> {
+    let long = plan.cuts.is_some() || plan.duration.is_some();
+    if let Err(why) = network::supported() {
+        println!("cuts: SKIPPED: no network of namespaces can be made here: {why}");
+        return Ok(());
+    }
+    let mut site = Site::up(long)?;
+    if !site.network.is_paced() {
+        println!("cuts: this kernel limits no rates (tbf): cuts may come too late");
+    }
+    for work in &work::ALL {
+        let missing = work.missing();
+        if !missing.is_empty() {
+            println!("cuts: SKIPPED {}: not installed: {}", work.name, missing.join(", "));
+        }
+    }
+    let most = plan.cuts.unwrap_or(if long { u64::MAX } else { Cut::ALL.len() as u64 });
+    let start = Instant::now();
+    let (mut rows, mut works) = (BTreeMap::<Cut, Row>::new(), BTreeMap::<&str, u64>::new());
+    let (mut made, mut long_stop) = (0, long);
+    // In short runs too late a cut counts as well: they must end.
+    for round in 0..most.saturating_mul(20) {
+        if made >= most || plan.duration.is_some_and(|duration| start.elapsed() >= duration) {
+            break;
+        }
+        let seed = plan.seed.wrapping_add(round);
+        let cut = Cut::ALL[(seed % Cut::ALL.len() as u64) as usize];
+        let work = &work::ALL[(seed % work::ALL.len() as u64) as usize];
+        let wanted =
+            plan.only.as_deref().is_none_or(|only| cut.name().contains(only) || work.name.contains(only));
+        if !wanted || !work.missing().is_empty() {
+            continue;
+        }
+        let mut random = Seeded::new(mixed(seed));
+        let count = if long { 1 + random.next_u64() % 3 } else { 1 };
+        let longest = Duration::from_secs(if long { 20 } else { 1 });
+        let first = (cut == Cut::Stop && std::mem::take(&mut long_stop)).then_some(LONG_STOP);
+        let round = Round { work, random, cut, longest, first, count: count.min(most - made) };
+        let began = Instant::now();
+        let (cuts, text) = play(&mut site, round, &mut rows).map_err(|text| {
+            format!(
+                "{}: {text}\nit may happen again with: cargo xtask cuts --seed {seed} --cuts 1",
+                work.name
+            )
+        })?;
+        made += if long { cuts } else { 1 };
+        *works.entry(work.name).or_default() += cuts;
+        println!("cuts: {seed}: {}: {text} in {:.1} s", work.name, began.elapsed().as_secs_f64());
+    }
+    print_table(&rows, &works, start.elapsed());
+    Ok(())
+}
+
+/// Runs one script, and cuts its path. Returns the number of cuts that came in time, and a report.
+fn play(
+    site: &mut Site,
+    mut round: Round<'_>,
+    rows: &mut BTreeMap<Cut, Row>,
+) -> Result<(u64, String), String> {
+    let start = site.network.passed();
+    let mut running = site.start(round.work)?;
+    let (mut cut, mut outage, mut made) = (round.cut, round.first, 0);
+    let mut said = Vec::new();
+    let mut from = start + LOGIN;
+    for _ in 0..round.count {
+        let row = rows.entry(cut).or_default();
+        let left = round.work.volume.unwrap_or(site.volume).saturating_sub(from - start);
+        let at = from + round.random.next_u64() % (left / 2 + 1);
+        if !site.passes(&mut running, at)? {
+            row.late += 1;
+            said.push(format!("{} too late", cut.name()));
+            break;
+        }
+        let outage_now = outage.take().unwrap_or_else(|| cut.outage(&mut round.random, round.longest));
+        let before = site.resumptions();
+        cut.make(&mut site.network, outage_now)?;
+        let usable = Instant::now();
+        let lost = site.recovers(&mut running, usable)?;
+        from = site.network.passed();
+        let resumptions = site.resumptions() - before;
+        if resumptions == 0 && cut.ends_connections() {
+            // What was left of the work had passed already.
+            row.late += 1;
+            said.push(format!("{} too late", cut.name()));
+            break;
+        }
+        row.lost.push(lost);
+        row.over += u64::from(lost > cut.allowed(outage_now));
+        row.resumptions += resumptions;
+        made += 1;
+        said.push(format!(
+            "{} of {:.1} s costs {:.2} s more ({resumptions} resumed)",
+            cut.name(),
+            outage_now.as_secs_f64(),
+            lost.as_secs_f64()
+        ));
+        cut = Cut::ALL[(round.random.next_u64() % Cut::ALL.len() as u64) as usize];
+    }
+    running.end(site)?;
+    Ok((made, said.join(", ")))
+}
+
+fn print_table(rows: &BTreeMap<Cut, Row>, works: &BTreeMap<&str, u64>, took: Duration) {
+    println!(
+        "\n| cut | cuts | resumed | seconds lost beyond the outage: median | 95 % | longest | above the target | too late |\n\
+         |---|---|---|---|---|---|---|---|"
+    );
+    let mut cuts = 0;
+    for (cut, row) in rows {
+        let mut lost: Vec<f64> = row.lost.iter().map(Duration::as_secs_f64).collect();
+        lost.sort_by(f64::total_cmp);
+        let part =
+            |part: usize| lost.get((lost.len() * part / 100).min(lost.len().max(1) - 1)).unwrap_or(&0.0);
+        println!(
+            "| {} | {} | {} | {:.2} | {:.2} | {:.2} | {} | {} |",
+            cut.name(),
+            lost.len(),
+            row.resumptions,
+            part(50),
+            part(95),
+            part(100),
+            row.over,
+            row.late
+        );
+        cuts += lost.len();
+    }
+    let works: Vec<String> = works.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    println!("\ncuts by work: {}", works.join(", "));
+    println!(
+        "cuts: {cuts} cuts in {} s; every byte and every exit status was right, no session was left",
+        took.as_secs()
+    );
+}

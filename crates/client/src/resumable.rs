@@ -1,0 +1,31 @@
+//! Whether a session is to outlive its connection (`Resume`), and what that needs before the session begins.
+
+use std::time::Duration;
+
+use lh_config::special::Resume;
+use lh_resume::{BUDGET, NAME, is_offered};
+use lh_transport::Transport;
+
+use crate::options::{Options, Purpose};
+
+/// Keepalives where `ServerAliveInterval` asks for none: without them a path that is silent would not count as
+/// broken.
+pub(crate) const KEEPALIVE: (Duration, u32) = (Duration::from_secs(15), 3);
+
+/// True if the session of these options is to outlive its connection. Copies have a restart of their own.
+pub(crate) fn is_wanted(options: &Options) -> bool {
+    *options.config.resume != Resume::No
+        && options.purpose != Purpose::Copy
+        && options.ticket.is_none()
+        && !*options.config.none_switch
+}
+
+/// Keeps what is sent, from now on, if the server has offered to resume. Call it before the first message of the
+/// session.
+pub(crate) fn keep_messages(transport: &mut Transport) {
+    let offered = transport.peer_extension(NAME).is_some_and(is_offered);
+    if offered && transport.message_counts().is_none() {
+        // Without keys there is no session either.
+        let _ = transport.retain(BUDGET);
+    }
+}

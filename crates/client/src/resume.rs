@@ -1,0 +1,314 @@
+//! `Resume`: a connection that breaks is replaced by another one, on which the session goes on
+//! (`resume@longhaul`, docs/protocol.md).
+//!
+//! [`Resumed`] sits between the loop and the program's own control, as metrics do. Connecting blocks, so it is
+//! done in a thread of its own for each attempt; it returns a link that the server has accepted for the session.
+//! Changes of the network, which the kernel reports, make it look at once whether the path still carries.
+
+mod attempt;
+mod path;
+mod status;
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use lh_config::special::Resume;
+use lh_driver::{Control, ControlCx, ControlEvent, Interest, Interests, Link, Ready};
+use lh_resume::message::Session;
+use lh_resume::{Action, ClientSecret, Failure, NAME, Reconnect};
+
+use crate::log::{LogTarget, Logger};
+use crate::options::{Options, Purpose};
+use crate::proxy::ProxyCommand;
+use crate::ui::LogLevel;
+pub(crate) use attempt::Connect;
+use attempt::{Attempt, News};
+use path::{PathState, PathWatch};
+use status::Status;
+
+/// Poll tokens; the program's own are small. Attempts have those above.
+const NETWORK: usize = usize::MAX - 9;
+const SLEEP: usize = usize::MAX - 8;
+const ATTEMPTS: usize = usize::MAX - 7;
+
+/// Time without a link of which a user on a terminal is not told.
+const UNTOLD: Duration = Duration::from_millis(500);
+
+/// The state of one session.
+pub(crate) struct Resuming {
+    options: Options,
+    connect: Connect,
+    logger: Logger,
+    status: Status,
+    /// Once the server has consented.
+    agreed: Option<Agreed>,
+    /// The command behind the present link.
+    proxy: Option<ProxyCommand>,
+}
+
+struct Agreed {
+    secret: ClientSecret,
+    reconnect: Reconnect,
+    attempts: Vec<Attempt>,
+    path: PathWatch,
+    /// When the user is told, while there is no link.
+    away: Option<Instant>,
+    /// The link is silent, and another one is made beside it.
+    suspects: bool,
+}
+
+impl Agreed {
+    /// The link carries the session; no other one is made.
+    fn trust_link(&mut self, now: Instant) {
+        if std::mem::take(&mut self.suspects) {
+            self.attempts.clear();
+            self.reconnect.on_resumed(now);
+        }
+    }
+}
+
+impl Resuming {
+    /// For a link that keeps its messages; `None` for others.
+    pub(crate) fn new(options: &Options, link: &Link, connect: Connect) -> Option<Self> {
+        link.transport_ref().message_counts()?;
+        let logger = Logger::new(options.log_level, LogTarget::Stderr);
+        Some(Self {
+            status: Status::new(options.purpose == Purpose::Terminal && options.log_level >= LogLevel::Info),
+            options: options.clone(),
+            connect,
+            logger,
+            agreed: None,
+            proxy: None,
+        })
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, cx: &mut ControlCx<'_>) {
+        if self.agreed.is_none() {
+            self.agreed = cx.resumable_session().cloned().and_then(|session| self.agree(&session, cx));
+        }
+        let Some(agreed) = &mut self.agreed else { return };
+        let now = Instant::now();
+        if !cx.is_away() {
+            match agreed.path.check(cx, now) {
+                PathState::Good => return agreed.trust_link(now),
+                PathState::Silent if !agreed.suspects => {
+                    agreed.suspects = true;
+                    agreed.reconnect.set_round_trip(agreed.path.round_trip());
+                    agreed.reconnect.on_broken(now);
+                    self.logger.say(LogLevel::Verbose, "the server does not answer; connecting again");
+                }
+                PathState::Silent => {}
+                PathState::Dead => {
+                    if !cx.lose_link() {
+                        return agreed.path.forget();
+                    }
+                    self.logger.debug(|| "resume: the link's address is gone".to_owned());
+                }
+            }
+        }
+        if cx.is_away() && agreed.away.is_none() {
+            agreed.away = Some(now + UNTOLD);
+            agreed.suspects = false;
+            agreed.reconnect.set_round_trip(agreed.path.round_trip());
+            agreed.reconnect.on_broken(now);
+            agreed.path.forget();
+            // A command in between has lost its connection, too.
+            self.proxy = None;
+            self.logger.say(LogLevel::Verbose, "connection lost; reconnecting");
+        }
+        let (lost, kept) =
+            std::mem::take(&mut agreed.attempts).into_iter().partition(Attempt::is_lost_by_fork);
+        agreed.attempts = kept;
+        for attempt in lost {
+            agreed.reconnect.on_failed(attempt.id(), Failure::Path, now);
+        }
+        for attempt in &agreed.attempts {
+            if let Some(at) = attempt.take_progress() {
+                agreed.reconnect.on_progress(attempt.id(), at);
+            }
+        }
+        while let Some(action) = agreed.reconnect.poll(now) {
+            match action {
+                Action::Connect(id) => match Attempt::start(id, &self.options, self.connect) {
+                    Ok(attempt) => {
+                        if attempt.is_indirect() {
+                            agreed.reconnect.on_progress(id, now);
+                        }
+                        agreed.attempts.push(attempt);
+                    }
+                    Err(error) => {
+                        self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
+                        agreed.reconnect.on_failed(id, Failure::Path, now);
+                    }
+                },
+                Action::Abandon(id) => {
+                    agreed.attempts.retain(|attempt| attempt.id() != id);
+                    agreed.reconnect.on_failed(id, Failure::Path, now);
+                }
+                Action::GiveUp if !cx.is_away() => {
+                    // There is no better link than the one that is silent.
+                    agreed.path.forget();
+                    return agreed.trust_link(now);
+                }
+                Action::GiveUp => {
+                    agreed.attempts.clear();
+                    self.status.clear();
+                    cx.give_up();
+                    return;
+                }
+            }
+        }
+        if let Some(left) = agreed.reconnect.remaining(now)
+            && agreed.away.is_some_and(|told| told <= now)
+        {
+            self.status.show(left);
+        }
+    }
+
+    fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
+        let export = cx.transport().export(NAME, &session.handle.0)?;
+        let grace = Duration::from_secs(session.grace.into());
+        let limit = match *self.options.config.resume {
+            Resume::Seconds(seconds) => grace.min(Duration::from_secs(seconds)),
+            Resume::Yes | Resume::No => grace,
+        };
+        let seconds = limit.as_secs();
+        self.logger.debug(|| format!("resume: the session survives a broken connection for {seconds} s"));
+        Some(Agreed {
+            secret: ClientSecret::new(session.handle, &export),
+            reconnect: Reconnect::new(limit),
+            attempts: Vec::new(),
+            path: PathWatch::begin(cx),
+            away: None,
+            suspects: false,
+        })
+    }
+
+    /// An attempt has news.
+    fn hear(&mut self, index: usize, cx: &mut ControlCx<'_>) {
+        let Some(agreed) = &mut self.agreed else { return };
+        let Some(attempt) = agreed.attempts.get_mut(index) else { return };
+        let (id, now) = (attempt.id(), Instant::now());
+        match attempt.news() {
+            None => {}
+            Some(News::Reached { session_id }) => {
+                // The link that was silent may have answered meanwhile.
+                if !cx.is_away() && (agreed.path.check(cx, now) == PathState::Good || !cx.lose_link()) {
+                    agreed.path.forget();
+                    return agreed.trust_link(now);
+                }
+                agreed.reconnect.on_progress(id, now);
+                let (user, received) = (self.options.config.user(), cx.received_messages());
+                attempt.claim(agreed.secret.request(user, &session_id, received), session_id);
+                // The last claim is the one that counts: another attempt that has made one was silent since.
+                agreed.attempts.retain(|other| {
+                    let given_up = other.id() != id && other.made_claim().is_some();
+                    if given_up {
+                        agreed.reconnect.on_failed(other.id(), Failure::Path, now);
+                    }
+                    !given_up
+                });
+            }
+            Some(News::Accepted { mut link, proxy, answer }) => {
+                let verified = attempt
+                    .made_claim()
+                    .ok_or_else(|| "no claim was made".to_owned())
+                    .and_then(|claim| claim.verify(&mut agreed.secret, &link, &answer));
+                agreed.attempts.retain(|other| other.id() != id);
+                let resumed = verified.map_err(|why| (Failure::Refused, why)).and_then(|received| {
+                    link.transport().set_authenticated();
+                    cx.resume(*link, received).map_err(|error| (Failure::Path, error.to_string()))
+                });
+                if let Err((failure, why)) = resumed {
+                    self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
+                    return agreed.reconnect.on_failed(id, failure, now);
+                }
+                (agreed.away, agreed.suspects) = (None, false);
+                agreed.attempts.clear();
+                agreed.reconnect.on_resumed(now);
+                agreed.path.on_new_link(cx);
+                self.proxy = proxy;
+                self.status.clear();
+                self.logger.say(LogLevel::Verbose, "connection resumed");
+            }
+            Some(News::Failed(failure, why)) => {
+                agreed.attempts.retain(|other| other.id() != id);
+                self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
+                agreed.reconnect.on_failed(id, failure, now);
+            }
+        }
+    }
+
+    /// The network has changed, or the machine has slept.
+    fn look_at_network(&mut self, cx: &mut ControlCx<'_>) {
+        let Some(agreed) = &mut self.agreed else { return };
+        let now = Instant::now();
+        if agreed.path.read(cx, now) && (cx.is_away() || agreed.suspects) {
+            agreed.reconnect.on_network_changed(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let agreed = self.agreed.as_ref()?;
+        let reconnect = agreed.reconnect.next_deadline();
+        let Some(told) = agreed.away else {
+            return [agreed.path.next_deadline(), reconnect].into_iter().flatten().min();
+        };
+        let status = self.status.next_deadline().unwrap_or(told);
+        // The past would wake the loop again and again.
+        let status = Some(status).filter(|status| *status > Instant::now());
+        [reconnect, status].into_iter().flatten().min()
+    }
+}
+
+/// The program's control, with the state of its session.
+pub(crate) struct Resumed<'a> {
+    pub(crate) inner: &'a mut dyn Control,
+    pub(crate) resuming: &'a mut Resuming,
+}
+
+impl Control for Resumed<'_> {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        self.inner.on_event(event, cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let Some(agreed) = &self.resuming.agreed {
+            for (index, attempt) in agreed.attempts.iter().enumerate() {
+                out.add(ATTEMPTS + index, attempt.wake().as_fd(), Interest::READ);
+            }
+            if let Some(changes) = agreed.path.changes() {
+                out.add(NETWORK, changes, Interest::READ);
+            }
+            if let Some(sleeps) = agreed.path.sleeps() {
+                out.add(SLEEP, sleeps, Interest::READ);
+            }
+        }
+        self.inner.interests(out);
+    }
+
+    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
+        match token {
+            ATTEMPTS.. => self.resuming.hear(token - ATTEMPTS, cx),
+            NETWORK | SLEEP => self.resuming.look_at_network(cx),
+            _ => self.inner.on_ready(token, ready, cx),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        [self.resuming.next_deadline(), self.inner.next_deadline()].into_iter().flatten().min()
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        // The session's own part is done before each wait.
+        if self.inner.next_deadline().is_some_and(|deadline| deadline <= cx.now()) {
+            self.inner.on_timeout(cx);
+        }
+    }
+
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+        self.inner.before_wait(cx);
+        self.resuming.turn(cx);
+    }
+}

@@ -1,0 +1,241 @@
+//! One attempt to reach the server again, in a thread of its own.
+//!
+//! The thread connects, exchanges keys and checks the host's key; then it waits until the loop tells it to
+//! claim the session, which only one attempt may do at a time.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lh_config::value::SecondsOrNone;
+use lh_driver::{Link, LinkError};
+use lh_resume::message::{ACCEPTED, Accepted, Request};
+use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME};
+use lh_transport::Event;
+use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
+use lh_wire::{Message as _, PacketSink as _};
+
+use crate::error::ClientError;
+use crate::log::Log;
+use crate::options::Options;
+use crate::proxy::ProxyCommand;
+use crate::ui::{LogLevel, Progress, UserInterface};
+
+/// Longest time for connecting and the key exchange.
+const CONNECT: u64 = 15;
+/// Longest time for the answer to the claim.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// Reaches the host and checks its key.
+pub(crate) type Connect = fn(&Options, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
+
+/// What the loop hears of an attempt.
+pub(super) enum News {
+    /// The host is reached, and its key is right. The session identifier is that of the new link.
+    Reached { session_id: Vec<u8> },
+    /// The server has answered the claim and lets the session go on. Its proof is still to be checked.
+    Accepted { link: Box<Link>, proxy: Option<ProxyCommand>, answer: Accepted },
+    /// The end of the attempt.
+    Failed(Failure, String),
+}
+
+/// A claim that was made, to check the answer.
+pub(super) struct Claim {
+    request: Request,
+    session_id: Vec<u8>,
+}
+
+impl Claim {
+    /// Checks the server's proof, and returns the number of messages that it has received.
+    ///
+    /// # Errors
+    /// It is not the session's server.
+    pub(super) fn verify(
+        &self,
+        secret: &mut ClientSecret,
+        link: &Link,
+        answer: &Accepted,
+    ) -> Result<u64, String> {
+        let export = export(link, &self.request).ok_or("no key exchange")?;
+        secret.accepted(&self.request, &self.session_id, &export, answer).map_err(|error| error.to_string())
+    }
+}
+
+fn export(link: &Link, request: &Request) -> Option<Export> {
+    link.transport_ref().export(NAME, &request.handle.0)
+}
+
+/// See the module documentation. Dropped, it is given up: its thread ends by itself, and claims nothing.
+pub(super) struct Attempt {
+    id: AttemptId,
+    news: Receiver<News>,
+    /// Has a byte for each of the news.
+    wake: UnixStream,
+    go: Sender<Request>,
+    claim: Option<Claim>,
+    /// When something was received last, until it is asked for.
+    progress: LastProgress,
+    /// Through a command or a jump host, of whose progress nothing is known.
+    indirect: bool,
+    process: u32,
+}
+
+type LastProgress = Arc<Mutex<Option<Instant>>>;
+
+impl Attempt {
+    /// Starts the thread.
+    pub(super) fn start(id: AttemptId, options: &Options, connect: Connect) -> io::Result<Self> {
+        let mut options = options.clone();
+        let config = &mut options.config;
+        let own = config.connect_timeout.0.map_or(CONNECT, |seconds| seconds.clamp(1, CONNECT));
+        config.settings.connect_timeout.force(SecondsOrNone(Some(own)));
+        // No questions: what is not known already is refused.
+        config.settings.batch_mode.force(true);
+        options.log_level = LogLevel::Error;
+        let indirect = !options.config.is_direct();
+        let (wake, waker) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let progress = LastProgress::default();
+        let (sender, news) = channel();
+        let (go, claims) = channel();
+        let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress) };
+        std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
+            if let Err((failure, why)) = thread.run(&options, connect) {
+                thread.tell(News::Failed(failure, why));
+            }
+        })?;
+        Ok(Self { id, news, wake, go, claim: None, progress, indirect, process: std::process::id() })
+    }
+
+    pub(super) const fn id(&self) -> AttemptId {
+        self.id
+    }
+
+    /// Becomes readable when there is news.
+    pub(super) const fn wake(&self) -> &UnixStream {
+        &self.wake
+    }
+
+    /// Returns what has happened since the last call, one after the other.
+    pub(super) fn news(&self) -> Option<News> {
+        // It only wakes; an error means that there is nothing to read.
+        let _ = (&self.wake).read(&mut [0; 1]);
+        match self.news.try_recv() {
+            Ok(news) => Some(news),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                Some(News::Failed(Failure::Path, "the attempt has ended".to_owned()))
+            }
+        }
+    }
+
+    /// Claims the session on the link that the attempt has made.
+    pub(super) fn claim(&mut self, request: Request, session_id: Vec<u8>) {
+        // A thread that has ended has told so.
+        let _ = self.go.send(request.clone());
+        self.claim = Some(Claim { request, session_id });
+    }
+
+    /// The claim, once it was made.
+    pub(super) const fn made_claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// When something was received, if that was after the last call.
+    pub(super) fn take_progress(&self) -> Option<Instant> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// True for attempts of which no progress is known before the key exchange.
+    pub(super) const fn is_indirect(&self) -> bool {
+        self.indirect
+    }
+
+    /// True in a copy of the process that made the attempt: its thread is not there.
+    pub(super) fn is_lost_by_fork(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
+/// The thread's side.
+struct Thread {
+    news: Sender<News>,
+    waker: UnixStream,
+    claims: Receiver<Request>,
+    progress: LastProgress,
+}
+
+impl Thread {
+    /// Tells the loop, which may have given up.
+    fn tell(&self, news: News) {
+        let _ = self.news.send(news);
+        let _ = (&self.waker).write_all(&[0]);
+    }
+
+    fn run(&self, options: &Options, connect: Connect) -> Result<(), (Failure, String)> {
+        let mut ui = Silent { progress: &self.progress, complaint: String::new() };
+        let connected = connect(options, &mut options.log(&mut ui));
+        let (mut link, proxy) = connected.map_err(|error| {
+            let failure = match &error {
+                ClientError::HostKey(_) | ClientError::Denied(_) | ClientError::Config(_) => Failure::Refused,
+                ClientError::Unreachable(_) | ClientError::Lost(_) | ClientError::Local(_) => Failure::Path,
+            };
+            (failure, format!("{}{error}", ui.complaint))
+        })?;
+        let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
+        self.tell(News::Reached { session_id });
+        let Ok(request) = self.claims.recv() else { return Ok(()) };
+        let answer = claim(&mut link, &request)?;
+        self.tell(News::Accepted { link: Box::new(link), proxy, answer });
+        Ok(())
+    }
+}
+
+/// Claims the session on this link.
+fn claim(link: &mut Link, request: &Request) -> Result<Accepted, (Failure, String)> {
+    let path = |why: &dyn std::fmt::Display| (Failure::Path, why.to_string());
+    let refused = |why: &dyn std::fmt::Display| (Failure::Refused, why.to_string());
+    // Both at once: the server handles them in order.
+    link.transport().payload(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
+    link.transport().payload(&request.to_payload());
+    let deadline = Instant::now() + ANSWER;
+    let mut answer = None;
+    loop {
+        let event = link.next_event(Some(deadline)).map_err(|error: LinkError| path(&error))?;
+        let payload = match event {
+            Event::Packet(payload) => payload,
+            Event::Disconnected { description, .. } => return Err(path(&crate::log::sanitise(&description))),
+            _ => continue,
+        };
+        match payload.first() {
+            Some(&ACCEPTED) => answer = Some(Accepted::decode(&payload).map_err(|error| refused(&error))?),
+            Some(&UserauthFailure::NUMBER) => {
+                return Err(refused(&"the server does not go on with the session"));
+            }
+            Some(&UserauthSuccess::NUMBER) => break,
+            _ => {}
+        }
+    }
+    answer.ok_or_else(|| refused(&"the server proves nothing"))
+}
+
+/// Answers no questions, and notes how far the attempt is.
+struct Silent<'a> {
+    progress: &'a Mutex<Option<Instant>>,
+    complaint: String,
+}
+
+impl UserInterface for Silent<'_> {
+    fn message(&mut self, level: LogLevel, text: &str) {
+        if level <= LogLevel::Error {
+            self.complaint.push_str(text);
+            self.complaint.push('\n');
+        }
+    }
+
+    fn progress(&mut self, _progress: Progress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}

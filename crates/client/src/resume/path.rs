@@ -1,0 +1,383 @@
+//! The path of the present link: what the kernel reports about this machine's network, and whether the server
+//! still answers: after a change of the network, and when nothing moves any more.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use lh_driver::ControlCx;
+use lh_sys::interfaces;
+use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
+
+/// The request that a server answers at once.
+const QUESTION: &str = "keepalive@openssh.com";
+
+/// Time for the answer after a change of the network: a lost packet is repeated within it.
+const ANSWER: Duration = Duration::from_millis(700);
+
+/// The same after [`QUIET`]: more, because a busy server answers late.
+const QUIET_ANSWER: Duration = Duration::from_secs(1);
+
+/// The same where the round trip is not known, because a command or a jump host is in between.
+const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
+
+/// Time without a byte from the server, after messages of the session, before it is asked.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// A longer time between the end of [`ANSWER`] and the look at it means that this process was stopped.
+const STOPPED: Duration = Duration::from_millis(250);
+
+/// What is known of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathState {
+    /// Nothing speaks against it, or the answer is not due yet.
+    Good,
+    /// The server has not answered. It may do so yet, and then the link is good again.
+    Silent,
+    /// The link's own address is gone.
+    Dead,
+}
+
+/// What a change means for the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// It is about other addresses and paths.
+    Nothing,
+    /// The path may be another one, or none.
+    Suspicious,
+    /// The link's own address was removed.
+    AddressRemoved,
+}
+
+/// A question that the server has not answered yet.
+#[derive(Debug, Clone, Copy)]
+struct Check {
+    until: Instant,
+    time: Duration,
+    /// Packets received, and bytes that the other end of TCP has acknowledged, when it was sent.
+    packets: u64,
+    acknowledged: Option<u64>,
+    /// Messages of the session, and bytes, received until then.
+    received: u64,
+    bytes: u64,
+    /// No answer has come in time.
+    overdue: bool,
+}
+
+/// See the module documentation.
+pub(super) struct PathWatch {
+    changes: Option<NetworkChanges>,
+    sleeps: Option<Sleeps>,
+    ends: Ends,
+    check: Option<Check>,
+    /// Messages of the session, sent and received, when they were counted last.
+    messages: u64,
+    /// Bytes received when they were counted last.
+    bytes: u64,
+    /// When the server is asked unless bytes move.
+    quiet: Option<Instant>,
+    /// The address is gone.
+    dead: bool,
+    round_trip: Duration,
+}
+
+/// The ends of the link.
+#[derive(Debug, Default)]
+struct Ends {
+    /// Local and peer address; `None` behind a command or a jump host.
+    addresses: Option<(IpAddr, IpAddr)>,
+    /// Number of the interface that has the local address.
+    interface: Option<u32>,
+    /// Which interfaces were running when they were last reported.
+    running: BTreeMap<u32, bool>,
+}
+
+impl PathWatch {
+    /// Watches the network from now on, as far as the kernel lets it.
+    pub(super) fn begin(cx: &ControlCx<'_>) -> Self {
+        let mut watch = Self {
+            changes: NetworkChanges::watch().ok(),
+            sleeps: Sleeps::watch().ok(),
+            ends: Ends::default(),
+            check: None,
+            messages: 0,
+            bytes: 0,
+            quiet: None,
+            dead: false,
+            round_trip: Duration::ZERO,
+        };
+        watch.on_new_link(cx);
+        watch
+    }
+
+    /// Readable when the network has changed.
+    pub(super) fn changes(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Readable when the machine may have slept.
+    pub(super) fn sleeps(&self) -> Option<BorrowedFd<'_>> {
+        self.sleeps.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The session has another link.
+    pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
+        self.forget();
+        let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
+        self.ends.addresses = cx.addresses().map(|(local, peer)| (canonical(local), canonical(peer)));
+        self.ends.interface = self.ends.addresses.and_then(|(local, _)| interface_of(local));
+        self.measure(cx);
+    }
+
+    /// Forgets what speaks against the link: it is replaced, or there is nothing better.
+    pub(super) const fn forget(&mut self) {
+        (self.check, self.quiet, self.dead) = (None, None, false);
+    }
+
+    /// Round trip of the link when it was measured last.
+    pub(super) const fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
+    /// Takes the round trip of TCP, with the queues that it has now.
+    fn measure(&mut self, cx: &ControlCx<'_>) {
+        let micros = cx.tcp_info().and_then(|info| info.get("rtt"));
+        self.round_trip = micros.map_or(self.round_trip, Duration::from_micros);
+    }
+
+    /// Reads what the kernel has reported, and asks the server where that concerns the path. Returns true if
+    /// another attempt to connect may have better luck now.
+    pub(super) fn read(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> bool {
+        let changes = match self.changes.as_ref().map(NetworkChanges::read) {
+            Some(Ok(changes)) => changes,
+            Some(Err(_)) => {
+                self.changes = None;
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let slept = match self.sleeps.as_mut().map(Sleeps::read) {
+            Some(Ok(slept)) => slept,
+            Some(Err(_)) => {
+                self.sleeps = None;
+                false
+            }
+            None => false,
+        };
+        let meanings: Vec<Meaning> = changes.iter().map(|change| self.ends.meaning(change)).collect();
+        let concerned = slept || meanings.iter().any(|meaning| *meaning != Meaning::Nothing);
+        if !cx.is_away() && concerned {
+            let removed = meanings.contains(&Meaning::AddressRemoved);
+            // It may have been given back meanwhile.
+            self.dead |= removed && self.ends.addresses.is_some_and(|(local, _)| !exists(local));
+            self.ask(ANSWER, cx, now);
+        }
+        concerned || changes.iter().any(is_news_for_attempts)
+    }
+
+    /// Asks the server for an answer within this time, or some round trips.
+    fn ask(&mut self, least: Duration, cx: &mut ControlCx<'_>, now: Instant) {
+        if self.check.is_some() {
+            return;
+        }
+        self.measure(cx);
+        cx.global_request(QUESTION, true, b"");
+        let least = if self.ends.addresses.is_some() { least } else { INDIRECT_ANSWER };
+        let time = least.max(self.round_trip * 4);
+        self.check = Some(Check {
+            until: now + time,
+            time,
+            packets: cx.transport().packets_in(),
+            acknowledged: acknowledged(cx),
+            received: cx.received_messages(),
+            bytes: cx.transport().bytes_in(),
+            overdue: false,
+        });
+    }
+
+    /// Looks whether the server has answered, and asks it when nothing moves any more.
+    pub(super) fn check(&mut self, cx: &mut ControlCx<'_>, now: Instant) -> PathState {
+        if self.dead {
+            return PathState::Dead;
+        }
+        let sent = cx.transport().message_counts().map_or(0, |(_, sent)| sent);
+        let messages = cx.received_messages() + sent;
+        let bytes = cx.transport().bytes_in();
+        let Some(check) = &mut self.check else {
+            let flows = std::mem::replace(&mut self.bytes, bytes) != bytes;
+            let begins = std::mem::replace(&mut self.messages, messages) != messages;
+            // Acknowledgements are bytes, too, but begin nothing; and what is sent prolongs nothing.
+            if (begins && self.quiet.is_none()) || (flows && (begins || self.quiet.is_some())) {
+                self.quiet = Some(now + QUIET);
+            } else if self.quiet.is_some_and(|quiet| quiet <= now) {
+                self.quiet = None;
+                self.ask(QUIET_ANSWER, cx, now);
+            }
+            return PathState::Good;
+        };
+        // Any packet is an answer.
+        if cx.transport().packets_in() != check.packets {
+            // The answer alone is no reason to ask again; what may have been under way before is.
+            let alone = cx.received_messages() == check.received + 1;
+            (self.messages, self.bytes) = (messages, bytes);
+            (self.check, self.quiet) = (None, (!alone).then_some(now + QUIET));
+            return PathState::Good;
+        }
+        if check.overdue {
+            return PathState::Silent;
+        }
+        if now >= check.until {
+            let acknowledged = acknowledged(cx);
+            // The question, or its answer, may wait behind much data that TCP delivers slowly.
+            let waits = acknowledged > check.acknowledged || bytes != check.bytes;
+            if !waits && now < check.until + STOPPED {
+                check.overdue = true;
+                return PathState::Silent;
+            }
+            (check.acknowledged, check.bytes, check.until) = (acknowledged, bytes, now + check.time);
+        }
+        PathState::Good
+    }
+
+    /// Returns the time at which to look again.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        match self.check {
+            Some(check) => Some(check.until).filter(|_| !check.overdue),
+            None => self.quiet,
+        }
+    }
+}
+
+impl Ends {
+    /// Returns what a change means for the link.
+    fn meaning(&mut self, change: &NetworkChange) -> Meaning {
+        let suspicious = match change {
+            NetworkChange::Unknown => true,
+            NetworkChange::AddressAdded(address) | NetworkChange::AddressRemoved(address) => {
+                match self.addresses {
+                    Some((local, _)) if local == *address => {
+                        return match change {
+                            NetworkChange::AddressRemoved(_) => Meaning::AddressRemoved,
+                            _ => Meaning::Suspicious,
+                        };
+                    }
+                    Some(_) => false,
+                    None => !address.is_loopback(),
+                }
+            }
+            NetworkChange::Link { index, running } => {
+                let before = self.running.insert(*index, *running).unwrap_or(true);
+                before != *running && self.interface.is_none_or(|own| own == *index)
+            }
+            NetworkChange::Route { to, prefix } => match self.addresses {
+                Some((_, peer)) => covers(*to, *prefix, peer),
+                None => *prefix == 0,
+            },
+        };
+        if suspicious { Meaning::Suspicious } else { Meaning::Nothing }
+    }
+}
+
+/// True for changes after which a server may be reached that could not be reached before.
+fn is_news_for_attempts(change: &NetworkChange) -> bool {
+    match change {
+        NetworkChange::AddressAdded(address) => !address.is_loopback(),
+        NetworkChange::Link { running, .. } => *running,
+        NetworkChange::Route { .. } | NetworkChange::Unknown => true,
+        NetworkChange::AddressRemoved(_) => false,
+    }
+}
+
+/// True if an address is among those that have the first `prefix` bits of `to`.
+fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
+    match (to, address) {
+        (IpAddr::V4(to), IpAddr::V4(address)) => {
+            let other = to.to_bits() ^ address.to_bits();
+            prefix == 0 || other.checked_shr(32_u32.saturating_sub(prefix.into())).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(to), IpAddr::V6(address)) => {
+            let other = to.to_bits() ^ address.to_bits();
+            prefix == 0 || other.checked_shr(128_u32.saturating_sub(prefix.into())).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+/// Bytes that the other end of TCP has acknowledged.
+fn acknowledged(cx: &ControlCx<'_>) -> Option<u64> {
+    cx.tcp_info().and_then(|info| info.get("bytes_acked"))
+}
+
+/// True if this machine has the address, or cannot tell.
+fn exists(address: IpAddr) -> bool {
+    interfaces::addresses()
+        .map_or(true, |all| all.iter().any(|each| each.address.ip().to_canonical() == address))
+}
+
+fn interface_of(address: IpAddr) -> Option<u32> {
+    let all = interfaces::addresses().ok()?;
+    let own = all.into_iter().find(|each| each.address.ip().to_canonical() == address)?;
+    interfaces::index_of(&own.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn direct() -> Ends {
+        Ends { addresses: Some((ip("10.0.0.2"), ip("192.0.2.7"))), interface: Some(3), ..Ends::default() }
+    }
+
+    #[test]
+    fn routes_concern_the_addresses_they_cover() {
+        for (to, prefix, covered) in [
+            ("0.0.0.0", 0, true),
+            ("192.0.2.0", 24, true),
+            ("192.0.2.7", 32, true),
+            ("192.0.2.6", 32, false),
+            ("192.0.3.0", 24, false),
+            ("::", 0, false),
+        ] {
+            assert_eq!(covers(ip(to), prefix, ip("192.0.2.7")), covered, "{to}/{prefix}");
+        }
+        assert!(covers(ip("2001:db8::"), 32, ip("2001:db8::1")));
+        assert!(!covers(ip("2001:db9::"), 32, ip("2001:db8::1")));
+        // A prefix that no kernel reports.
+        assert!(covers(ip("192.0.2.7"), 255, ip("192.0.2.7")));
+    }
+
+    #[test]
+    fn only_changes_of_the_links_own_path_are_suspicious() {
+        let mut ends = direct();
+        let mut meaning = |change| ends.meaning(&change);
+        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.2"))), Meaning::AddressRemoved);
+        assert_eq!(meaning(NetworkChange::AddressAdded(ip("10.0.0.2"))), Meaning::Suspicious);
+        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.3"))), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
+        assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Unknown), Meaning::Suspicious);
+        // Another interface, as of a container.
+        assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Nothing);
+        // Reports that change nothing.
+        assert_eq!(meaning(NetworkChange::Link { index: 3, running: true }), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Suspicious);
+        assert_eq!(meaning(NetworkChange::Link { index: 3, running: false }), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Link { index: 3, running: true }), Meaning::Suspicious);
+    }
+
+    #[test]
+    fn behind_a_jump_host_every_new_way_out_is_suspicious() {
+        let mut ends = Ends::default();
+        let mut meaning = |change| ends.meaning(&change);
+        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("10.0.0.2"))), Meaning::Suspicious);
+        assert_eq!(meaning(NetworkChange::AddressRemoved(ip("127.0.0.2"))), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Route { to: ip("0.0.0.0"), prefix: 0 }), Meaning::Suspicious);
+        assert_eq!(meaning(NetworkChange::Route { to: ip("172.17.0.0"), prefix: 16 }), Meaning::Nothing);
+        assert_eq!(meaning(NetworkChange::Link { index: 4, running: false }), Meaning::Suspicious);
+    }
+}

@@ -1,0 +1,72 @@
+//! The line on the terminal while a session has no connection.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Shows the time that is left, in the line below the cursor.
+pub(super) struct Status {
+    enabled: bool,
+    /// The seconds that are shown, and when they change.
+    shown: Option<(u64, Instant)>,
+}
+
+impl Status {
+    /// `wanted`: the session has a terminal, and messages are shown.
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { enabled: wanted && std::io::stderr().is_terminal(), shown: None }
+    }
+
+    /// Shows the line, or changes it when a second has passed.
+    pub(super) fn show(&mut self, left: Duration) {
+        let seconds = left.as_secs();
+        if !self.enabled || self.shown.is_some_and(|(shown, _)| shown == seconds) {
+            return;
+        }
+        if self.shown.is_none() {
+            // Where the cursor is at the bottom, the screen moves up by a line, and the cursor with it.
+            write("\n\x1b[A");
+        }
+        write(&line(seconds));
+        self.shown = Some((seconds, Instant::now() + Duration::from_secs(1)));
+    }
+
+    /// Removes the line.
+    pub(super) fn clear(&mut self) {
+        if self.shown.take().is_some() {
+            write("\x1b7\x1b[B\r\x1b[2K\x1b8");
+        }
+    }
+
+    /// When the line changes.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.shown.map(|(_, until)| until)
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// The line below the cursor, which comes back to where it was.
+fn line(seconds: u64) -> String {
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    format!("\x1b7\x1b[B\r\x1b[2Kconnection lost; reconnecting for {minutes}:{seconds:02}, ~. ends it\x1b8")
+}
+
+fn write(text: &str) {
+    // A terminal that is gone needs no line.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_shown_in_minutes() {
+        assert!(line(581).contains("connection lost; reconnecting for 9:41, ~. ends it"));
+        assert!(line(7).contains(" 0:07,"));
+    }
+}

@@ -1,0 +1,186 @@
+//! Going on over another link (`resume@longhaul`, docs/protocol.md): counting, acknowledging, and the time
+//! without a link. Who may resume, and how the other link is made, is the caller's.
+
+use std::time::Duration;
+
+use lh_resume::message::{Acknowledge, Message, Session};
+use lh_resume::{Pace, is_counted};
+use lh_transport::{ResumeError, Role};
+use lh_wire::PacketSink as _;
+
+use crate::Link;
+use crate::handler::{ControlCx, Core};
+use crate::link::LinkError;
+use crate::resumption::{Break, Resumption};
+
+impl Core {
+    /// Counts a message of the session that is about to be acted on.
+    pub(crate) fn count_message(&mut self, number: u8, len: usize) {
+        let Some(resumption) = &mut self.resumption else { return };
+        if !is_counted(number) {
+            return;
+        }
+        if self.link.transport_ref().role() == Role::Client && resumption.session.is_none() {
+            // The server's consent comes before its first message of the session, or not at all.
+            self.resumption = None;
+            self.link.transport().stop_retaining();
+            return;
+        }
+        resumption.heard = true;
+        resumption.receipts.on_message(len, self.now);
+    }
+
+    /// Handles a message of the extension.
+    ///
+    /// # Errors
+    /// What the peer did wrong.
+    pub(crate) fn on_resume_message(&mut self, payload: &[u8]) -> Result<(), String> {
+        let Some(resumption) = &mut self.resumption else {
+            self.link.transport().reply_unimplemented();
+            return Ok(());
+        };
+        match Message::decode(payload).map_err(|error| error.to_string())? {
+            Message::Acknowledge(Acknowledge { received }) => {
+                resumption.heard = true;
+                self.link.transport().acknowledge(received).map_err(|error| error.to_string())
+            }
+            Message::Session(session) => {
+                if self.link.transport_ref().role() == Role::Server || resumption.session.is_some() {
+                    return Err("a second session on one connection".to_owned());
+                }
+                resumption.session = Some(session);
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues the acknowledgement that is due.
+    pub(crate) fn acknowledge(&mut self) {
+        let Some(resumption) = self.resumption.as_mut().filter(|state| state.broken.is_none()) else {
+            return;
+        };
+        let riding = self.link.transport_ref().queued_bytes() > 0;
+        if let Some(received) = resumption.due(riding, self.now) {
+            self.link.transport().payload(&Acknowledge { received }.to_payload());
+            resumption.receipts.on_acknowledged(received);
+        }
+    }
+
+    /// Sets the round trip, which decides how often is acknowledged.
+    pub(crate) fn set_acknowledge_pace(&mut self, round_trip: Duration) {
+        if let Some(resumption) = &mut self.resumption {
+            resumption.receipts.set_pace(Pace::for_path(round_trip));
+        }
+    }
+
+    /// Records a break, where the session survives it; else returns it.
+    pub(crate) fn survive(&mut self, cause: Break) -> Result<(), Break> {
+        let ready = self
+            .resumption
+            .as_ref()
+            .is_some_and(|state| state.broken.is_none() && state.session.is_some() && !state.given_up);
+        if !ready {
+            return Err(cause);
+        }
+        self.link.transport().link_lost();
+        if !self.link.transport_ref().is_resumable() {
+            return Err(cause);
+        }
+        self.link.lose();
+        self.congested = false;
+        if let Some(resumption) = &mut self.resumption {
+            resumption.broken = Some(cause);
+        }
+        Ok(())
+    }
+
+    /// Returns the break that ends the session, once it is given up.
+    pub(crate) fn take_final_break(&mut self) -> Option<Break> {
+        let resumption = self.resumption.as_mut().filter(|state| state.given_up)?;
+        resumption.broken.take()
+    }
+}
+
+impl ControlCx<'_> {
+    /// Lets the session go on over another link when this one breaks. `session` is the server's consent, which a
+    /// server has sent, and a client will receive. Messages must be [kept](lh_transport::Transport::retain)
+    /// since the first of the session.
+    pub fn survive_breaks(&mut self, session: Option<Session>) {
+        if self.core.link.transport_ref().message_counts().is_some() {
+            self.core.resumption = Some(Resumption::new(session));
+        }
+    }
+
+    /// Client: the server's consent to resume this session, once it has come.
+    pub fn resumable_session(&self) -> Option<&Session> {
+        self.core.resumption.as_ref()?.session.as_ref()
+    }
+
+    /// True while the session has no link: it is broken, and no other has replaced it.
+    pub fn is_away(&self) -> bool {
+        self.core.resumption.as_ref().is_some_and(|state| state.broken.is_some())
+    }
+
+    /// True while the session has no link because the peer, or something on the path, has closed it in order: with an
+    /// end of file, not with a reset or silence.
+    pub fn has_peer_closed(&self) -> bool {
+        let broken = self.core.resumption.as_ref().and_then(|state| state.broken.as_ref());
+        matches!(broken, Some(Break::Link(LinkError::Closed { .. })))
+    }
+
+    /// Number of messages of the session that were received and acted on. Final while the session has no link.
+    pub fn received_messages(&self) -> u64 {
+        self.core.resumption.as_ref().map_or(0, |state| state.receipts.received())
+    }
+
+    /// Gives up the present link, for another one that has proved to be the session's. True when the session
+    /// has no link now.
+    pub fn lose_link(&mut self) -> bool {
+        let stage = self.core.link.stage();
+        self.is_away() || self.core.survive(Break::Link(LinkError::Closed { stage })).is_ok()
+    }
+
+    /// Goes on over `link`, which is authenticated for this session. `received`: the number of messages that
+    /// the peer has received.
+    ///
+    /// # Errors
+    /// The session still has no link. With [`ResumeError::Lost`] it cannot get one any more.
+    pub fn resume(&mut self, mut link: Link, received: u64) -> Result<(), ResumeError> {
+        if !self.is_away() {
+            return Err(ResumeError::NotResumable);
+        }
+        link.transport().resume_from(self.core.link.transport(), received)?;
+        link.replace(&mut self.core.link);
+        self.core.link = link;
+        self.core.congested = false;
+        if let Some(resumption) = &mut self.core.resumption {
+            resumption.broken = None;
+            resumption.heard = false;
+            // It tells the server that its answer has arrived.
+            let received = resumption.receipts.received();
+            self.core.link.transport().payload(&Acknowledge { received }.to_payload());
+            resumption.receipts.on_acknowledged(received);
+        }
+        Ok(())
+    }
+
+    /// Ends a session without a link: the loop returns the error that broke it.
+    pub const fn give_up(&mut self) {
+        if let Some(resumption) = &mut self.core.resumption {
+            resumption.given_up = true;
+        }
+    }
+
+    /// True when the peer has sent something of the session over the present link.
+    pub fn has_heard(&self) -> bool {
+        self.core.resumption.as_ref().is_some_and(|state| state.heard)
+    }
+
+    /// Sends acknowledgements only for amounts of data and not by time, as long as `covered`: those by time
+    /// would show when a keystroke was answered.
+    pub const fn cover_acknowledgements(&mut self, covered: bool) {
+        if let Some(resumption) = &mut self.core.resumption {
+            resumption.covered = covered;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! State of a connection that can go on over another link (`resume@longhaul`).
+
+use std::time::Instant;
+
+use lh_resume::message::Session;
+use lh_resume::{Pace, Receipts};
+
+use crate::link::LinkError;
+
+/// Why a link counts as broken.
+#[derive(Debug)]
+pub(crate) enum Break {
+    /// The socket or the transport failed.
+    Link(LinkError),
+    /// The peer did not answer keepalives.
+    Silence,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Resumption {
+    pub(crate) receipts: Receipts,
+    /// The server's consent; a client without it gives up at the first break.
+    pub(crate) session: Option<Session>,
+    /// The break of the last link, until another link replaces it.
+    pub(crate) broken: Option<Break>,
+    /// The session is not to wait any longer.
+    pub(crate) given_up: bool,
+    /// The peer has sent something of the session over the present link.
+    pub(crate) heard: bool,
+    /// No acknowledgements by time: they would show when data arrives.
+    pub(crate) covered: bool,
+}
+
+impl Resumption {
+    pub(crate) fn new(session: Option<Session>) -> Self {
+        Self {
+            receipts: Receipts::new(Pace::default()),
+            session,
+            broken: None,
+            given_up: false,
+            heard: false,
+            covered: false,
+        }
+    }
+
+    /// Returns the count to acknowledge now. `riding`: something else is being sent anyway.
+    pub(crate) fn due(&self, riding: bool, now: Instant) -> Option<u64> {
+        if self.covered { self.receipts.due_by_bytes() } else { self.receipts.due(riding, now) }
+    }
+
+    /// Returns the time at which an acknowledgement is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.covered || self.broken.is_some() { None } else { self.receipts.deadline() }
+    }
+}

@@ -1,0 +1,89 @@
+//! A command at the server that runs for as long as this end wants it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lh_client::{SessionSetup, Start};
+
+use crate::shell::{SHORT, sh};
+use crate::target::Target;
+use crate::task::{Data, Task};
+
+/// The command, on a connection of its own. The connection is closed when this is dropped, and the command finds the
+/// end of its input.
+pub(super) struct Held {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Held {
+    /// Starts a script of `sh` with this input; returns the last line of its first output as well.
+    ///
+    /// # Errors
+    /// The connection fails, the script ends first (the last line of its error output), or writes nothing in time
+    /// (`late`).
+    pub(super) fn start(
+        target: &Target,
+        script: String,
+        input: Vec<u8>,
+        late: &str,
+    ) -> Result<(Self, String), String> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, receive) = channel();
+        let (ends, target) = (Arc::clone(&stop), target.clone());
+        let thread = std::thread::spawn(move || run(&target, &script, input, ends, &send));
+        let held = Self { stop, thread: Some(thread) };
+        let line = receive.recv_timeout(SHORT + Duration::from_secs(30)).map_err(|_| late.to_owned())??;
+        Ok((held, line))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs the script until `ends`; sends its first line, or why there is none.
+fn run(
+    target: &Target,
+    script: &str,
+    input: Vec<u8>,
+    ends: Arc<AtomicBool>,
+    send: &Sender<Result<String, String>>,
+) {
+    let mut remote = match target.connect(&[]) {
+        Ok(remote) => remote,
+        Err(failure) => {
+            let _ = send.send(Err(failure.text));
+            return;
+        }
+    };
+    let told = send.clone();
+    let shown = remote.run(Task {
+        setup: SessionSetup::new(Start::Exec(sh(script))),
+        data: Data::Hold,
+        input,
+        sample: None,
+        ping: None,
+        limit: SHORT,
+        hold: Some(Box::new(move |out| {
+            if let Some(line) = out.strip_suffix(b"\n") {
+                let line =
+                    String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next_back().unwrap_or(line));
+                let _ = told.send(Ok(lh_client::sanitise(&line)));
+            }
+            !ends.load(Ordering::Relaxed)
+        })),
+    });
+    let said = lh_client::sanitise(shown.err_text().trim());
+    let last = said.lines().next_back().unwrap_or_default().to_owned();
+    let _ = send.send(Err(if last.is_empty() { shown.failure.unwrap_or_default() } else { last }));
+    remote.client.close();
+}

@@ -1,0 +1,106 @@
+//! Sessions of earlier listeners: they are found when this one has been started, and from then on tell it, too, whether
+//! they wait for their clients.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use lh_session_list::{Id, Request, connect, find};
+
+use super::reports::{Reports, Word};
+use crate::counters::Counters;
+use crate::log::{Log, debug};
+use crate::resuming::{END, Notice};
+
+/// When sessions are looked for, after the start: at once, and again for those that were in the middle of their login.
+const SCANS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(150), Duration::from_secs(600)];
+
+/// See the module documentation.
+pub(super) struct Adopted {
+    sessions: HashMap<Id, Reports>,
+    started: Instant,
+    scans: usize,
+    /// What is sent to monitors.
+    request: Vec<u8>,
+}
+
+impl Adopted {
+    /// `mark`: what the listener's server is known by.
+    pub(super) fn new(mark: &[u8], started: Instant) -> Self {
+        let request = [&[Request::Adopt.byte()], mark].concat();
+        Self { sessions: HashMap::new(), started, scans: 0, request }
+    }
+
+    /// Time of the next [`scan`](Self::scan).
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        SCANS.get(self.scans).and_then(|after| self.started.checked_add(*after))
+    }
+
+    /// Looks for sessions, when it is time.
+    pub(super) fn scan(&mut self, now: Instant, log: &Log) {
+        if self.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        self.scans += 1;
+        let ids = match find() {
+            Ok(ids) => ids,
+            Err(problem) => {
+                debug!(log, "sessions of earlier listeners are not counted: /proc/net/unix: {problem}");
+                return;
+            }
+        };
+        let own = rustix::process::geteuid().as_raw();
+        for id in ids {
+            if self.sessions.contains_key(&id) {
+                continue;
+            }
+            // Those that have a listener, or are another server's, close the connection.
+            if let Ok((mut socket, uid)) = connect(id)
+                && uid == own
+                && socket.write_all(&self.request).is_ok()
+            {
+                self.sessions.insert(id, Reports::new(OwnedFd::from(socket), None));
+            }
+        }
+    }
+
+    /// Number of these sessions.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// What to wait for.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = (Id, BorrowedFd<'_>)> {
+        self.sessions.iter().map(|(id, reports)| (*id, reports.control().as_fd()))
+    }
+
+    /// Takes what these sessions say: of each its notices, and whether it has ended.
+    pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<Notice>, bool)> {
+        let mut heard = Vec::new();
+        for id in ready {
+            let Some(reports) = self.sessions.get_mut(id) else { continue };
+            let mut words = Vec::new();
+            let goes_on = reports.read(&mut Counters::default(), &mut words);
+            if !goes_on {
+                self.sessions.remove(id);
+            }
+            let notices = words.into_iter().filter_map(|word| match word {
+                Word::Notice(notice) => Some(notice),
+                Word::Ticket(_) => None,
+            });
+            heard.push((*id, notices.collect(), !goes_on));
+        }
+        heard
+    }
+
+    /// Has a session ended.
+    pub(super) fn end(&self, id: Id) {
+        if let Some(reports) = self.sessions.get(&id) {
+            let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+            // One that cannot be told ends with its time.
+            let _ = rustix::net::send(reports.control(), &[END], flags);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Sessions that go on over another connection (`ResumeGrace`).
+//!
+//! Who has the session's secret is decided by the session's own monitor. Whether the account, its key and the rules of
+//! today still allow the session is decided here, as at a login, for the address that the client has now.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use lh_auth::server::ResumeAttempt;
+use lh_crypto::PublicKey;
+use lh_resume::message::Request;
+
+use super::chains::{advance, enabled};
+use super::{Candidate, Monitor, Stage, Unexpected, Verdict};
+use crate::host_keys::HostKey;
+use crate::key_options::KeyOptions;
+use crate::log::{debug, info};
+use crate::monitor_ipc::MonitorSocketError;
+use crate::resuming::{Claimant, Claimed, SessionTerms};
+
+impl Monitor {
+    /// Lets the connection take a session over, if the client proves that it is the client's.
+    pub(super) fn resume(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
+        self.resuming.uncharged = false;
+        // Not as a step of several: at the login all steps were taken.
+        if candidate.settings.resume_grace.duration().is_none() || !candidate.proofs.is_empty() {
+            return None;
+        }
+        let request = Request::from_fields(&candidate.name, &attempt.fields).ok()?;
+        let claimed = Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.session_id);
+        let (mut claimant, proofs, options) = match claimed {
+            Ok(Claimed::Right(claimant, proofs, options)) => (claimant, proofs, options),
+            Ok(Claimed::Refused { overtaken }) => {
+                self.resuming.uncharged = overtaken;
+                self.refused(
+                    candidate,
+                    if overtaken { "a later attempt was accepted" } else { "wrong proof" },
+                );
+                return None;
+            }
+            Err(MonitorSocketError::Io(problem)) if problem.kind() == ErrorKind::ConnectionRefused => {
+                self.refused(candidate, "no such session");
+                return None;
+            }
+            Err(problem) => {
+                debug!(self.log, "session to resume: {problem}");
+                self.refused(candidate, "it does not answer");
+                return Some(Verdict::Later);
+            }
+        };
+        candidate.proofs = proofs;
+        if let Err(why) = self.still_allowed(candidate, &options) {
+            claimant.end();
+            self.refused(candidate, why);
+            return None;
+        }
+        match self.account_in_order(candidate) {
+            Verdict::Accept if !candidate.must_change_password => {}
+            denied => {
+                claimant.end();
+                self.refused(candidate, "the account is not in order");
+                return matches!(denied, Verdict::Denied(_)).then_some(denied);
+            }
+        }
+        match claimant.take(&attempt.export, self.peer, self.local) {
+            Ok(Some(answer)) => {
+                self.resuming.claimant = Some(claimant);
+                Some(Verdict::Resume(answer))
+            }
+            Ok(None) => {
+                self.refused(candidate, "it cannot go on over another connection");
+                None
+            }
+            Err(problem) => {
+                debug!(self.log, "session to resume: {problem}");
+                self.refused(candidate, "it does not answer");
+                Some(Verdict::Later)
+            }
+        }
+    }
+
+    fn refused(&self, candidate: &Candidate, why: &str) {
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        info!(self.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
+    }
+
+    /// Whether the user could still log in by the methods, and with the keys, of the login.
+    fn still_allowed(&self, candidate: &Candidate, options: &KeyOptions) -> Result<(), &'static str> {
+        let Some(user) = &candidate.user else { return Err("the account is closed") };
+        let methods = enabled(&candidate.settings);
+        let mut chains = candidate.chains.clone();
+        let mut now = KeyOptions::default();
+        for proof in candidate.proofs.lines() {
+            let (method, rest) = proof.split_once(' ').unwrap_or((proof, ""));
+            let method = method.split('/').next().unwrap_or(method);
+            advance(&mut chains, method);
+            if method != "none" && !methods.contains(&method) {
+                return Err("the method of the login is not allowed any more");
+            }
+            if !self.root_may(candidate, method) {
+                return Err("root may not log in that way any more");
+            }
+            if !matches!(method, "publickey" | "hostbased") {
+                continue;
+            }
+            let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
+                return Err("the key of the login cannot be read");
+            };
+            if self.is_revoked(&candidate.settings, &key) {
+                return Err("the key of the login is revoked");
+            }
+            if method == "publickey" {
+                let found = self.find_key(&candidate.settings, user, &key);
+                let found = found.ok_or("the key of the login is not accepted any more")?;
+                now = now.merged(&found).map_err(|_| "the options of its keys contradict each other")?;
+            }
+        }
+        if !chains.is_empty() && !chains.iter().any(Vec::is_empty) {
+            return Err("the methods of the login are not enough any more");
+        }
+        // The session goes on with what it may do: less is not to be had this way.
+        if now == *options { Ok(()) } else { Err("the key of the login has other options now") }
+    }
+
+    /// The session that this connection takes over, once the client has been told.
+    pub(crate) const fn take_claimant(&mut self) -> Option<Claimant> {
+        self.resuming.claimant.take()
+    }
+
+    /// Remembers what the session is that is about to start, where it may outlive its connection. One that was
+    /// joined by a ticket may not: it ends with the one that has logged in.
+    pub(super) fn may_outlive_connection(&mut self, candidate: &Candidate) {
+        let Some(grace) = candidate.settings.resume_grace.duration() else { return };
+        // The listener counts the sessions that wait.
+        if candidate.must_change_password || candidate.joined.is_some() || self.joining.listener.is_none() {
+            return;
+        }
+        let (name, proofs) = (candidate.name.clone(), candidate.proofs.clone());
+        let options = candidate.options.clone();
+        self.resuming.terms = Some(SessionTerms { name, proofs, options, grace });
+    }
+
+    /// What the session is, once: for the process that asks to outlive its connection.
+    pub(crate) fn take_terms(&mut self) -> Result<Option<SessionTerms>, Unexpected> {
+        if self.stage != Stage::Over {
+            return Err(Unexpected::Time);
+        }
+        Ok(self.resuming.terms.take())
+    }
+
+    /// What listeners of this server are known by, one for each host key.
+    pub(crate) fn marks(&self) -> Vec<Vec<u8>> {
+        self.host_keys.iter().map(HostKey::mark).collect()
+    }
+
+    /// Address of the client.
+    pub(crate) const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The session goes on over this connection: proofs of host keys are for that one now.
+    pub(crate) fn moved(&mut self, session_id: &[u8], peer: SocketAddr, local: SocketAddr) {
+        self.session_id = session_id.to_vec();
+        (self.peer, self.local) = (peer, local);
+    }
+}

@@ -1,0 +1,93 @@
+//! The monitor of a new connection, in its conversation with the monitor of a session.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use lh_resume::Handle;
+use zeroize::Zeroizing;
+
+use super::messages::{FromClaimant, ToClaimant};
+use super::{PATIENCE, connect};
+use crate::key_options::KeyOptions;
+use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
+
+/// A session that this connection is about to take over.
+pub(crate) struct Claimant {
+    session: MonitorSocket,
+}
+
+/// What became of a claim.
+pub(crate) enum Claimed {
+    /// The proof is right; the proofs of the user's identity at the login, and what its key allowed and forced.
+    Right(Claimant, String, Box<KeyOptions>),
+    /// It is not. `overtaken`: it is the client's own, and too late.
+    Refused { overtaken: bool },
+}
+
+impl Claimant {
+    /// Claims the session for this client.
+    ///
+    /// # Errors
+    /// There is no such session, or its monitor does not answer.
+    pub(crate) fn claim(
+        handle: &Handle,
+        user: &str,
+        fields: &[u8],
+        session_id: &[u8],
+    ) -> Result<Claimed, MonitorSocketError> {
+        let mut claimant = Self { session: MonitorSocket::new(connect(handle)?)? };
+        let claim = FromClaimant::Claim {
+            user: user.to_owned(),
+            fields: fields.to_vec(),
+            session_id: session_id.to_vec(),
+        };
+        match claimant.ask(&claim)? {
+            ToClaimant::Right { proofs, options } => Ok(Claimed::Right(claimant, proofs, options)),
+            ToClaimant::Refused { overtaken } => Ok(Claimed::Refused { overtaken }),
+            ToClaimant::Accepted(_) => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
+    /// Takes the session over; returns the message that tells the client. `None`: the session cannot go on.
+    ///
+    /// # Errors
+    /// Its monitor does not answer.
+    pub(crate) fn take(
+        &mut self,
+        export: &Zeroizing<Vec<u8>>,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Option<Vec<u8>>, MonitorSocketError> {
+        match self.ask(&FromClaimant::Take { export: export.clone(), peer, local })? {
+            ToClaimant::Accepted(answer) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Has the session ended.
+    pub(crate) fn end(&self) {
+        // One that cannot be told ends with its time.
+        let _ = self.session.send(&FromClaimant::End.encode());
+    }
+
+    /// Hands the connection over.
+    ///
+    /// # Errors
+    /// The session's monitor is gone.
+    pub(crate) fn deliver(
+        &self,
+        socket: &OwnedFd,
+        state: Zeroizing<Vec<u8>>,
+    ) -> Result<(), MonitorSocketError> {
+        lh_sys::pass::send_fd(self.session.socket(), socket.as_fd())?;
+        self.session.send(&FromClaimant::Connection(state).encode())
+    }
+
+    fn ask(&mut self, message: &FromClaimant) -> Result<ToClaimant, MonitorSocketError> {
+        self.session.send(&message.encode())?;
+        let answer = self.session.receive_until(Instant::now().checked_add(PATIENCE))?;
+        Ok(ToClaimant::decode(&answer)?)
+    }
+}

@@ -1,0 +1,275 @@
+//! The messages, in SSH's own encoding.
+
+use std::net::SocketAddr;
+
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+use crate::grant::{put_options, read_options};
+use crate::key_options::KeyOptions;
+use crate::monitor_ipc::fields::text;
+
+/// From the monitor of a new connection to that of the session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FromClaimant {
+    /// The client claims the session; the fields of its request, and the new connection's identifier.
+    Claim { user: String, fields: Vec<u8>, session_id: Vec<u8> },
+    /// The account is in order: let the connection take the session over.
+    Take { export: Zeroizing<Vec<u8>>, peer: SocketAddr, local: SocketAddr },
+    /// The account is not in order any more: end the session.
+    End,
+    /// The connection. A byte with its socket is in front.
+    Connection(Zeroizing<Vec<u8>>),
+}
+
+/// From the monitor of the session to that of a new connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ToClaimant {
+    /// No. `overtaken`: the proof is right, but a later attempt of the same client was accepted.
+    Refused { overtaken: bool },
+    /// The proof is right; the proofs of the user's identity at the login, and what its key allowed and forced.
+    Right { proofs: String, options: Box<KeyOptions> },
+    /// The message that tells the client.
+    Accepted(Vec<u8>),
+}
+
+/// From the session's monitor to its user session process. A byte is in front of each, with the socket in front of
+/// a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ToUser {
+    /// Close the connection, and say what has come over it.
+    LetGo,
+    /// Go on with this one.
+    Connection(Moved),
+}
+
+/// A connection that takes a session over.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Number of messages of the session that the client has received.
+    pub(crate) received: u64,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) session_id: Vec<u8>,
+    /// The frozen transport.
+    pub(crate) state: Zeroizing<Vec<u8>>,
+}
+
+/// From the user session process to its monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FromUser {
+    /// The connection is broken; the session waits for this many seconds.
+    Away { grace: u32 },
+    /// The answer to [`ToUser::LetGo`]: this many messages have come. It is final.
+    Received(u64),
+    /// The answer to [`ToUser::LetGo`] of a session that cannot go on over another connection.
+    Cannot,
+    /// The session goes on.
+    Resumed,
+    /// The client has sent something over its new connection.
+    Heard,
+}
+
+const TIME: WireError = WireError::Invalid { what: "kind of message" };
+
+fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
+    out.put_string(address.to_string().as_bytes());
+}
+
+fn read_address(reader: &mut Reader<'_>) -> Result<SocketAddr, WireError> {
+    text(reader)?.parse().map_err(|_| WireError::Invalid { what: "address" })
+}
+
+impl FromClaimant {
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let size = if let Self::Connection(state) = self { state.len() + 16 } else { 4096 };
+        let mut out = Zeroizing::new(Vec::with_capacity(size));
+        match self {
+            Self::Claim { user, fields, session_id } => {
+                out.put_u8(0);
+                out.put_string(user.as_bytes());
+                out.put_string(fields);
+                out.put_string(session_id);
+            }
+            Self::Take { export, peer, local } => {
+                out.put_u8(1);
+                out.put_string(export);
+                put_address(&mut out, *peer);
+                put_address(&mut out, *local);
+            }
+            Self::End => out.put_u8(2),
+            Self::Connection(state) => {
+                out.put_u8(3);
+                out.put_string(state);
+            }
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            0 => Self::Claim {
+                user: text(&mut reader)?,
+                fields: reader.string()?.to_vec(),
+                session_id: reader.string()?.to_vec(),
+            },
+            1 => Self::Take {
+                export: Zeroizing::new(reader.string()?.to_vec()),
+                peer: read_address(&mut reader)?,
+                local: read_address(&mut reader)?,
+            },
+            2 => Self::End,
+            3 => Self::Connection(Zeroizing::new(reader.string()?.to_vec())),
+            _ => return Err(TIME),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl ToClaimant {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Refused { overtaken } => {
+                out.put_u8(0);
+                out.put_bool(*overtaken);
+            }
+            Self::Right { proofs, options } => {
+                out.put_u8(1);
+                out.put_string(proofs.as_bytes());
+                put_options(&mut out, options);
+            }
+            Self::Accepted(answer) => {
+                out.put_u8(2);
+                out.put_string(answer);
+            }
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            0 => Self::Refused { overtaken: reader.boolean()? },
+            1 => Self::Right { proofs: text(&mut reader)?, options: Box::new(read_options(&mut reader)?) },
+            2 => Self::Accepted(reader.string()?.to_vec()),
+            _ => return Err(TIME),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl ToUser {
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        match self {
+            Self::LetGo => Zeroizing::new(vec![0]),
+            Self::Connection(Moved { received, peer, local, session_id, state }) => {
+                let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 1024));
+                out.put_u8(1);
+                out.put_u64(*received);
+                put_address(&mut out, *peer);
+                put_address(&mut out, *local);
+                out.put_string(session_id);
+                out.put_string(state);
+                out
+            }
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            0 => Self::LetGo,
+            1 => Self::Connection(Moved {
+                received: reader.u64()?,
+                peer: read_address(&mut reader)?,
+                local: read_address(&mut reader)?,
+                session_id: reader.string()?.to_vec(),
+                state: Zeroizing::new(reader.string()?.to_vec()),
+            }),
+            _ => return Err(TIME),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+impl FromUser {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Away { grace } => {
+                let mut out = vec![0];
+                out.put_u32(grace);
+                out
+            }
+            Self::Received(count) => {
+                let mut out = vec![1];
+                out.put_u64(count);
+                out
+            }
+            Self::Cannot => vec![2],
+            Self::Resumed => vec![3],
+            Self::Heard => vec![4],
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let message = match reader.u8()? {
+            0 => Self::Away { grace: reader.u32()? },
+            1 => Self::Received(reader.u64()?),
+            2 => Self::Cannot,
+            3 => Self::Resumed,
+            4 => Self::Heard,
+            _ => return Err(TIME),
+        };
+        reader.finish()?;
+        Ok(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_arrives() {
+        let (peer, local) = (([192, 0, 2, 7], 50_000).into(), "[::1]:22".parse().unwrap());
+        for message in [
+            FromClaimant::Claim { user: "ada".into(), fields: vec![1; 72], session_id: vec![2; 32] },
+            FromClaimant::Take { export: vec![3; 32].into(), peer, local },
+            FromClaimant::End,
+            FromClaimant::Connection(vec![4; 9000].into()),
+        ] {
+            assert_eq!(FromClaimant::decode(&message.encode()), Ok(message));
+        }
+        for message in [
+            ToClaimant::Refused { overtaken: true },
+            ToClaimant::Right {
+                proofs: "publickey ssh-ed25519 AAAA\n".into(),
+                options: Box::new(KeyOptions::parse("restrict,command=\"x\"").unwrap()),
+            },
+            ToClaimant::Accepted(vec![60; 41]),
+        ] {
+            assert_eq!(ToClaimant::decode(&message.encode()), Ok(message));
+        }
+        let moved = Moved { received: 7, peer, local, session_id: vec![5; 32], state: vec![6; 900].into() };
+        for message in [ToUser::LetGo, ToUser::Connection(moved)] {
+            let bytes = message.encode();
+            assert_eq!(ToUser::decode(&bytes).as_ref(), Ok(&message));
+            assert!(ToUser::decode(&bytes[..bytes.len() - 1]).is_err());
+        }
+        for message in [
+            FromUser::Away { grace: 9 },
+            FromUser::Received(8),
+            FromUser::Cannot,
+            FromUser::Resumed,
+            FromUser::Heard,
+        ] {
+            assert_eq!(FromUser::decode(&message.encode()), Ok(message));
+        }
+    }
+}

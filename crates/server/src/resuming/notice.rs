@@ -1,0 +1,103 @@
+//! What the monitor of a session tells the listener, which counts the sessions that wait for their client.
+
+use std::time::Duration;
+
+use lh_resume::Handle;
+use lh_wire::Writer;
+
+/// First byte: the session waits.
+pub(crate) const WAITS: u8 = b'W';
+/// First byte: it goes on.
+pub(crate) const GOES_ON: u8 = b'G';
+
+/// From the listener to a session that it has adopted: too many wait, and this one is to end.
+pub(crate) const END: u8 = b'E';
+
+/// Longest name of a user that is told.
+const LONGEST: usize = 1024;
+
+/// See the module documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The session waits: how long it has, and how long it may in all.
+    Waits { handle: Handle, user: String, waited: Duration, grace: Duration },
+    /// It goes on.
+    GoesOn(Handle),
+}
+
+impl Notice {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Waits { handle, user, waited, grace } => {
+                out.put_u8(WAITS);
+                out.put_bytes(&handle.0);
+                out.put_u64(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
+                out.put_u64(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+                // Cut between characters: what is not UTF-8 is refused.
+                let end = (0..=LONGEST.min(user.len())).rev().find(|&at| user.is_char_boundary(at));
+                out.put_string(user.get(..end.unwrap_or(0)).unwrap_or_default().as_bytes());
+            }
+            Self::GoesOn(handle) => {
+                out.put_u8(GOES_ON);
+                out.put_bytes(&handle.0);
+            }
+        }
+        out
+    }
+
+    /// Reads the notice at the beginning of `inbox`, with its length, once all of it is there.
+    pub(crate) fn read(inbox: &[u8]) -> Result<Option<(Self, usize)>, ()> {
+        let Some((head, rest)) = inbox.split_first_chunk::<17>() else { return Ok(None) };
+        let [kind, handle @ ..] = *head;
+        let handle = Handle(handle);
+        if kind == GOES_ON {
+            return Ok(Some((Self::GoesOn(handle), 17)));
+        }
+        let Some((waited, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((grace, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if kind != WAITS || length > LONGEST {
+            return Err(());
+        }
+        let [waited, grace] = [waited, grace].map(|time| Duration::from_millis(u64::from_be_bytes(*time)));
+        let Some(user) = rest.get(..length) else { return Ok(None) };
+        let user = String::from_utf8(user.to_vec()).map_err(drop)?;
+        Ok(Some((Self::Waits { handle, user, waited, grace }, 37 + length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_arrive_in_pieces() {
+        let (handle, waited, grace) = (Handle([7; 16]), Duration::from_millis(5), Duration::from_secs(600));
+        for notice in [Notice::Waits { handle, user: "ada".into(), waited, grace }, Notice::GoesOn(handle)] {
+            let bytes = notice.encode();
+            for end in 0..bytes.len() {
+                assert_eq!(Notice::read(&bytes[..end]), Ok(None));
+            }
+            let more = [&bytes[..], b"more"].concat();
+            assert_eq!(Notice::read(&more), Ok(Some((notice, bytes.len()))));
+        }
+        assert!(Notice::read(&[WAITS; 40]).is_err(), "a name of gigabytes");
+        assert!(Notice::read(&[0; 40]).is_err());
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters_and_odd_ones_refused() {
+        let (handle, waited, grace) = (Handle([7; 16]), Duration::ZERO, Duration::ZERO);
+        let user = format!("a{}", "é".repeat(LONGEST));
+        let bytes = Notice::Waits { handle, user, waited, grace }.encode();
+        let Ok(Some((Notice::Waits { user, .. }, length))) = Notice::read(&bytes) else {
+            panic!("no notice")
+        };
+        assert_eq!((user.len(), length), (LONGEST - 1, bytes.len()));
+        let mut odd = bytes;
+        odd[40] = 0xff;
+        assert_eq!(Notice::read(&odd), Err(()));
+    }
+}

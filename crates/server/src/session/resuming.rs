@@ -1,0 +1,176 @@
+//! The user session process's part in a session that may go on over another connection (`ResumeGrace`): it keeps the
+//! session while it has no connection, and takes the one that the monitor gives it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use lh_config::server_table::ServerSettings;
+use lh_crypto::{Random, SystemRandom};
+use lh_driver::{ControlCx, Interest, Interests, Link, Stream};
+use lh_resume::message::Session;
+use lh_resume::{BUDGET, Handle, NAME, is_offered};
+use lh_transport::{Config, Transport, Unencrypted};
+use lh_wire::PacketSink as _;
+use zeroize::Zeroizing;
+
+use super::common::tune;
+use super::shared::Shared;
+use super::terminal;
+use crate::log::{debug, error, info};
+use crate::monitor_ipc::{MonitorRequest, MonitorSocket, MonitorSocketError};
+use crate::resuming::{FromUser, Moved, PATIENCE, ToUser};
+
+/// Poll token of the conversation with the monitor.
+const MONITOR: usize = 0;
+
+/// See the module documentation.
+pub(super) struct Resuming {
+    monitor: MonitorSocket,
+    session: Session,
+    /// For transports of other connections.
+    config: Config,
+    unencrypted: Unencrypted,
+    /// When the session ends that has no connection.
+    until: Option<Instant>,
+    /// The monitor knows that the client has its answer.
+    heard: bool,
+}
+
+/// Tells the client that this session may outlive its connection, where both ends and the rules allow it.
+pub(super) fn offer(
+    transport: &mut Transport,
+    monitor: &mut MonitorSocket,
+    settings: &ServerSettings,
+    config: &Config,
+    unencrypted: Unencrypted,
+) -> Option<Resuming> {
+    let grace = settings.resume_grace.duration()?;
+    let both = transport.peer_extension(NAME).is_some_and(is_offered)
+        && config.extensions.iter().any(|(name, _)| name == NAME);
+    if !both {
+        return None;
+    }
+    let mut handle = [0; 16];
+    SystemRandom.fill(&mut handle);
+    let export = Zeroizing::new(transport.export(NAME, &handle)?.to_vec());
+    monitor.send(&MonitorRequest::Resumable { handle, export }.encode()).ok()?;
+    let socket = terminal::receive(monitor).ok()??;
+    let monitor = MonitorSocket::new(socket.into()).ok()?;
+    transport.retain(BUDGET).ok()?;
+    let grace = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
+    let session = Session { handle: Handle(handle), grace };
+    transport.payload(&session.to_payload());
+    Some(Resuming { monitor, session, config: config.clone(), unencrypted, until: None, heard: true })
+}
+
+impl Resuming {
+    /// The session's name and time, which the client knows.
+    pub(super) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(super) fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        out.add(MONITOR, self.monitor.socket().as_fd(), Interest::READ);
+    }
+
+    /// Looks at the connection, once a turn.
+    pub(super) fn before_wait(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
+        if cx.is_away() && self.until.is_none() {
+            let mut grace = self.session.grace;
+            if cx.has_peer_closed() {
+                let after_end = shared.settings.resume_grace.value.after_end_of_file().as_secs();
+                grace = grace.min(u32::try_from(after_end).unwrap_or(u32::MAX));
+            }
+            self.wait_for_client(grace, shared, cx);
+            // Without a time to wait it ends in this turn.
+            if grace > 0 {
+                self.say(FromUser::Away { grace });
+            }
+        }
+        if !self.heard && cx.has_heard() {
+            self.heard = true;
+            self.say(FromUser::Heard);
+        }
+    }
+
+    /// Keeps the session without a connection for this many seconds.
+    fn wait_for_client(&mut self, grace: u32, shared: &Shared, cx: &ControlCx<'_>) {
+        // The old connection ends with its last descriptor.
+        shared.socket.take();
+        self.until = cx.now().checked_add(Duration::from_secs(grace.into()));
+    }
+
+    pub(super) const fn next_deadline(&self) -> Option<Instant> {
+        self.until
+    }
+
+    pub(super) fn on_timeout(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
+        if self.until.is_some_and(|until| until <= cx.now()) {
+            self.until = None;
+            info!(shared.log, "session of user {} ends: its client has not come back", shared.user.name);
+            cx.give_up();
+        }
+    }
+
+    /// The monitor says something.
+    pub(super) fn on_ready(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) {
+        if let Err(problem) = self.obey(shared, cx) {
+            error!(shared.log, "session to resume: {problem}");
+            // The monitor has ended, or sends what cannot be decoded. Without it no key exchange can be signed.
+            cx.stop(255);
+        }
+    }
+
+    fn obey(&mut self, shared: &Shared, cx: &mut ControlCx<'_>) -> Result<(), MonitorSocketError> {
+        let socket = terminal::receive(&self.monitor)?;
+        let message = self.monitor.receive_until(Instant::now().checked_add(PATIENCE))?;
+        match (ToUser::decode(&message)?, socket) {
+            (ToUser::LetGo, _) => {
+                let gone = cx.lose_link();
+                if gone && self.until.is_none() {
+                    self.wait_for_client(self.session.grace, shared, cx);
+                }
+                let received = cx.received_messages();
+                self.say(if gone { FromUser::Received(received) } else { FromUser::Cannot });
+            }
+            (ToUser::Connection(moved), Some(socket)) => match self.go_on(moved, socket, shared, cx) {
+                Ok(()) => self.say(FromUser::Resumed),
+                // The client may come again.
+                Err(problem) => error!(shared.log, "session not resumed: {problem}"),
+            },
+            (ToUser::Connection(_), None) => error!(shared.log, "session not resumed: no socket"),
+        }
+        Ok(())
+    }
+
+    fn go_on(
+        &mut self,
+        moved: Moved,
+        socket: OwnedFd,
+        shared: &Shared,
+        cx: &mut ControlCx<'_>,
+    ) -> Result<(), String> {
+        let Moved { received, peer, local, session_id, state } = moved;
+        let text = |problem: &dyn std::fmt::Display| problem.to_string();
+        tune(&socket, &shared.settings, &shared.log);
+        let copy = socket.try_clone().map_err(|problem| text(&problem))?;
+        let stream = Stream::socket(socket).map_err(|problem| text(&problem))?;
+        let mut transport =
+            Transport::thaw(&state, self.config.clone(), Box::new(SystemRandom), Instant::now())
+                .map_err(|problem| text(&problem))?;
+        if transport.session_id() != Some(&session_id[..]) {
+            return Err("the connection is not the one that was authenticated".to_owned());
+        }
+        transport.set_unencrypted(self.unencrypted);
+        cx.resume(Link::new(transport, stream), received).map_err(|problem| text(&problem))?;
+        debug!(shared.log, "the session goes on, {received} messages of it were received");
+        (self.until, self.heard) = (None, false);
+        shared.moved(peer, local, copy);
+        Ok(())
+    }
+
+    fn say(&self, message: FromUser) {
+        // When the monitor is gone so is the session.
+        let _ = self.monitor.send(&message.encode());
+    }
+}

@@ -1,0 +1,23 @@
+//! Local files for both ends of SFTP: the host's file system for the server engine, and the calls on open files
+//! that the copy engine makes too.
+//!
+//! `lh_sftp` knows the protocol and does no I/O; this crate does the system calls.
+//!
+//! | for | see |
+//! |---|---|
+//! | a server | [`LocalFs`], a [`FileSystem`](lh_sftp::fs::FileSystem); [`SystemFiles`], a [`Lookup`](lh_sftp::server::Lookup) |
+//! | bytes of open files | [`open_file`] |
+//! | holes and extended attributes | [`data_ranges`], [`xattrs`], [`set_xattrs`] |
+
+mod extended_attrs;
+mod file;
+mod local;
+pub mod open_file;
+mod real_path;
+mod system_files;
+mod unnamed;
+mod whole;
+
+pub use extended_attrs::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
+pub use local::LocalFs;
+pub use system_files::SystemFiles;

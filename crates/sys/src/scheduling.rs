@@ -1,0 +1,109 @@
+//! How the scheduler divides the processor's time.
+#![expect(unsafe_code, reason = "no library wraps sched_setattr(2)")]
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+/// `struct sched_attr` in its first version (sched_setattr(2)).
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Leaves the policy as it is (`SCHED_FLAG_KEEP_POLICY`, Linux 5.3).
+const KEEP_POLICY: u64 = 0x08;
+
+/// Sets the nice value of a process's main thread, or of the calling thread, and how long it may run before the
+/// scheduler looks for another (Linux 6.12; ignored before); `None`: the system's value. A process that wakes up
+/// displaces at once one that has a longer slice and no more weight; else it waits until that slice is over.
+///
+/// # Errors
+/// The kernel does not know the call, or does not permit that nice value.
+pub fn set(process: Option<Pid>, nice: i32, slice: Option<Duration>) -> io::Result<()> {
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        flags: KEEP_POLICY,
+        nice,
+        runtime: slice.map_or(0, |slice| u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX)),
+        ..Attributes::default()
+    };
+    let pid = process.map_or(0, |pid| pid.as_raw_nonzero().get());
+    // SAFETY: the kernel reads as many bytes of the structure as its first field says, and writes none.
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const attributes, 0_u32) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slice of the calling thread, nanoseconds; `None` where this kernel does not tell.
+    fn slice() -> Option<u64> {
+        let told = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
+        let line = told.lines().find(|line| line.starts_with("se.slice"))?;
+        line.rsplit_once(':')?.1.trim().parse().ok()
+    }
+
+    /// Whether the kernel has custom slices: since Linux 6.12. Containers may forbid the call.
+    fn has_slices() -> bool {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let mut numbers =
+            release.split(|c: char| !c.is_ascii_digit()).map_while(|word| word.parse::<u32>().ok());
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let is_known = version >= (6, 12) && slice().is_some() && is_permitted();
+        if !is_known {
+            eprintln!("SKIPPED slices: this kernel or container has none that can be set");
+        }
+        is_known
+    }
+
+    fn is_permitted() -> bool {
+        std::thread::spawn(|| set(None, rustix::process::getpriority_process(None).unwrap(), None).is_ok())
+            .join()
+            .unwrap()
+    }
+
+    #[test]
+    fn slices_are_set_and_given_back() {
+        if !has_slices() {
+            return;
+        }
+        let slices = std::thread::spawn(|| {
+            let nice = rustix::process::getpriority_process(None).unwrap();
+            let before = slice();
+            set(None, nice, Some(Duration::from_millis(20))).unwrap();
+            let long = slice();
+            set(None, nice, None).unwrap();
+            (before, long, slice())
+        });
+        let (before, long, after) = slices.join().unwrap();
+        assert_eq!((long, after), (Some(20_000_000), before));
+    }
+
+    #[test]
+    fn nice_values_are_set_for_one_thread() {
+        if !is_permitted() {
+            return eprintln!("SKIPPED nice values: sched_setattr(2) is forbidden here");
+        }
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let before = nice().min(18);
+        let lowered = std::thread::spawn(move || {
+            set(None, before + 1, Some(Duration::from_millis(10))).unwrap();
+            nice()
+        });
+        assert_eq!(lowered.join().unwrap(), before + 1);
+        assert_eq!(nice(), before);
+    }
+}

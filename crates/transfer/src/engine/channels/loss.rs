@@ -1,0 +1,86 @@
+//! An additional channel, or the connection it is on, is gone: its work goes to the others.
+//!
+//! What was asked for is asked for again elsewhere, and what was sent without an answer is sent again: it may be written twice then, at the
+//! same place and with the same bytes. What the server has summed up there is lost, so such a file is compared by
+//! digests in the end, where it is to be compared and the server has them.
+
+use std::time::Instant;
+
+use crate::end::{Fault, FaultKind};
+use crate::engine::Engine;
+use crate::task::handles::OnChannel;
+use crate::token::{FileStep, Token};
+
+impl Engine {
+    /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
+    pub fn channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
+        self.one_channel_lost(channel, reason, now);
+        self.do_file_work();
+    }
+
+    pub(super) fn one_channel_lost(&mut self, channel: usize, reason: &str, now: Instant) {
+        self.progress.now = now;
+        let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+        let tokens = remote.fail(reason);
+        if let Some(unfinished) = self.channels.unfinished(&mut self.tasks.unfinished, channel) {
+            let half_sent = unfinished.take();
+            if let Some(file) = half_sent.and_then(|write| self.tasks.files.get_mut(write.key())) {
+                file.requests.half_sent -= 1;
+            }
+        }
+        for file in self.tasks.files.values_mut() {
+            if let Some(on_channel) = file.handles.on_channels.get_mut(channel - 1)
+                && matches!(std::mem::replace(on_channel, OnChannel::Without), OnChannel::Open(_))
+            {
+                file.sums.lose();
+            }
+        }
+        for token in tokens {
+            if !self.taken_over(&token) {
+                let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
+                self.ends.answer((token, Err(fault)));
+            }
+        }
+        self.handle_answers();
+    }
+
+    /// What will not be answered there can be done on another channel. True when that is settled.
+    pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
+        match *token {
+            Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
+                let Some(file) = self.tasks.files.get_mut(key) else { return true };
+                // Of what was asked twice, the sums of the two ends may differ.
+                file.sums.lose();
+                let requests = if matches!(token, Token::File(_, FileStep::Read { .. })) {
+                    &mut file.requests.reads
+                } else {
+                    &mut file.requests.writes
+                };
+                *requests -= 1;
+                self.flow.answered(len.into());
+                self.tasks.ask_again(key, offset, len);
+                self.move_on(key);
+                true
+            }
+            // It is closed with its channel, and everything that was written there was confirmed.
+            Token::File(key, FileStep::CloseTarget) => {
+                if let Some(file) = self.tasks.files.get_mut(key) {
+                    file.outstanding -= 1;
+                }
+                self.move_on(key);
+                true
+            }
+            Token::Batch(key) => {
+                self.batch_lost(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {
+        for channel in 1..=self.channels.all.len() {
+            self.one_channel_lost(channel, reason, now);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! More channels than one, for large files, to and from servers whose limits are of each channel.
+//!
+//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants them for each channel of a
+//! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
+//! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
+//! the window is open. Offsets are requested in order over any number of channels. A file that is written under its final name
+//! has what is under way within [`crate::task::handles::SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
+//! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
+//!
+//! Only plain files are copied so: in a pipe the order would be lost.
+
+mod large_files;
+mod loss;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_sftp::extension;
+use lh_wire::Output;
+
+use crate::channels::LEAST_LEFT;
+use crate::channels::{AdditionalChannel, Turn};
+use crate::end::Op;
+use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::file_work::SendWork;
+use crate::flow::MAX_REQUESTS;
+use crate::remote::Remote;
+use crate::task::File;
+use crate::task::state::State;
+use crate::token::{Side, Token};
+use crate::{Direction, Event};
+
+/// On a shorter path a closed window means that the server is busy, and several would make it busier.
+const LEAST_RTT: Duration = Duration::from_millis(2);
+
+/// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
+const MOST: usize = 10;
+
+impl Engine {
+    /// The user has not said how many channels there are to be.
+    pub(crate) const fn chooses_channels(&self) -> bool {
+        self.options.chooses_channels()
+    }
+
+    /// The remote end of channel number `channel` of that end.
+    pub(super) fn remote_on(&mut self, channel: usize) -> Option<&mut Remote> {
+        match self.plan.direction {
+            Direction::Download => self.channels.remote(&mut self.ends.source, channel),
+            Direction::Upload | Direction::Relay => self.channels.remote(&mut self.ends.target, channel),
+        }
+    }
+
+    /// The remote end of channel number `channel` of the end `side`.
+    pub(super) fn remote_of(&mut self, side: Side, channel: usize) -> Option<&mut Remote> {
+        if channel == 0 { self.ends.remote(side) } else { self.channels.channel(channel) }
+    }
+
+    /// How many more channels would help now. Each is to be answered by [`Engine::open_channel`] or
+    /// [`Engine::channel_refused`].
+    pub fn channels_wanted(&mut self) -> usize {
+        let big =
+            self.tasks.sending.front().and_then(|&key| self.tasks.files.get(key)).is_some_and(Self::is_big);
+        let many = self.options.channels.is_some() && self.batches_to_share();
+        let one_open =
+            self.ends.remote(self.plan.side_with_channels()).is_some_and(|remote| remote.one_at_a_time());
+        if self.plan.direction == Direction::Relay || !(big || many) || self.channels.asked > 0 || one_open {
+            return 0;
+        }
+        let have = self.channels.all.len();
+        let goal = match self.options.channels {
+            Some(channels) => channels.max(1) - 1,
+            None => self.channels_by_measure(have),
+        };
+        let most = self.channels.most.unwrap_or(usize::MAX);
+        let wanted = goal.min(most).saturating_sub(have);
+        if wanted > 0 {
+            self.channels.asked = wanted;
+            self.report_channels(have + wanted + 1);
+        }
+        wanted
+    }
+
+    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
+    /// one.
+    fn channels_by_measure(&self, have: usize) -> usize {
+        let first = if self.plan.side_with_channels() == Side::Source {
+            &self.ends.source
+        } else {
+            &self.ends.target
+        };
+        let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
+        let long = self.channels.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
+        let all_shut = self.channels.shut.count_ones() as usize > have;
+        match (have + 1) * 2 {
+            _ if grows || !long || !all_shut || self.flow.has_rate() => have,
+            2 => 3,
+            twice => twice.min(MOST) - 1,
+        }
+    }
+
+    fn report_channels(&mut self, channels: usize) {
+        let (deed, why) = match self.plan.direction {
+            Direction::Download => ("downloading", "one takes no more requests"),
+            Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
+        };
+        let text = match (self.options.channels, self.channels.rtt) {
+            (None, Some(rtt)) => format!(
+                "{deed} over {channels} channels: {why}, at a round trip of {:.1} ms",
+                rtt.as_secs_f64() * 1e3
+            ),
+            _ => format!("{deed} over {channels} channels"),
+        };
+        self.report.event(Event::Notice { text });
+    }
+
+    fn is_big(file: &File) -> bool {
+        let left = file.requests.size.saturating_sub(file.requests.next);
+        matches!(file.state, State::Copying(_))
+            && !file.faults.failed
+            && !file.requests.to_eof
+            && left >= LEAST_LEFT
+    }
+
+    /// Bytes of requests that wait to be sent on channel number `channel`; 0 is the first one.
+    pub(crate) fn channel_queue(&mut self, channel: usize) -> usize {
+        self.remote_on(channel).map_or(0, |remote| remote.queued())
+    }
+
+    /// What channels that have nothing to do may be waiting for to change.
+    pub(crate) fn turn(&self) -> Turn {
+        let front = self.tasks.sending.front().copied();
+        let file = front.and_then(|key| self.tasks.files.get(key));
+        Turn {
+            front,
+            files: self.tasks.files.len(),
+            room: self.room_in_flight(),
+            held_back: file
+                .is_some_and(|file| file.holds_back(self.request_bytes(self.plan.side_with_channels()))),
+            again: file.is_some_and(|file| !file.requests.again.is_empty()),
+        }
+    }
+
+    /// An additional channel is open and the SFTP subsystem runs on it; returns its number, from 1.
+    pub fn open_channel(&mut self) -> usize {
+        let mut remote = Remote::new();
+        remote.start(false);
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        self.channels.shut = 0;
+        self.channels.all.push(AdditionalChannel { remote, unfinished: None });
+        self.channels.all.len()
+    }
+
+    /// There is to be no additional channel.
+    pub fn channel_refused(&mut self) {
+        self.channels.asked = self.channels.asked.saturating_sub(1);
+        if self.channels.most.is_none() {
+            let text = "the server allows no more channels".to_owned();
+            self.report.event(Event::Notice { text });
+        }
+        self.channels.most = Some(self.channels.all.len());
+    }
+
+    /// Bytes came on an additional channel.
+    pub fn channel_received(&mut self, channel: usize, data: Bytes, now: Instant) {
+        self.channel_take_in(channel, data, now);
+        self.do_file_work();
+    }
+
+    /// As [`Engine::take_in`], on an additional channel.
+    pub fn channel_take_in(&mut self, channel: usize, data: Bytes, now: Instant) {
+        self.progress.now = now;
+        let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
+        remote.input(data, now);
+        loop {
+            match self.channels.channel(channel).map(Remote::poll) {
+                None | Some(Ok(None)) => return,
+                Some(Ok(Some(came))) => self.take(self.plan.side_with_channels(), came),
+                Some(Err(reason)) => return self.one_channel_lost(channel, &reason, now),
+            }
+        }
+    }
+
+    /// As [`Engine::advance`], on an additional channel.
+    pub fn advance_channel(&mut self, channel: usize, out: &mut dyn Output, now: Instant) {
+        while let Some(work) = self.advance_channel_step(channel, out, now) {
+            self.sent(work.carry_out(out));
+        }
+        self.do_file_work();
+    }
+
+    /// As [`Engine::advance_step`], on an additional channel.
+    pub fn advance_channel_step(
+        &mut self,
+        channel: usize,
+        out: &mut dyn Output,
+        now: Instant,
+    ) -> Option<SendWork> {
+        self.progress.now = now;
+        loop {
+            self.handle_answers();
+            self.open_front_on_channels();
+            match self.plan.direction {
+                Direction::Download => self.request_on_channel(channel, out),
+                Direction::Upload | Direction::Relay => {
+                    if let Some(work) = self.send_on_channel(channel, out) {
+                        return Some(work);
+                    }
+                }
+            }
+            self.handle_answers();
+            let remote = self.channels.channel(channel).filter(|remote| !remote.lost())?;
+            if remote.queued() == 0 || !remote.flush(out) {
+                break;
+            }
+        }
+        self.look_at_window(channel, out);
+        let look_at = self.look_for_answers(now);
+        self.flow.look_for_answers_at(look_at);
+        if let Some(remote) = self.channels.channel(channel) {
+            remote.flush(out);
+        }
+        None
+    }
+
+    /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
+    pub(super) fn look_at_window(&mut self, channel: usize, out: &mut dyn Output) {
+        let full = match self.plan.direction {
+            Direction::Download => self.options.max_requests.is_none() && self.channel_is_full(channel),
+            Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),
+        };
+        if full && channel < 64 {
+            self.channels.shut |= 1 << channel;
+        }
+    }
+
+    /// As many requests are on their way on this channel as any server is good for.
+    fn channel_is_full(&mut self, channel: usize) -> bool {
+        self.remote_on(channel).is_some_and(|remote| remote.awaited() >= MAX_REQUESTS)
+    }
+
+    /// The channel with the least on its way.
+    pub(super) fn idlest_channel(&self) -> usize {
+        let first = match self.plan.side_with_channels() {
+            Side::Source => &self.ends.source,
+            Side::Target => &self.ends.target,
+        };
+        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
+        let additional = self.channels.all.iter().enumerate().map(|(at, channel)| (at + 1, &channel.remote));
+        let all = first.iter().map(|remote| (0, remote)).chain(additional);
+        let usable = all.filter(|(channel, remote)| *channel == 0 || (remote.ready() && !remote.lost()));
+        usable.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(channel, _)| channel)
+    }
+
+    /// Bytes of requests that wait to be sent there.
+    pub(super) fn idlest_queue(&mut self) -> usize {
+        let channel = self.idlest_channel();
+        self.channel_queue(channel)
+    }
+
+    /// What one of several channels may have on its way, so that all have something to do; any number where there is one.
+    pub(super) fn channel_has_space(&mut self, channel: usize, chunk: u64) -> bool {
+        let channels = self.channels.channels_up();
+        if channels < 2 {
+            return true;
+        }
+        let most = self.flow.share(chunk, self.max_requests(), channels);
+        self.remote_on(channel).is_some_and(|remote| (remote.awaited() as u64) < most)
+    }
+
+    /// What a question about a file has taken that was asked of the end `side` then.
+    pub(super) fn note_round_trip(&mut self, side: Side, asked: Instant) {
+        if self.ends.remote(side).is_none() {
+            // An end that is here says nothing about the path.
+            return;
+        }
+        let took = self.progress.now.saturating_duration_since(asked);
+        self.flow.round_trip(took);
+        let shortest = self.channels.rtt.get_or_insert(took);
+        *shortest = took.min(*shortest);
+    }
+
+    /// Starts an operation on channel number `channel`.
+    pub(super) fn perform_on(&mut self, channel: usize, op: Op<'_>, token: Token) {
+        let outcome = self.remote_on(channel).and_then(|remote| remote.perform(op, token));
+        self.ends.answer_if_known(token, outcome);
+    }
+}

@@ -1,0 +1,398 @@
+//! A remote end: operations become SFTP requests, replies find their tokens.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`outgoing`] | requests that wait to be sent |
+//! | [`pending`] | requests that wait for their answers |
+//! | [`requests`] | the request for each operation |
+
+mod outgoing;
+mod pending;
+mod requests;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_sftp::{Attrs, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, WriteHeader, extension};
+use lh_wire::Output;
+
+use crate::answers::{Shape, outcome};
+use crate::end::{Done, Fault, FaultKind, Handle, Op, Outcome};
+use crate::flow::{Next, Silence};
+use crate::handles::{Handles, Holder};
+use crate::remote::outgoing::Outgoing;
+use crate::remote::pending::{Awaited, Pending, What};
+use crate::remote::requests::{Asked, has_full_attrs, open_of, remote, request_of};
+use crate::token::Token;
+
+/// What a server has said.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// The answer to an operation.
+    Answer(Token, Outcome),
+    /// What `opened` asked to open was given a handle that is open already. It is being closed again, and nothing else is opened while
+    /// something is open.
+    SameHandle { opened: Token, holders: Vec<Holder> },
+}
+
+/// A request to open something that waits until nothing is open.
+#[derive(Debug)]
+struct Waiting {
+    token: Token,
+    shape: Shape,
+    path: Vec<u8>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    File(OpenFlags, Attrs),
+    Dir,
+    Listing(Vec<u8>),
+}
+
+/// One SFTP session and the requests on their way.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    session: Session,
+    outgoing: Outgoing,
+    pending: Pending,
+    ready: bool,
+    /// The server takes what stands behind INIT.
+    early: bool,
+    lost: Option<String>,
+    handles: Handles,
+    /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
+    early_closes: VecDeque<(u32, Token, Outcome)>,
+    /// What is to be opened when nothing else is, on a server that gives one handle twice.
+    waiting: VecDeque<Waiting>,
+    silence: Silence,
+}
+
+impl Remote {
+    pub(crate) fn new() -> Self {
+        Self {
+            session: Session::new(),
+            outgoing: Outgoing::default(),
+            pending: Pending::default(),
+            ready: false,
+            early: false,
+            lost: None,
+            handles: Handles::default(),
+            early_closes: VecDeque::new(),
+            waiting: VecDeque::new(),
+            silence: Silence::default(),
+        }
+    }
+
+    /// Goes on with a session whose version and limits are known and that owes no answer.
+    pub(crate) fn with_session(session: Session) -> Self {
+        Self { session, ready: true, ..Self::new() }
+    }
+
+    /// Gives the session back; useful only when it is [`quiet`](Self::quiet).
+    pub(crate) fn into_session(self) -> Session {
+        self.session
+    }
+
+    /// How many answers are awaited; a little more when they come out of order.
+    pub(crate) fn awaited(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// True when nothing waits to be sent and no answer is awaited.
+    pub(crate) fn quiet(&self) -> bool {
+        self.pending.is_empty() && self.waiting.is_empty() && self.outgoing.is_empty()
+    }
+
+    /// Says hello. Call once, when the channel is open. `early`: the server takes what stands behind that.
+    pub(crate) fn start(&mut self, early: bool) {
+        self.session.start(&mut self.outgoing.queue);
+        self.early = early;
+    }
+
+    /// True where something may be asked though the server has not answered yet.
+    pub(crate) const fn early(&self) -> bool {
+        self.early && !self.ready
+    }
+
+    /// True when the server's version and extensions are known.
+    pub(crate) const fn ready(&self) -> bool {
+        self.ready
+    }
+
+    pub(crate) const fn lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Tells the session the server's identification line.
+    pub(crate) fn set_server(&mut self, identification: Option<&str>) {
+        self.session.set_server(identification);
+    }
+
+    /// Bytes of requests that could not be sent yet.
+    pub(crate) fn queued(&self) -> usize {
+        self.outgoing.queued()
+    }
+
+    /// Starts an operation. Answers at once only when there is no connection any more, or no way to ask.
+    pub(crate) fn perform(&mut self, op: Op<'_>, token: Token) -> Option<Outcome> {
+        if let Some(reason) = &self.lost {
+            return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
+        }
+        let op = self.wait_to_open(op, token)?;
+        let mut encoded = Vec::new();
+        let (request, shape) = match request_of(&op, &self.session, self.early(), &mut encoded)? {
+            Asked::Request(request, shape) => (request, shape),
+            Asked::Known(outcome) => return Some(outcome),
+        };
+        let id = self.session.request(&request, &mut self.outgoing.queue);
+        let what = match (&request, &op) {
+            (Request::Open { path, .. }, _) => {
+                self.handles.opening(id, path.to_vec());
+                What::Opens
+            }
+            (Request::Opendir { .. } | Request::ListDir { .. }, _) => {
+                self.handles.opening(id, Vec::new());
+                What::Opens
+            }
+            (_, Op::Close(Handle::Remote(handle))) => {
+                self.handles.closing(handle, id, &token);
+                What::Closes
+            }
+            _ => What::Other,
+        };
+        self.pending.push(id, Awaited { token, shape, what });
+        None
+    }
+
+    /// The server is a Longhaul server.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.session.supports(extension::PUT_FILES)
+    }
+
+    /// One file or directory is open at a time.
+    pub(crate) const fn one_at_a_time(&self) -> bool {
+        self.session.gives_handles_twice()
+    }
+
+    /// From now on nothing is opened while something is open.
+    pub(crate) const fn open_one_at_a_time(&mut self) {
+        self.session.note_handles_given_twice();
+    }
+
+    /// True when every answer came in the order of the requests.
+    pub(crate) const fn in_order(&self) -> bool {
+        self.pending.in_order
+    }
+
+    /// Keeps what is to be opened until nothing is open, where that is to be so; gives everything else back.
+    fn wait_to_open<'a>(&mut self, op: Op<'a>, token: Token) -> Option<Op<'a>> {
+        if !self.one_at_a_time() || (self.handles.is_empty() && self.waiting.is_empty()) {
+            return Some(op);
+        }
+        let (path, how, shape) = match op {
+            Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
+                (path, How::Listing(pattern.to_vec()), Shape::Listing)
+            }
+            Op::List { path, .. } | Op::ListPlain(path) => (path, How::Dir, Shape::Plain),
+            _ => match open_of(&op) {
+                Some((path, flags, attrs)) => (path, How::File(flags, attrs), Shape::Plain),
+                None => return Some(op),
+            },
+        };
+        self.waiting.push_back(Waiting { token, shape, path: path.to_vec(), how });
+        None
+    }
+
+    /// Opens what waits, when nothing is open.
+    fn open_waiting(&mut self) {
+        if !self.handles.is_empty() {
+            return;
+        }
+        let Some(Waiting { token, shape, path, how }) = self.waiting.pop_front() else { return };
+        let request = match &how {
+            How::File(flags, attrs) => Request::Open { path: &path, flags: *flags, attrs: *attrs },
+            How::Dir => Request::Opendir { path: &path },
+            How::Listing(pattern) => Request::ListDir { path: &path, pattern, flags: 0 },
+        };
+        let id = self.session.request(&request, &mut self.outgoing.queue);
+        self.handles.opening(id, path);
+        self.pending.push(id, Awaited { token, shape, what: What::Opens });
+    }
+
+    /// The server sends and takes times as they are.
+    pub(crate) fn full(&self) -> bool {
+        has_full_attrs(&self.session)
+    }
+
+    /// Queues a READ.
+    pub(crate) fn read(&mut self, handle: &Handle, offset: u64, len: u32, token: Token) {
+        if let Some(handle) = remote(handle) {
+            let id = self.session.request(&Request::Read { handle, offset, len }, &mut self.outgoing.queue);
+            self.expect(id, token);
+        }
+    }
+
+    /// Begins a WRITE; when its data are known, [`Remote::expect`] its id.
+    pub(crate) fn write_header(&mut self, handle: &Handle, offset: u64) -> Option<WriteHeader> {
+        Some(self.session.write_header(remote(handle)?, offset))
+    }
+
+    /// Puts a whole WRITE behind the other requests, for data so small that they share a packet.
+    pub(crate) fn queue_write(&mut self, header: &mut WriteHeader, data: &[u8], token: Token) {
+        self.outgoing.queue.extend_from_slice(header.bytes(data.len()));
+        self.outgoing.queue.extend_from_slice(data);
+        self.expect(header.id(), token);
+    }
+
+    /// Remembers whose reply the one with this id will be.
+    pub(crate) fn expect(&mut self, id: u32, token: Token) {
+        self.pending.push(id, Awaited { token, shape: Shape::Plain, what: What::Other });
+    }
+
+    /// Nothing was sent with this id after all.
+    pub(crate) fn forget(&mut self, id: u32) {
+        self.pending.take(id);
+    }
+
+    pub(crate) const fn mid_message(&self) -> bool {
+        self.outgoing.mid_message
+    }
+
+    pub(crate) const fn set_mid_message(&mut self, mid_message: bool) {
+        self.outgoing.mid_message = mid_message;
+    }
+
+    /// Sends what is queued, as far as the channel takes it; true when nothing is left.
+    pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
+        let many = self.session.takes_many_in_a_packet() || self.early();
+        self.outgoing.flush(many, out)
+    }
+
+    /// Takes bytes from the channel.
+    pub(crate) fn input(&mut self, data: Bytes, now: Instant) {
+        self.silence.answered(now);
+        self.session.input(data);
+    }
+
+    /// What the server says next. An error is the end of this session.
+    pub(crate) fn poll(&mut self) -> Result<Option<Came>, String> {
+        loop {
+            if let Some(came) = self.next_early_close() {
+                return Ok(Some(came));
+            }
+            match self.session.poll().map_err(|error| error.to_string())? {
+                None => return Ok(None),
+                // Answers come in order: the limits are known before a file is open, which is when they matter.
+                Some(Incoming::Version { .. }) => {
+                    self.session.request_limits(&mut self.outgoing.queue);
+                    self.ready = true;
+                }
+                Some(Incoming::Limits(_)) => {}
+                Some(Incoming::Reply(Reply { id, body })) => {
+                    let Some(awaited) = self.pending.take(id) else {
+                        if self.pending.was_given_up(id) {
+                            self.too_late(body);
+                            continue;
+                        }
+                        return Err(format!(
+                            "ID mismatch: the SFTP server answered request {id}, which is not open"
+                        ));
+                    };
+                    if let Some(came) = self.came(id, awaited, body) {
+                        return Ok(Some(came));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an answer means; `None` when it is kept for later.
+    fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Came> {
+        self.pending.answered(id);
+        let Awaited { token, shape, what } = awaited;
+        let outcome = outcome(body, shape);
+        match what {
+            What::Other => {}
+            What::Closes if self.handles.opening_before(id) => {
+                // What this handle was good for may be in doubt when they are answered.
+                self.early_closes.push_back((id, token, outcome));
+                return None;
+            }
+            What::Closes => {
+                self.handles.closed(id);
+                self.open_waiting();
+            }
+            What::Opens => {
+                let path = self.handles.answered(id);
+                if let Ok(
+                    Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _),
+                ) = &outcome
+                {
+                    let holders = self.handles.given(handle, id, token, path);
+                    if !holders.is_empty() {
+                        self.open_one_at_a_time();
+                        let handle = Handle::Remote(handle.clone());
+                        self.perform(Op::Close(handle), Token::Nothing);
+                        return Some(Came::SameHandle { opened: token, holders });
+                    }
+                }
+                self.open_waiting();
+            }
+        }
+        Some(Came::Answer(token, outcome))
+    }
+
+    /// An answer to a CLOSE that had to wait for the answers to OPENs, and need not any more.
+    fn next_early_close(&mut self) -> Option<Came> {
+        let at = self.early_closes.iter().position(|(id, ..)| !self.handles.opening_before(*id))?;
+        let (id, token, outcome) = self.early_closes.remove(at)?;
+        self.handles.closed(id);
+        self.open_waiting();
+        Some(Came::Answer(token, outcome))
+    }
+
+    /// What was taken for dropped is answered after all. Nothing waits for that any more.
+    fn too_late(&mut self, body: ReplyBody) {
+        if let ReplyBody::Handle(handle) = body {
+            self.perform(Op::Close(Handle::Remote(handle)), Token::Nothing);
+        }
+    }
+
+    /// See [`Silence::look`].
+    pub(crate) fn look_for_answers(&mut self, patience: Duration, now: Instant) -> Next {
+        let awaited = self.ready && !self.lost() && self.outgoing.is_empty() && !self.pending.is_empty();
+        self.silence.look(awaited, patience, now)
+    }
+
+    /// The probe was answered, which is not awaited any more: what was asked for before it will not be answered. Returns its tokens.
+    pub(crate) fn give_up_older(&mut self, now: Instant) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        for (id, awaited) in self.pending.give_up_older() {
+            match awaited.what {
+                What::Opens => drop(self.handles.answered(id)),
+                What::Closes => self.handles.closed(id),
+                What::Other => {}
+            }
+            tokens.push(awaited.token);
+        }
+        self.silence.probed(!tokens.is_empty(), now);
+        self.open_waiting();
+        tokens
+    }
+
+    /// Ends the session and returns the tokens that will never be answered.
+    pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
+        self.lost.get_or_insert_with(|| reason.to_owned());
+        self.outgoing = Outgoing::default();
+        let awaited = self.pending.take_all().map(|awaited| awaited.token);
+        let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
+        awaited.chain(closed).chain(self.waiting.drain(..).map(|waiting| waiting.token)).collect()
+    }
+}

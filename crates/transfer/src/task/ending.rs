@@ -1,0 +1,219 @@
+//! What has to be done to end one file: decided from what is known of it alone.
+
+use crate::Direction;
+use crate::end::Change;
+use crate::journal::Tag;
+use crate::task::File;
+use crate::task::proof::ProofStage;
+
+/// What becomes of a part file when all is written and closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartEnd {
+    /// There is none, or what is under its name is not known well enough to be touched.
+    Nothing,
+    /// It gets the final name.
+    Rename(Vec<u8>),
+    /// It failed, and is removed.
+    Discard(Vec<u8>),
+    /// It failed, and a later attempt may continue behind its first bytes.
+    Keep { part: Vec<u8>, good: u64 },
+}
+
+/// How copies are to be read back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Proofs {
+    /// All copies, not only those of which the sums were lost.
+    pub(crate) always: bool,
+    /// Both ends have digests.
+    pub(crate) digests: bool,
+    /// Also under their final names.
+    pub(crate) names: bool,
+}
+
+impl File {
+    /// Bytes of the copy. What was asked for past the end of a file of unknown length does not count.
+    pub(crate) fn copied_size(&self, direction: Direction) -> u64 {
+        match direction {
+            _ if self.faults.failed => self.taken.good_end(),
+            Direction::Upload => self.requests.next,
+            Direction::Download => self.taken.prefix,
+            Direction::Relay => self.relay.write_at,
+        }
+    }
+
+    /// What CLOSE is to be preceded by: the length, and mode and times where `preserve`; `mode_mask` has the bits of the mode
+    /// that may be set.
+    pub(crate) fn change_on_close(&self, direction: Direction, preserve: bool, mode_mask: u32) -> Change {
+        let failed = self.faults.failed;
+        let untouched = !self.state.has_begun();
+        if (failed && untouched) || self.faults.tainted {
+            return Change::default();
+        }
+        let size = self.copied_size(direction);
+        let mut change = Change::default();
+        if direction == Direction::Download {
+            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
+            let written = self.handles.old_size.map(|old| if failed { u64::MAX } else { old });
+            change.size = written.filter(|&written| written > size).map(|_| size);
+            if self.holes.left_out && !failed {
+                change.size = Some(size);
+            }
+        } else {
+            change.size = Some(size);
+        }
+        if failed {
+            return change;
+        }
+        if preserve {
+            change.mode = self.item.info.mode.map(|mode| mode & mode_mask);
+            change.times = self.item.info.times;
+        } else if let Some(mode) = self.place.mode_of_old() {
+            change.mode = Some(mode);
+        }
+        change
+    }
+
+    /// What becomes of the part file.
+    pub(crate) fn part_end(&self) -> PartEnd {
+        let Some(part) = self.place.growing().map(<[u8]>::to_vec) else { return PartEnd::Nothing };
+        let good = self.taken.good_end();
+        let tag: Option<&Tag> = self.place.tag.as_ref();
+        if !self.faults.failed {
+            PartEnd::Rename(part)
+        } else if !self.state.is_examined() && !self.faults.tainted {
+            // Nothing is known about what is there, which is no reason to throw it away.
+            PartEnd::Nothing
+        } else if self.place.corrupt || self.faults.tainted || good == 0 || tag.is_none() {
+            PartEnd::Discard(part)
+        } else {
+            PartEnd::Keep { part, good }
+        }
+    }
+
+    /// True where the copy is to be read back now.
+    pub(crate) fn wants_proof(&self, stage: ProofStage, proofs: Proofs) -> bool {
+        let special = self.state.closed().is_some_and(|closed| closed.special);
+        let kept = self.taken.kept > 0 && self.taken.confirmed == 0 && self.place.is_kept();
+        if self.faults.failed || special || kept {
+            return false;
+        }
+        let growing = self.place.growing().is_some();
+        match stage {
+            ProofStage::Written => {
+                let by_digests = self.sums.lost && proofs.digests && growing;
+                !self.place.compared && self.sums.ours.is_none() && (proofs.always || by_digests)
+            }
+            ProofStage::Named => proofs.names && !growing && self.place.is_placed(),
+        }
+    }
+
+    /// True where bytes that are not known to be right have to be cut off by the name of the copy.
+    pub(crate) fn wants_cut(&self, direction: Direction) -> bool {
+        let cut = self.state.closed().is_some_and(|closed| closed.cut);
+        direction != Direction::Download
+            && self.faults.failed
+            && !cut
+            && self.taken.good_end() < self.requests.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::end::Info;
+    use crate::item::Item;
+    use crate::task::state::{Closed, Closing, Copying, State, Target};
+
+    /// A file of 100 bytes that grows under a part file's name; 40 bytes are there.
+    fn file() -> File {
+        let info = Info { mode: Some(0o4755), size: Some(100), ..Info::UNKNOWN };
+        let mut file = File::new(0, Item::top(Vec::new(), b"final".to_vec(), info), Instant::now());
+        file.state = State::Copying(Copying::default());
+        (file.requests.size, file.requests.next) = (100, 100);
+        file.taken.confirm(0, 40);
+        (file.place.part, file.place.there, file.place.tag) = (Some(b"part".to_vec()), true, Some([7; 16]));
+        file
+    }
+
+    fn closed(mut file: File, cut: bool) -> File {
+        let closed = Closed { examined: file.state.is_examined(), cut, ..Closed::default() };
+        file.state = State::Closing(Closing { closed, ..Closing::default() });
+        file
+    }
+
+    #[test]
+    fn a_part_file_is_renamed_kept_or_discarded() {
+        assert_eq!(closed(file(), false).part_end(), PartEnd::Rename(b"part".to_vec()));
+        let failed = || {
+            let mut file = closed(file(), true);
+            file.faults.failed = true;
+            file
+        };
+        assert_eq!(failed().part_end(), PartEnd::Keep { part: b"part".to_vec(), good: 40 });
+        let wrong: [fn(&mut File); 4] = [
+            |file| file.place.corrupt = true,
+            |file| file.faults.tainted = true,
+            |file| file.place.tag = None,
+            |file| file.taken.prefix = 0,
+        ];
+        for wrong in wrong {
+            let mut file = failed();
+            wrong(&mut file);
+            assert_eq!(file.part_end(), PartEnd::Discard(b"part".to_vec()));
+        }
+        let mut unknown = file();
+        unknown.state = State::Opened(Target::Part);
+        unknown.faults.failed = true;
+        assert_eq!(closed(unknown, true).part_end(), PartEnd::Nothing);
+        let mut placed = closed(file(), false);
+        placed.place.there = false;
+        assert_eq!(placed.part_end(), PartEnd::Nothing);
+    }
+
+    #[test]
+    fn only_what_began_is_cut() {
+        let mut file = file();
+        let change = file.change_on_close(Direction::Upload, true, 0o777);
+        assert_eq!((change.size, change.mode), (Some(100), Some(0o755)));
+        assert_eq!(file.change_on_close(Direction::Download, false, 0o777), Change::default());
+        file.handles.old_size = Some(200);
+        assert_eq!(file.change_on_close(Direction::Download, false, 0o777).size, Some(40));
+        file.faults.failed = true;
+        let change = file.change_on_close(Direction::Upload, true, 0o777);
+        assert_eq!((change.size, change.mode), (Some(40), None));
+        file.state = State::Opened(Target::Part);
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777), Change::default());
+        file.state = State::Opened(Target::InPlace);
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777).size, Some(40));
+        file.faults.tainted = true;
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777), Change::default());
+    }
+
+    #[test]
+    fn a_file_is_cut_once_and_only_after_a_failure() {
+        let mut file = closed(file(), false);
+        assert!(!file.wants_cut(Direction::Upload));
+        file.faults.failed = true;
+        assert!(file.wants_cut(Direction::Upload) && !file.wants_cut(Direction::Download));
+        assert!(!closed(file, true).wants_cut(Direction::Upload));
+    }
+
+    #[test]
+    fn copies_are_read_back_where_sums_say_nothing() {
+        let lost = Proofs { always: false, digests: true, names: false };
+        let mut file = closed(file(), false);
+        assert!(!file.wants_proof(ProofStage::Written, lost));
+        file.sums.lost = true;
+        assert!(file.wants_proof(ProofStage::Written, lost));
+        assert!(!file.wants_proof(ProofStage::Written, Proofs { digests: false, ..lost }));
+        assert!(file.wants_proof(ProofStage::Written, Proofs { always: true, digests: false, ..lost }));
+        let names = Proofs { always: true, digests: true, names: true };
+        assert!(!file.wants_proof(ProofStage::Named, names), "it has not its name yet");
+        (file.place.there, file.place.placed, file.place.compared) = (false, true, true);
+        assert!(file.wants_proof(ProofStage::Named, names) && !file.wants_proof(ProofStage::Written, names));
+        file.faults.failed = true;
+        assert!(!file.wants_proof(ProofStage::Named, names));
+    }
+}

@@ -1,0 +1,60 @@
+//! The handles of a file: of both ends, and on additional channels.
+
+use crate::end::Handle;
+use crate::token::Side;
+
+/// How far requests may be ahead of what is confirmed without a gap, in a file that goes over several channels.
+pub(crate) const SPAN: u64 = 32 << 20;
+
+/// What is known of a file on one of the additional channels.
+#[derive(Debug, Default)]
+pub(crate) enum OnChannel {
+    #[default]
+    Unknown,
+    /// Being opened, not to be had, or closed.
+    Without,
+    Open(Handle),
+}
+
+/// Whether a file may go over several channels.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plain {
+    #[default]
+    Unknown,
+    /// Not, or not known yet.
+    No,
+    Yes,
+}
+
+/// What is open of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Handles {
+    pub(crate) source: Option<Handle>,
+    pub(crate) target: Option<Handle>,
+    /// Size of the target when it was opened, where that is known (local); `None` also for what has no size.
+    pub(crate) old_size: Option<u64>,
+    pub(crate) plain: Plain,
+    /// By number of the additional channel, less one; empty while there is none.
+    pub(crate) on_channels: Vec<OnChannel>,
+}
+
+impl Handles {
+    /// The handle at one end, on the first channel.
+    pub(crate) const fn at(&self, side: Side) -> Option<&Handle> {
+        match side {
+            Side::Source => self.source.as_ref(),
+            Side::Target => self.target.as_ref(),
+        }
+    }
+
+    /// The handle on channel number `channel`, of the end that has several.
+    pub(crate) fn on_channel(&self, side: Side, channel: usize) -> Option<&Handle> {
+        match channel.checked_sub(1) {
+            None => self.at(side),
+            Some(at) => match self.on_channels.get(at)? {
+                OnChannel::Open(handle) => Some(handle),
+                OnChannel::Unknown | OnChannel::Without => None,
+            },
+        }
+    }
+}

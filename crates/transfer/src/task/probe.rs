@@ -1,0 +1,148 @@
+//! What the target has under the two names of a copy, the final one and that of its part file, before one is opened.
+
+use crate::end::{Done, FaultKind, Info, Kind, Outcome};
+
+/// A part file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundPart {
+    pub(crate) size: u64,
+    /// Its owner and group, where the end says so.
+    pub(crate) ids: Option<(u32, u32)>,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    /// Questions about the two names without answer.
+    pub(crate) unanswered: u8,
+    /// The part file is asked about only if the final name does not settle it: it is likely to be right.
+    pub(crate) part_unasked: bool,
+    /// The final name was a symbolic link: these are the names where it leads.
+    pub(crate) followed: bool,
+    /// What has the final name can only be written in place.
+    pub(crate) in_place: bool,
+    /// What has the final name is not our copy, nor the beginning of it.
+    pub(crate) rejected: bool,
+    pub(crate) found: Option<FoundPart>,
+    /// Something has the part file's name, and may be nothing to continue.
+    pub(crate) left_over: bool,
+}
+
+/// What follows from an answer about the final name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtTarget {
+    /// A plain file, which will be replaced.
+    Replaced(Info),
+    /// A symbolic link: the file that it leads to is replaced.
+    Link,
+    /// Nothing is there, or what is there is replaced without a look at it.
+    Free,
+    /// It is written in place.
+    InPlace,
+}
+
+/// How the final name may be given to a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replacing {
+    /// Also what has several names: the others keep what they have.
+    pub(crate) names: bool,
+    /// Also a symbolic link.
+    pub(crate) links: bool,
+}
+
+impl Probe {
+    /// The names where a symbolic link leads.
+    pub(crate) fn behind_link() -> Self {
+        Self { followed: true, ..Self::default() }
+    }
+
+    /// Takes in what the end says of the final name.
+    pub(crate) fn on_target(&mut self, outcome: &Outcome, replacing: Replacing) -> AtTarget {
+        let there = match outcome {
+            Ok(Done::Info(info)) => match info.kind {
+                Kind::File if replacing.names || info.links.unwrap_or(1) < 2 => AtTarget::Replaced(*info),
+                Kind::Symlink if replacing.links => AtTarget::Free,
+                Kind::Symlink if !self.followed => AtTarget::Link,
+                _ => AtTarget::InPlace,
+            },
+            Err(fault) if fault.kind == FaultKind::NotFound => AtTarget::Free,
+            _ => AtTarget::InPlace,
+        };
+        self.in_place |= there == AtTarget::InPlace;
+        there
+    }
+
+    /// Takes in what the end says of the part file's name.
+    pub(crate) fn on_part(&mut self, outcome: &Outcome) {
+        if let Ok(Done::Info(info)) = outcome {
+            self.left_over = true;
+            // Anything else was not made by us.
+            if info.kind == Kind::File && info.links.unwrap_or(1) < 2 {
+                self.found = Some(FoundPart { size: info.size.unwrap_or(0), ids: info.ids });
+            }
+        }
+    }
+}
+
+/// Opening a part file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OpeningPart {
+    /// Bytes that are there and may be continued.
+    pub(crate) found: Option<u64>,
+    /// Something has its name.
+    pub(crate) left_over: bool,
+    /// That was to be removed.
+    pub(crate) removed: bool,
+    /// Its name is one that nothing else can know.
+    pub(crate) random: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::end::Fault;
+
+    use super::*;
+
+    const FILE: Info = Info { kind: Kind::File, links: Some(1), size: Some(7), ..Info::UNKNOWN };
+    const NONE: Replacing = Replacing { names: false, links: false };
+
+    fn at_target(info: Info, replacing: Replacing) -> AtTarget {
+        Probe::default().on_target(&Ok(Done::Info(info)), replacing)
+    }
+
+    #[test]
+    fn plain_files_are_replaced_and_others_kept() {
+        assert_eq!(at_target(FILE, NONE), AtTarget::Replaced(FILE));
+        let two_names = Info { links: Some(2), ..FILE };
+        assert_eq!(at_target(two_names, NONE), AtTarget::InPlace);
+        let names = Replacing { names: true, ..NONE };
+        assert_eq!(at_target(two_names, names), AtTarget::Replaced(two_names));
+        assert_eq!(at_target(Info { kind: Kind::Special, ..FILE }, names), AtTarget::InPlace);
+        let missing = Err(Fault { kind: FaultKind::NotFound, text: String::new() });
+        assert_eq!(Probe::default().on_target(&missing, NONE), AtTarget::Free);
+        assert_eq!(Probe::default().on_target(&Err(Fault::other("Failure")), NONE), AtTarget::InPlace);
+    }
+
+    #[test]
+    fn a_link_is_followed_once() {
+        let link = Info { kind: Kind::Symlink, ..FILE };
+        assert_eq!(at_target(link, NONE), AtTarget::Link);
+        assert_eq!(Probe::behind_link().on_target(&Ok(Done::Info(link)), NONE), AtTarget::InPlace);
+        assert_eq!(at_target(link, Replacing { links: true, ..NONE }), AtTarget::Free);
+    }
+
+    #[test]
+    fn only_plain_part_files_are_continued() {
+        for (kind, links, continued) in
+            [(Kind::File, 1, true), (Kind::File, 2, false), (Kind::Symlink, 1, false), (Kind::Dir, 1, false)]
+        {
+            let mut probe = Probe::default();
+            probe.on_part(&Ok(Done::Info(Info { kind, links: Some(links), ..FILE })));
+            assert!(probe.left_over);
+            assert_eq!(probe.found.is_some(), continued, "{kind:?}");
+        }
+        let mut probe = Probe::default();
+        probe.on_part(&Err(Fault::other("Failure")));
+        assert!(!probe.left_over && probe.found.is_none());
+    }
+}

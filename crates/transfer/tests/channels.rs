@@ -1,0 +1,312 @@
+//! Large files over several channels: how many, what goes where, and what is left when something breaks.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
+use lh_testkit::Seeded;
+use lh_transfer::{Direction, Options, Verify};
+
+const MIB: usize = 1 << 20;
+const SIZE: usize = 96 * MIB + 4_321;
+
+/// A server with windows of 2 MiB, 50 ms away, that allows `channels` additional channels.
+fn far(channels: usize) -> Setup {
+    Setup { stock: true, rtt: Duration::from_millis(50), channels, ..Setup::default() }
+}
+
+fn upload(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
+    copy_with(plan(Direction::Upload, &temp.join("from"), &temp.join("to")), options, temp.path(), setup)
+}
+
+fn download(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
+    copy_with(plan(Direction::Download, &temp.join("from"), &temp.join("to")), options, temp.path(), setup)
+}
+
+#[test]
+fn a_large_file_takes_as_many_channels_as_its_windows_call_for() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let one = upload(&temp, Options { channels: Some(1), ..Options::default() }, &mut far(9)).well();
+    assert_eq!(one.channels, 0);
+    assert!(one.rounds > 45, "{}", one.rounds);
+    fs::remove_file(temp.join("to")).expect("a copy");
+    let many = upload(&temp, Options::default(), &mut far(20)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert_eq!(many.channels, 9, "as many as OpenSSH allows sessions");
+    assert!(many.rounds <= 22, "{}", many.rounds);
+    assert!(
+        many.notices[0].contains("over 4 channels") && many.notices[0].contains("50.0 ms"),
+        "{:?}",
+        many.notices
+    );
+}
+
+#[test]
+fn no_channels_are_opened_where_they_would_not_help() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB);
+    // A short path; a server whose windows grow; a window that is not the limit; a limit of the user's.
+    let limited = Options { bits_per_second: Some(8 << 30), ..Options::default() };
+    for (mut setup, options) in [
+        (Setup { rtt: Duration::ZERO, ..far(9) }, Options::default()),
+        (Setup { stock: false, ..far(9) }, Options::default()),
+        (Setup { window: 100 * MIB, ..far(9) }, Options::default()),
+        (far(9), limited),
+    ] {
+        let ended = upload(&temp, options, &mut setup).well();
+        assert_eq!(ended.channels, 0, "{:?}", ended.notices);
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+    temp.file("from", 4 * MIB);
+    assert_eq!(upload(&temp, Options::default(), &mut far(9)).well().channels, 0, "too little is left");
+}
+
+#[test]
+fn a_server_that_allows_few_or_none_is_taken_as_it_is() {
+    for channels in [0, 1, 2, 5] {
+        let temp = TempTree::new();
+        temp.file("from", 60 * MIB);
+        let ended = upload(&temp, Options::default(), &mut far(channels)).well();
+        assert_eq!(ended.channels, channels);
+        assert!(ended.notices.iter().any(|text| text.contains("no more channels")), "{:?}", ended.notices);
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn the_user_may_fix_the_number() {
+    let temp = TempTree::new();
+    temp.file("from", 60 * MIB);
+    let options = Options { channels: Some(3), ..Options::default() };
+    let mut near = Setup { stock: false, channels: 9, ..Setup::default() };
+    assert_eq!(upload(&temp, options, &mut near).well().channels, 2);
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn several_files_share_the_channels_and_choppy_windows_do_not_matter() {
+    for (window, piece) in [(MIB, 32 * 1024), (300_001, 1_009)] {
+        let temp = TempTree::new();
+        for n in 0..4 {
+            temp.file(format!("from/{n}"), 20 * MIB + n);
+            temp.file(format!("from/small-{n}"), 1_000 * n);
+        }
+        let options = Options { recursive: true, preserve: true, channels: Some(5), ..Options::default() };
+        let mut setup = Setup { window, piece, ..far(4) };
+        let ended = upload(&temp, options, &mut setup).well();
+        assert_eq!(ended.channels, 4);
+        same_tree(&temp.join("from"), &temp.join("to"), true);
+    }
+}
+
+#[test]
+fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
+    for (atomic, verify) in [(false, Verify::Off), (true, Verify::WhenCheap), (true, Verify::Always)] {
+        // In the middle of things, with windows that end in the middle of a request, and near the end.
+        for (round, window) in [(6, 2 * MIB), (9, 300_001)] {
+            let temp = TempTree::new();
+            temp.file("from/a", 40 * MIB);
+            temp.file("from/b", 20 * MIB + 1);
+            let options =
+                Options { recursive: true, channels: Some(4), atomic, verify, ..Options::default() };
+            let mut setup = Setup { channel_dies: Some((2, round)), window, ..far(3) };
+            let ended = upload(&temp, options, &mut setup).well();
+            assert!(!ended.summary.lost);
+            // Sums that are lost with it are made up for by digests.
+            assert_eq!(
+                ended.summary.verified,
+                if atomic { 2 } else { 0 },
+                "{verify:?} {round} {:?}",
+                ended.skipped
+            );
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+        }
+    }
+}
+
+#[test]
+fn small_files_in_batches_go_over_all_the_channels_that_were_asked_for_and_outlive_one() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for dies in [None, Some((2, 6)), Some((2, 8))] {
+            let temp = TempTree::new();
+            for n in 0..1500 {
+                temp.file(format!("from/{}/{n}", n % 7), 4_000 + n);
+            }
+            let options = Options { recursive: true, channels: Some(3), atomic: true, ..Options::default() };
+            let rtt = Duration::from_millis(50);
+            let mut setup =
+                Setup { rtt, channels: 2, channel_dies: dies, window: 200_000, ..Setup::default() };
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy_with(plan, options, temp.path(), &mut setup).well();
+            assert_eq!((ended.channels, ended.summary.files), (2, 1500), "{direction:?}");
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+        }
+    }
+}
+
+#[test]
+fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
+    for cut_after in [1_500, 3_000, 6_000] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        let mut setup = Setup { cut_after: Some(cut_after), ..far(9) };
+        let ended = upload(&temp, Options::default(), &mut setup);
+        assert!(ended.summary.lost, "after {cut_after} of {} rounds", ended.rounds);
+        let left = fs::read(temp.join("to")).expect("a part");
+        assert!(left.len() < SIZE, "{}", left.len());
+        let sure = left.len().saturating_sub(32 * MIB);
+        assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
+        // To go on from there repairs it.
+        let resume = Options { resume: true, ..Options::default() };
+        upload(&temp, resume, &mut far(9)).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB);
+    let opened = Arc::new(Mutex::new(0));
+    let offsets = Arc::new(Mutex::new(BTreeSet::new()));
+    let (count, seen) = (opened.clone(), offsets.clone());
+    let faults = Faults::hook(move |what, _, offset| {
+        if what == "open-write" {
+            *count.lock().unwrap() += 1;
+        }
+        if what == "write" {
+            assert!(seen.lock().unwrap().last().is_none_or(|&last| offset >= last), "out of order");
+            seen.lock().unwrap().insert(offset);
+        }
+        Ok(())
+    });
+    let plan = plan(Direction::Upload, &temp.join("from"), std::path::Path::new("/dev/null"));
+    let options = Options { channels: Some(4), ..Options::default() };
+    // What such a thing says to being cut to its length is another matter.
+    copy_with(plan, options, temp.path(), &mut Setup { faults, ..far(3) });
+    assert_eq!(*opened.lock().unwrap(), 1);
+    assert!(offsets.lock().unwrap().len() > 100);
+}
+
+#[test]
+fn a_download_takes_more_channels_where_one_is_full_of_small_requests() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let small = Options { request_bytes: Some(8 * 1024), ..Options::default() };
+    let one = download(&temp, Options { channels: Some(1), ..small.clone() }, &mut far(9)).well();
+    assert_eq!(one.channels, 0);
+    let many = download(&temp, small, &mut far(20)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert!(many.channels >= 3, "{}", many.channels);
+    assert!(many.rounds < one.rounds, "{} and {}", many.rounds, one.rounds);
+    assert!(
+        many.notices[0].starts_with("downloading over 4 channels: one takes no more"),
+        "{:?}",
+        many.notices
+    );
+    // With requests as large as servers take them the channel is not what limits.
+    assert_eq!(download(&temp, Options::default(), &mut far(9)).well().channels, 0);
+}
+
+#[test]
+fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() {
+    for (channels, reverse, atomic) in [(2, false, false), (5, true, true), (9, false, true)] {
+        let temp = TempTree::new();
+        for n in 0..2 {
+            temp.file(format!("from/{n}"), 50 * MIB + n);
+            temp.file(format!("from/small-{n}"), 1_000 * n);
+        }
+        let counts = Arc::new(Mutex::new(0));
+        let count = counts.clone();
+        let faults = Faults::hook(move |what, _, _| {
+            *count.lock().unwrap() += usize::from(what == "open-read");
+            Ok(())
+        });
+        let options = Options {
+            recursive: true,
+            preserve: true,
+            channels: Some(channels),
+            verify: Verify::Always,
+            atomic,
+            ..Options::default()
+        };
+        let mut setup = Setup { reverse, faults, ..far(channels - 1) };
+        let ended = download(&temp, options, &mut setup).well();
+        assert_eq!(ended.channels, channels - 1);
+        assert!(*counts.lock().unwrap() > 4, "each channel opens a file of its own");
+        if atomic {
+            // Small files may come whole in a batch; the large ones are summed up on each of their handles.
+            assert!(ended.summary.verified >= 2, "{:?}", ended.summary);
+        }
+        same_tree(&temp.join("from"), &temp.join("to"), true);
+    }
+}
+
+#[test]
+fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB + 7);
+    let options =
+        Options { channels: Some(4), verify: Verify::WhenCheap, atomic: true, ..Options::default() };
+    let ended = upload(&temp, options, &mut far(3)).well();
+    assert_eq!((ended.channels, ended.summary.verified), (3, 1));
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn what_a_dead_channel_was_asked_for_comes_over_the_others() {
+    let temp = TempTree::new();
+    temp.file("from", 90 * MIB);
+    let options = Options { channels: Some(4), ..Options::default() };
+    let mut setup = Setup { channel_dies: Some((2, 7)), ..far(3) };
+    download(&temp, options, &mut setup).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn a_download_that_was_cut_off_is_right_up_to_the_span() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let options = Options { channels: Some(4), ..Options::default() };
+    let mut setup = Setup { cut_after: Some(50 << 20), ..far(3) };
+    let ended = download(&temp, options, &mut setup);
+    assert!(ended.summary.lost);
+    let left = fs::read(temp.join("to")).expect("a part");
+    assert!(left.len() < SIZE);
+    let sure = left.len().saturating_sub(32 * MIB);
+    assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
+    let resume = Options { resume: true, channels: Some(4), ..Options::default() };
+    download(&temp, resume, &mut far(3)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn connections_that_answer_at_their_own_pace_do_not_stall() {
+    let temp = TempTree::new();
+    for n in 0..300 {
+        temp.file(format!("from/d{}/f{n}", n % 7), n * 16);
+    }
+    for n in 0..30 {
+        temp.file(format!("from/m{n}"), n * 20_000);
+    }
+    temp.file("from/big", 20 * MIB + 1);
+    for seed in 0..4 {
+        for direction in [Direction::Upload, Direction::Download] {
+            let mut random = Seeded::new(seed);
+            let max_bytes_in_flight = 60_000 + random.below(1 << 20) as u64;
+            let options =
+                Options { recursive: true, channels: Some(2), max_bytes_in_flight, ..Options::default() };
+            let mut setup = Setup { channels: 1, separate: Some(random), ..Setup::default() };
+            let to = temp.join(format!("{seed}{}", direction == Direction::Upload));
+            let ended = copy_with(plan(direction, &temp.join("from"), &to), options, temp.path(), &mut setup);
+            assert_eq!(ended.well().channels, 1);
+            same_tree(&temp.join("from"), &to, false);
+            fs::remove_dir_all(&to).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A relay that breaks connections: a reset, or silence, after a number of bytes.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::set_socket_linger;
+
+use crate::uninterrupted;
+
+/// How a connection breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// Both ends get a reset.
+    Reset,
+    /// Nothing passes any more, and no end is told.
+    Silence,
+    /// Both ends see the end of the stream.
+    End,
+}
+
+/// A relay in front of a server.
+pub struct Cuts {
+    /// Loopback port that leads to the server.
+    pub port: u16,
+    connections: Arc<AtomicUsize>,
+    broken: Arc<AtomicUsize>,
+    /// Connections that are silent, kept open for as long as the relay is there.
+    silent: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Cuts {
+    /// Starts a relay to the server on port `to`. Connections break as `plan` says, one after the other, each after
+    /// this many bytes of both directions together; when the plan is done, none breaks. The break of a connection that
+    /// ends by itself is the next one's.
+    pub fn to(to: u16, plan: Vec<(u64, Break)>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let cuts = Self { port, connections: Arc::default(), broken: Arc::default(), silent: Arc::default() };
+        let (connections, broken) = (Arc::clone(&cuts.connections), Arc::clone(&cuts.broken));
+        let silent = Arc::clone(&cuts.silent);
+        let plan = Arc::new(Mutex::new(VecDeque::from(plan)));
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+                connections.fetch_add(1, Ordering::AcqRel);
+                let cut = plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let plan = Arc::clone(&plan);
+                let (broken, silent) = (Arc::clone(&broken), Arc::clone(&silent));
+                thread::spawn(move || {
+                    let end = pass(&near, &far, cut);
+                    broken.fetch_add(usize::from(end.is_some()), Ordering::AcqRel);
+                    match end {
+                        Some(Break::Reset) => {
+                            for socket in [&near, &far] {
+                                let _ = set_socket_linger(socket, Some(Duration::ZERO));
+                            }
+                        }
+                        Some(Break::Silence) => {
+                            silent.lock().unwrap_or_else(PoisonError::into_inner).extend([near, far]);
+                        }
+                        Some(Break::End) => {}
+                        None => {
+                            if let Some(cut) = cut {
+                                plan.lock().unwrap_or_else(PoisonError::into_inner).push_front(cut);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        cuts
+    }
+
+    /// Number of connections so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Acquire)
+    }
+
+    /// Number of connections that the relay has broken.
+    pub fn broken(&self) -> usize {
+        self.broken.load(Ordering::Acquire)
+    }
+}
+
+/// Passes bytes on until an end closes, or the connection is to break.
+fn pass(near: &TcpStream, far: &TcpStream, cut: Option<(u64, Break)>) -> Option<Break> {
+    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+    let mut left = cut.map_or(u64::MAX, |(bytes, _)| bytes);
+    let mut buffer = vec![0; 64 * 1024];
+    if left == 0 {
+        return cut.map(|(_, how)| how);
+    }
+    loop {
+        let mut fds = [near, far].map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
+        if poll(&mut fds, None).is_err() {
+            continue;
+        }
+        let ready = fds.map(|fd| !fd.revents().is_empty());
+        for (is_ready, mut from, mut to) in [(ready[0], near, far), (ready[1], far, near)] {
+            if !is_ready {
+                continue;
+            }
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match uninterrupted(|| from.read(&mut buffer[..most])) {
+                Ok(0) | Err(_) => return None,
+                Ok(n) => {
+                    to.write_all(&buffer[..n]).ok()?;
+                    left -= n as u64;
+                }
+            }
+            if left == 0 {
+                return cut.map(|(_, how)| how);
+            }
+        }
+    }
+}

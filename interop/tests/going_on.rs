@@ -1,0 +1,449 @@
+//! Sessions that go on over another connection when theirs breaks (`Resume`, `ResumeGrace`).
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use lh_interop::cuts::{Break, Cuts};
+use lh_interop::tunnel::free_port;
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Ran, Terminal, TestUser, assert_same_file, eventually, is_root, make_blob, me, our,
+    peers, skip,
+};
+
+const MB: u64 = 1 << 20;
+
+/// A server whose sessions wait, and a relay in front of it.
+struct Broken {
+    lab: Lab,
+    server: Lhsshd,
+    cuts: Cuts,
+}
+
+impl Broken {
+    fn new(config: &str, plan: &[(u64, Break)]) -> Self {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        let cuts = Cuts::to(server.port, plan.to_vec());
+        lab.know(cuts.port);
+        Self { lab, server, cuts }
+    }
+
+    fn args(&self, options: &[&str], command: &str) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        // Silence is noticed within seconds.
+        for option in ["ServerAliveInterval=1", "ServerAliveCountMax=3"].iter().chain(options) {
+            args.extend(["-o".to_owned(), (*option).to_owned()]);
+        }
+        args.extend(["-p".to_owned(), self.cuts.port.to_string(), format!("{}@127.0.0.1", me())]);
+        args.push(command.to_owned());
+        args
+    }
+
+    fn run(&self, options: &[&str], command: &str, stdin: Stdio) -> Ran {
+        self.lab.run_with(&our("lhssh"), &self.args(options, command), stdin)
+    }
+
+    /// Starts a client with pipes.
+    fn start(&self, options: &[&str], command: &str) -> Child {
+        Command::new(our("lhssh"))
+            .args(self.args(options, command))
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn resumptions(&self) -> usize {
+        self.server.log().matches(" resumed from 127.0.0.1 port ").count()
+    }
+}
+
+const PLAN: [(u64, Break); 5] = [
+    (MB, Break::Reset),
+    (2 * MB + 17, Break::Silence),
+    (3 * MB, Break::End),
+    (20_000, Break::Reset),
+    (MB + 1, Break::Reset),
+];
+
+/// Covers: ssh_config Resume; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_download_survives_broken_connections() {
+    let scene = Broken::new("ResumeGrace 2m\n", &PLAN);
+    make_blob(&scene.lab.path("blob"), 24 << 20);
+    let command = format!("cat {}; exit 7", scene.lab.arg("blob"));
+    let ran = scene.run(&["Resume=yes"], &command, Stdio::null());
+    assert_eq!((ran.code, ran.err.as_str()), (7, ""));
+    std::fs::write(scene.lab.path("copy"), &ran.out).unwrap();
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("copy"));
+    assert_eq!(scene.cuts.broken(), PLAN.len());
+    assert!(scene.resumptions() >= PLAN.len(), "{}", scene.resumptions());
+}
+
+/// Covers: ssh_config Resume; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn an_upload_survives_broken_connections() {
+    let scene = Broken::new("ResumeGrace 2m\n", &PLAN);
+    make_blob(&scene.lab.path("blob"), 24 << 20);
+    let command = format!("cat > {}; echo $?; exit 3", scene.lab.arg("copy"));
+    let input = File::open(scene.lab.path("blob")).unwrap();
+    let ran = scene.run(&["Resume=yes"], &command, input.into());
+    assert_eq!((ran.code, ran.err.as_str(), ran.out.as_slice()), (3, "", &b"0\n"[..]));
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("copy"));
+    assert_eq!(scene.cuts.broken(), PLAN.len());
+}
+
+/// Key exchanges in the middle of breaks, compression, and a chained cipher.
+///
+/// Covers: ssh_config Resume; wire resume@longhaul
+#[test]
+fn sessions_survive_breaks_with_any_cipher() {
+    let plan = [(MB, Break::Reset), (MB, Break::End)];
+    for options in [
+        ["Resume=yes", "RekeyLimit=1M", "Ciphers=aes128-gcm@openssh.com"],
+        ["Resume=yes", "Compression=yes", "Ciphers=chacha20-poly1305@openssh.com"],
+        ["Resume=yes", "MACs=hmac-sha2-256", "Ciphers=aes256-ctr"],
+    ] {
+        let scene = Broken::new("ResumeGrace 2m\n", &plan);
+        make_blob(&scene.lab.path("blob"), 6 << 20);
+        let ran = scene.run(&options, &format!("cat {}", scene.lab.arg("blob")), Stdio::null()).ok("lhssh");
+        std::fs::write(scene.lab.path("copy"), &ran.out).unwrap();
+        assert_same_file(&scene.lab.path("blob"), &scene.lab.path("copy"));
+        assert_eq!(scene.cuts.broken(), plan.len(), "{options:?}");
+    }
+}
+
+/// Covers: ssh_config Resume
+#[test]
+fn silence_is_noticed_without_keepalives() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(MB, Break::Silence), (MB, Break::Silence)]);
+    make_blob(&scene.lab.path("blob"), 4 << 20);
+    let command = format!("cat {}; exit 3", scene.lab.arg("blob"));
+    let mut args = scene.args(&["Resume=yes"], &command);
+    for arg in args.iter_mut().filter(|arg| *arg == "ServerAliveInterval=1") {
+        "ServerAliveInterval=1000".clone_into(arg);
+    }
+    let ran = scene.lab.run(&our("lhssh"), &args);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap(), "{} bytes", ran.out.len());
+    assert!(scene.cuts.broken() >= 1);
+}
+
+/// Either end alone: everything is as without the extension.
+///
+/// Covers: ssh_config Resume; sshd_config ResumeGrace
+#[test]
+fn sessions_end_with_their_connection_by_default() {
+    let plan = [(100_000, Break::Reset); 3];
+    for (config, options) in [("", &["Resume=yes"][..]), ("ResumeGrace 2m\n", &[]), ("", &[])] {
+        let scene = Broken::new(config, &plan);
+        let ran = scene.run(options, "head -c 1000000 /dev/zero", Stdio::null());
+        assert_eq!(ran.code, 255, "{config} {options:?}");
+        assert_eq!(scene.cuts.connections(), 1, "{config} {options:?}");
+        assert!(!scene.server.log().contains("the session waits"), "{}", scene.server.log());
+    }
+}
+
+/// A `Match` block takes it away again.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn resume_grace_can_be_matched() {
+    let rules = Lab::new();
+    rules.write("rules", &format!("Match User {}\nResumeGrace 0\n", me()));
+    let config = format!("Include {}\nResumeGrace 2m\n", rules.arg("rules"));
+    let scene = Broken::new(&config, &[(100_000, Break::Reset)]);
+    make_blob(&scene.lab.path("blob"), 3 << 20);
+    // Beyond what is kept for a session, so that a client that kept it would stop.
+    let ran = scene.run(&["Resume=yes"], "head -c 1000000 /dev/zero", Stdio::null());
+    assert_eq!((ran.code, scene.cuts.connections()), (255, 1));
+    let input = File::open(scene.lab.path("blob")).unwrap();
+    let sum = scene.run(&["Resume=yes"], "cat | wc -c", input.into()).ok("lhssh");
+    assert_eq!(sum.text().trim(), (3 << 20).to_string());
+}
+
+/// The program of a session whose client does not come back is hung up when its time is over.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn a_session_ends_when_its_time_is_over() {
+    let scene = Broken::new("ResumeGrace 2s\n", &[]);
+    let mut client = scene.start(&["Resume=yes"], "echo started; cat; echo over > ended");
+    let mut line = [0; 8];
+    client.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"started\n");
+    // The client says nothing more.
+    client.kill().unwrap();
+    client.wait().unwrap();
+    eventually("the session waits", || scene.server.log().contains("the session waits for 2 seconds"));
+    eventually("the session ends", || scene.server.log().contains("its client has not come back"));
+}
+
+/// A client that is told to wait less than the server gives up, with ssh's status.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_client_gives_up_when_its_time_is_over() {
+    let plan: Vec<_> = [(100_000, Break::Reset)].into_iter().chain([(0, Break::End); 40]).collect();
+    let scene = Broken::new("ResumeGrace 5s\n", &plan);
+    let ran = scene.run(&["Resume=2"], "head -c 1000000 /dev/zero; sleep 1000", Stdio::null());
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    assert!(scene.cuts.connections() > 1);
+}
+
+/// Stock programs see nothing of the extension.
+#[test]
+fn stock_peers_work_with_resumption_on() {
+    let Some([ssh, sshd]) = peers("stock_peers_work_with_resumption_on", ["ssh", "sshd"]) else { return };
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
+    let mut args = lab.client_options();
+    args.extend(["-p".to_owned(), server.port_arg(), format!("{}@127.0.0.1", me()), "echo hello".to_owned()]);
+    assert_eq!(lab.run(&ssh, &args).ok("ssh").text(), "hello\n");
+    let theirs = Inetd::openssh(&lab, &sshd, "");
+    let mut args = lab.client_options();
+    args.extend(["-o".to_owned(), "Resume=yes".to_owned(), "-p".to_owned(), theirs.port.to_string()]);
+    args.extend([format!("{}@127.0.0.1", me()), "head -c 3000000 /dev/zero | wc -c; cat | wc -c".to_owned()]);
+    make_blob(&lab.path("blob"), 3 << 20);
+    let ran = lab.run_with(&our("lhssh"), &args, File::open(lab.path("blob")).unwrap().into()).ok("lhssh");
+    assert_eq!(ran.text(), format!("3000000\n{}\n", 3 << 20));
+}
+
+/// A shell on a terminal: what was typed and shown is all there.
+///
+/// Covers: ssh_config Resume; ssh -t
+#[test]
+fn a_shell_survives_broken_connections() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(30_000, Break::Reset), (60_000, Break::Reset)]);
+    let mut args = vec!["-tt".to_owned()];
+    args.extend(scene.args(&["Resume=yes"], "PS1=; stty -echo; exec sh"));
+    let home = scene.lab.path("home");
+    let mut shell = Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &home);
+    for number in 0..30 {
+        shell.send(&format!("printf '%04000d' 0 | tail -c 3000; echo; echo number $(({number}+1000))\r"));
+        shell.expect(&format!("number {}\r\n", number + 1000));
+    }
+    assert_eq!(scene.cuts.broken(), 2);
+    shell.send("exit 5\r");
+    assert_eq!(shell.wait(), 5);
+}
+
+/// `~.` ends a session whose server cannot be reached.
+///
+/// Covers: ssh_config Resume; ssh ~.
+#[test]
+fn a_user_ends_a_session_that_is_away() {
+    let plan: Vec<_> = [(60_000, Break::Reset)].into_iter().chain([(0, Break::End); 200]).collect();
+    let scene = Broken::new("ResumeGrace 30s\n", &plan);
+    let mut args = vec!["-tt".to_owned()];
+    args.extend(
+        scene.args(&["Resume=yes"], "echo it is $((40+2)); head -c 100000 /dev/zero | tr '\\0' x; cat"),
+    );
+    let mut shell = Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &scene.lab.path("home"));
+    shell.expect("connection lost; reconnecting for ");
+    shell.send("\r~.");
+    let screen = shell.screen_at_end();
+    assert!(screen.contains("~."), "{screen}");
+    assert_eq!(shell.wait(), 255);
+}
+
+/// Forwarded connections, both ways, and a client without a session.
+///
+/// Covers: ssh_config Resume; ssh -L; ssh -R; ssh -N
+#[test]
+fn forwards_survive_broken_connections() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(MB, Break::Reset), (MB, Break::Silence)]);
+    let target = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (near, back) = (free_port(), free_port());
+    let port = target.local_addr().unwrap().port();
+    let mut args = scene.args(&["Resume=yes", "ExitOnForwardFailure=yes"], "");
+    args.pop();
+    args.insert(0, "-N".to_owned());
+    args.extend(["-L".to_owned(), format!("127.0.0.1:{near}:127.0.0.1:{port}")]);
+    args.extend(["-R".to_owned(), format!("127.0.0.1:{back}:127.0.0.1:{port}")]);
+    let mut client = Command::new(our("lhssh"))
+        .args(args)
+        .env("HOME", scene.lab.path("home"))
+        .env_remove("SSH_AUTH_SOCK")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    for forwarded in [near, back] {
+        let mut socket = None;
+        eventually("the forward is there", || {
+            socket = TcpStream::connect(("127.0.0.1", forwarded)).ok();
+            socket.is_some()
+        });
+        let mut socket = socket.unwrap();
+        let (mut far, _) = target.accept().unwrap();
+        let sent: Vec<u8> = (0..3 * MB).map(|at| (at % 251) as u8).collect();
+        let data = sent.clone();
+        let sender = std::thread::spawn(move || far.write_all(&data).unwrap());
+        let mut came = Vec::new();
+        lh_interop::uninterrupted(|| socket.read_to_end(&mut came)).unwrap();
+        sender.join().unwrap();
+        assert!(came == sent, "{} of {} bytes", came.len(), sent.len());
+    }
+    assert_eq!(scene.cuts.broken(), 2);
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+/// The passengers of a shared connection survive with it.
+///
+/// Covers: ssh_config Resume; ssh_config ControlMaster
+#[test]
+fn a_shared_connection_survives_with_its_passengers() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(2 * MB, Break::Reset), (MB, Break::End)]);
+    let path = format!("ControlPath={}", scene.lab.arg("master"));
+    make_blob(&scene.lab.path("blob"), 3 << 20);
+    let mut master = scene.start(&["Resume=yes", "ControlMaster=yes", &path], "echo up; cat");
+    let mut line = [0; 3];
+    master.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let command = format!("cat {}; exit 4", scene.lab.arg("blob"));
+    let clients: Vec<_> =
+        (0..3).map(|_| scene.start(&["Resume=yes", "ControlMaster=no", &path], &command)).collect();
+    let blob = std::fs::read(scene.lab.path("blob")).unwrap();
+    for client in clients {
+        let done = client.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(4), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(done.stdout == blob, "{} bytes", done.stdout.len());
+    }
+    assert_eq!(scene.cuts.broken(), 2);
+    drop(master.stdin.take());
+    assert!(master.wait().unwrap().success());
+}
+
+/// The server's listener is started again while a session waits.
+///
+/// Covers: sshd_config ResumeGrace
+#[test]
+fn sessions_survive_a_restart_of_the_listener() {
+    let scene = Broken::new("ResumeGrace 2m\n", &[(MB, Break::Silence), (MB, Break::Reset)]);
+    make_blob(&scene.lab.path("blob"), 4 << 20);
+    let command = format!("cat {}", scene.lab.arg("blob"));
+    let client = scene.start(&["Resume=yes"], &command);
+    eventually("the connection is broken", || scene.cuts.broken() == 1);
+    let listener = rustix::process::Pid::from_raw(scene.server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(listener, rustix::process::Signal::HUP).unwrap();
+    let done = client.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.stdout == std::fs::read(scene.lab.path("blob")).unwrap(), "{} bytes", done.stdout.len());
+    assert!(scene.server.log().contains("Received SIGHUP; restarting."));
+}
+
+/// The connection breaks in front of a jump host, or below a command that leads to the server.
+///
+/// Covers: ssh_config Resume; ssh_config ProxyJump; ssh_config ProxyCommand
+#[test]
+fn sessions_behind_jump_hosts_and_commands_survive() {
+    let command = format!("ProxyCommand {} -F @config -W %h:%p near", our("lhssh").display());
+    for way in ["ProxyJump near", &command] {
+        let scene = Broken::new("ResumeGrace 2m\n", &[(MB, Break::Reset), (MB, Break::Silence)]);
+        let lab = &scene.lab;
+        let (near, far) = (scene.cuts.port, scene.server.port);
+        let config = lab.arg("config");
+        lab.write(
+            "config",
+            &format!(
+                "Host near\n Port {near}\nHost far\n Port {far}\n Resume yes\n {}\nHost *\n HostName 127.0.0.1\n \
+                 User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n \
+                 IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n WarnWeakCrypto no\n \
+                 ServerAliveInterval 1\n ServerAliveCountMax 3\n",
+                way.replace("@config", &config),
+                me(),
+                lab.arg("known_hosts"),
+                lab.arg("user_ed25519")
+            ),
+        );
+        make_blob(&lab.path("blob"), 4 << 20);
+        let cat = format!("cat {}; exit 6", lab.arg("blob"));
+        let ran = lab.run(&our("lhssh"), &["-F", &config, "far", &cat]);
+        assert_eq!(ran.code, 6, "{way}: {}", ran.err);
+        assert!(ran.out == std::fs::read(lab.path("blob")).unwrap(), "{way}: {} bytes", ran.out.len());
+        assert_eq!(scene.cuts.broken(), 2, "{way}");
+    }
+}
+
+/// Covers: ssh_config Resume
+#[test]
+fn rsync_and_git_survive_broken_connections() {
+    let plan = [(2 * MB, Break::Reset), (MB, Break::End), (MB, Break::Silence)];
+    let Some([rsync, git]) = peers("rsync_and_git_survive_broken_connections", ["rsync", "git"]) else {
+        return;
+    };
+    let scene = Broken::new("ResumeGrace 2m\n", &plan);
+    let lab = &scene.lab;
+    let shell = format!(
+        "{} -o Resume=yes -o ServerAliveInterval=1 -o ServerAliveCountMax=3",
+        lab.shell_command(&our("lhssh"), scene.cuts.port)
+    );
+    std::fs::create_dir(lab.path("tree")).unwrap();
+    for number in 0..8 {
+        make_blob(&lab.path(&format!("tree/blob{number}")), (1 << 20) + number);
+    }
+    let to = format!("{}@127.0.0.1:{}", me(), lab.arg("copy"));
+    lab.run(&rsync, &["-a", "-e", &shell, "tree/", &to]).ok("rsync");
+    lh_interop::assert_same_tree(&lab.path("tree"), &lab.path("copy"));
+    assert_eq!(scene.cuts.broken(), plan.len());
+    let scene = Broken::new("ResumeGrace 2m\n", &plan);
+    let there = &scene.lab;
+    make_blob(&there.path("blob"), 8 << 20);
+    let made = "git init -q repository && mv blob repository && cd repository && git add blob && \
+         git -c user.name=a -c user.email=a@b commit -q -m blob";
+    there.sh(made).ok("git commit");
+    let shell = format!(
+        "GIT_SSH_COMMAND={} -o Resume=yes -o ServerAliveInterval=1 -o ServerAliveCountMax=3",
+        there.shell_command(&our("lhssh"), scene.cuts.port)
+    );
+    let from = format!("ssh://{}@127.0.0.1:{}{}", me(), scene.cuts.port, there.arg("repository"));
+    there.run_env(&[shell], &git, &["clone", "-q", &from, "clone"]).ok("git clone");
+    assert_same_file(&there.path("repository/blob"), &there.path("clone/blob"));
+    assert_eq!(scene.cuts.broken(), plan.len());
+}
+
+/// A server of root's, and a user who is not: each process has its own rights. An account that has expired
+/// meanwhile does not get its session back.
+///
+/// Covers: sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn sessions_of_other_users_survive_while_they_may() {
+    if !is_root() {
+        return skip("sessions_of_other_users_survive_while_they_may", "only root can add users");
+    }
+    let config = "ResumeGrace 1m\nAuthorizedKeysFile .ssh/authorized_keys\n";
+    let scene = Broken::new(config, &[(MB, Break::Reset), (MB, Break::Silence), (20 * MB, Break::Reset)]);
+    let user = TestUser::new(&scene.lab);
+    let mut args = scene.args(&["Resume=yes"], "id -un; head -c 3000000 /dev/zero; cat > /dev/null; exit 2");
+    let host = args.len() - 2;
+    args[host] = format!("{}@127.0.0.1", user.name);
+    let mut client = Command::new(our("lhssh"))
+        .args(args)
+        .env("HOME", scene.lab.path("home"))
+        .env_remove("SSH_AUTH_SOCK")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut came = vec![0; user.name.len() + 1 + 3_000_000];
+    client.stdout.as_mut().unwrap().read_exact(&mut came).unwrap();
+    assert!(came.starts_with(format!("{}\n\0", user.name).as_bytes()));
+    assert_eq!(scene.cuts.broken(), 2);
+    let resumptions = scene.resumptions();
+    assert!(resumptions >= 2, "{resumptions}");
+    scene.lab.run(std::path::Path::new("chage"), &["-E", "1", &user.name]).ok("chage");
+    // The next break.
+    let mut input = client.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || while input.write_all(&[1; 10_000]).is_ok() {});
+    assert_eq!(client.wait().unwrap().code(), Some(255));
+    feeder.join().unwrap();
+    let log = scene.server.log();
+    assert!(log.contains("refused: the account is closed") || log.contains("has expired"), "{log}");
+    assert_eq!(scene.resumptions(), resumptions);
+}

@@ -1,0 +1,185 @@
+//! Who may go on with a session: the end that has its secret, and the account, key and rules as they are now.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use lh_client::{Client, Options, connect, local_account};
+use lh_config::client::{CommandLine, Request as Config};
+use lh_crypto::{SystemRandom, Zeroizing};
+use lh_driver::{Control, ControlCx, ControlEvent, Link, Stream};
+use lh_interop::{Lab, Lhsshd, eventually, me};
+use lh_resume::message::{ACCEPTED, Accepted, Request};
+use lh_resume::{ClientSecret, Export, Handle, NAME};
+use lh_terminal::TerminalUi;
+use lh_transport::{AcceptedHostKey, Event, Transport};
+use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
+use lh_wire::{Message as _, PacketSink as _};
+
+/// Logs in, and waits for the server's consent.
+fn logged_in(lab: &Lab, port: u16) -> Client {
+    struct Waiting;
+    impl Control for Waiting {
+        fn on_event(&mut self, _event: ControlEvent, _cx: &mut ControlCx<'_>) {}
+    }
+    let mut config = Config::new("127.0.0.1", local_account().unwrap());
+    let option = |text: String| CommandLine::Option(text);
+    let options = lab.client_options();
+    let words = options.iter().filter(|word| word.contains('='));
+    config.command_line.extend(words.cloned().map(option));
+    config.command_line.extend([format!("Port={port}"), "Resume=yes".to_owned()].map(option));
+    config.command_line.push(option(format!("User={}", me())));
+    config.user_file = lh_config::client::UserFile::None;
+    let options = Options { purpose: lh_client::Purpose::Command, ..Options::load(&config).unwrap() };
+    let mut client = connect(&options, &mut TerminalUi::default()).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while client.driver().control().resumable_session().is_none() {
+        assert!(Instant::now() < end, "no consent");
+        client.driver().run_once(&mut Waiting, Some(Duration::from_millis(100))).unwrap();
+    }
+    client
+}
+
+/// The session's name, and key material of its first connection.
+fn session(client: &mut Client) -> (Handle, Export) {
+    let control = client.driver().control();
+    let handle = control.resumable_session().unwrap().handle;
+    let export = control.transport().export(NAME, &handle.0).unwrap();
+    (handle, export)
+}
+
+/// A connection after its first key exchange.
+struct Claimant {
+    link: Link,
+}
+
+impl Claimant {
+    fn new(port: u16) -> Self {
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let config = lh_transport::Config::client();
+        let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
+        let mut link = Link::new(transport, Stream::socket(socket.into()).unwrap());
+        loop {
+            match link.next_event(None).unwrap() {
+                Event::HostKey { blob, .. } => {
+                    let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
+                    link.transport().host_key_accepted(&accepted).unwrap();
+                }
+                Event::KexDone { .. } => break,
+                _ => {}
+            }
+        }
+        link.transport().payload(&ServiceRequest::new(b"ssh-userauth").to_payload());
+        Self { link }
+    }
+
+    fn id(&self) -> Vec<u8> {
+        self.link.transport_ref().session_id().unwrap().to_vec()
+    }
+
+    fn export(&self, handle: &Handle) -> Export {
+        self.link.transport_ref().export(NAME, &handle.0).unwrap()
+    }
+
+    /// Sends the request; returns the server's proof if it was accepted.
+    fn claim(&mut self, request: &Request) -> Option<Accepted> {
+        self.link.transport().payload(&request.to_payload());
+        let mut answer = None;
+        loop {
+            let Event::Packet(payload) = self.link.next_event(None).ok()? else { continue };
+            match payload[0] {
+                ACCEPTED => answer = Some(Accepted::decode(&payload).unwrap()),
+                UserauthFailure::NUMBER => return None,
+                UserauthSuccess::NUMBER => {
+                    self.link.transport().set_authenticated();
+                    return Some(answer.expect("a proof before the success"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Covers: wire resume@longhaul
+#[test]
+fn only_the_present_secret_resumes_a_session() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 20s\n");
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    // A wrong secret.
+    let mut claimant = Claimant::new(server.port);
+    let wrong: Export = Zeroizing::new([7; 32]);
+    let request = ClientSecret::new(handle, &wrong).request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    // The right one, under another name, for another session, or on another connection.
+    let mut secret = ClientSecret::new(handle, &export);
+    let other_user = secret.request("root2", &Claimant::new(server.port).id(), 0);
+    assert!(Claimant::new(server.port).claim(&other_user).is_none());
+    let mut claimant = Claimant::new(server.port);
+    let relayed = secret.request(&me(), &Claimant::new(server.port).id(), 0);
+    assert!(claimant.claim(&relayed).is_none());
+    let mut no_session = relayed;
+    no_session.handle = Handle([9; 16]);
+    assert!(Claimant::new(server.port).claim(&no_session).is_none());
+    assert!(!server.log().contains(" resumed from "), "{}", server.log());
+    // The thief is first.
+    let mut thief = Claimant::new(server.port);
+    let request = secret.request(&me(), &thief.id(), 0);
+    let answer = thief.claim(&request).expect("the right proof");
+    let (id, export_now) = (thief.id(), thief.export(&handle));
+    secret.accepted(&request, &id, &export_now, &answer).unwrap();
+    eventually("it is logged", || server.log().contains(" resumed from 127.0.0.1 port "));
+    // A copy of the first secret is good for as long as the answer may be lost, and no longer.
+    let acknowledge = lh_resume::message::Acknowledge { received: 0 };
+    thief.link.transport().payload(&acknowledge.to_payload());
+    thief.link.finish(Duration::from_secs(10));
+    let mut old = ClientSecret::new(handle, &export);
+    (0..50).for_each(|_| drop(old.request(&me(), &[], 0)));
+    eventually("the first secret is void", || {
+        let mut claimant = Claimant::new(server.port);
+        let request = old.request(&me(), &claimant.id(), 0);
+        claimant.claim(&request).is_none()
+    });
+    assert!(server.log().contains("refused: wrong proof"), "{}", server.log());
+}
+
+/// Covers: sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_whose_key_is_gone_is_not_resumed() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 1m\n");
+    let authorised = lab.read("authorized_keys");
+    let restricted: String = authorised.lines().map(|line| format!("restrict {line}\n")).collect();
+    for (changed, why) in [
+        ("", "the key of the login is not accepted any more"),
+        (restricted.as_str(), "the key of the login has other options now"),
+    ] {
+        lab.write("authorized_keys", &authorised);
+        let mut client = logged_in(&lab, server.port);
+        let (handle, export) = session(&mut client);
+        lab.write("authorized_keys", changed);
+        let mut claimant = Claimant::new(server.port);
+        let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+        assert!(claimant.claim(&request).is_none());
+        eventually("it is logged", || server.log().contains(&format!("refused: {why}")));
+    }
+    // And the sessions end.
+    let ended = "session ends: its user may not have it any more";
+    eventually("the sessions end", || server.log().matches(ended).count() == 2);
+}
+
+/// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
+#[test]
+fn wrong_claims_are_charged_to_their_address() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 20s\nPerSourcePenalties authfail:10 min:1\n");
+    let mut client = logged_in(&lab, server.port);
+    let (handle, _) = session(&mut client);
+    let mut claimant = Claimant::new(server.port);
+    let wrong: Export = Zeroizing::new([7; 32]);
+    let request = ClientSecret::new(handle, &wrong).request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    drop(claimant);
+    let charged = "activating penalty of 10 seconds for penalty: failed authentication";
+    eventually("the address is charged", || server.log().contains(charged));
+}

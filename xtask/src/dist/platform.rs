@@ -1,0 +1,89 @@
+//! The platforms that programs are built for, and what a machine needs to build for them.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::dependencies::{FEATURES, TARGET};
+use super::source::output;
+
+/// What a program is built for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Platform {
+    /// The compiler's name for it.
+    pub triple: &'static str,
+    /// Prefix of the tools that read and write its programs.
+    pub tools: &'static str,
+    /// Cargo's features.
+    pub features: &'static [&'static str],
+    /// Variables for the compilers of Rust and C.
+    pub variables: &'static [(&'static str, &'static str)],
+    /// More flags for the C compiler.
+    pub c_flags: &'static str,
+    pub linker_flags: &'static [&'static str],
+}
+
+/// What packages are made for.
+pub(super) const PACKAGED: Platform = Platform {
+    triple: TARGET,
+    tools: "",
+    features: &["--features", FEATURES],
+    variables: &[],
+    // No panic passes through C.
+    c_flags: "-fno-asynchronous-unwind-tables",
+    // Functions with the same code are stored once, and addresses to be relocated take a bit each.
+    linker_flags: &["--icf=all", "-z,pack-relative-relocs"],
+};
+
+/// The static builds: programs that need no library of the system.
+pub(super) const STATIC: [Platform; 2] = [
+    Platform {
+        triple: "x86_64-unknown-linux-musl",
+        tools: "",
+        features: &[],
+        variables: &[("CC_x86_64_unknown_linux_musl", "musl-gcc")],
+        c_flags: "",
+        linker_flags: &[],
+    },
+    // Debian has no compiler for musl on ARM: that for glibc, with musl's headers.
+    Platform {
+        triple: "aarch64-unknown-linux-musl",
+        tools: "aarch64-linux-gnu-",
+        features: &[],
+        variables: &[
+            ("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc"),
+            ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "aarch64-linux-gnu-gcc"),
+        ],
+        c_flags: "-isystem /usr/include/aarch64-linux-musl",
+        linker_flags: &[],
+    },
+];
+
+impl Platform {
+    /// The commands that give this machine what a build for this platform needs; `None` when all is there.
+    pub(super) fn missing(&self) -> Result<Option<String>, String> {
+        let mut missing = Vec::new();
+        let mut rustc = Command::new("rustc");
+        let libraries = output(rustc.args(["--print", "target-libdir", "--target", self.triple]))?;
+        if !Path::new(libraries.trim()).is_dir() {
+            missing.push(format!("rustup target add {}", self.triple));
+        }
+        let compiler = self.variables.first().map_or("cc", |(_, compiler)| compiler);
+        if lh_interop::find(compiler).is_none() {
+            let package = if compiler == "musl-gcc" { "musl-tools" } else { "gcc-aarch64-linux-gnu" };
+            missing.push(format!("apt-get install {package}"));
+        }
+        let headers = self.c_flags.split_whitespace().filter(|flag| flag.starts_with("/usr/include/"));
+        if headers.into_iter().any(|path| !Path::new(path).is_dir()) {
+            missing.push(
+                "dpkg --add-architecture arm64; apt-get update; apt-get install musl-dev:arm64".to_owned(),
+            );
+        }
+        let commands = missing.join("; ");
+        Ok((!missing.is_empty())
+            .then(|| format!("NOT MADE: static programs for {}; first: {commands}", self.triple)))
+    }
+
+    pub(super) fn architecture(&self) -> &'static str {
+        self.triple.split_once('-').map_or(self.triple, |(architecture, _)| architecture)
+    }
+}
