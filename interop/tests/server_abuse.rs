@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{
     Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
-    uninterrupted,
+    skip_without_kernel_support, uninterrupted,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -202,6 +202,57 @@ fn honest_users_log_in_while_a_server_is_flooded() {
     // Proves that the flood took all slots.
     assert!(renewed > 100, "{renewed}");
     drop(flood);
+}
+
+/// Returns the nice value of a process and, where the kernel schedules by session, that of its session.
+fn nice(pid: u32) -> Option<(i32, Option<i32>)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let own = stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()?;
+    let group = fs::read_to_string(format!("/proc/{pid}/autogroup")).unwrap_or_default();
+    Some((own, group.split_whitespace().last().and_then(|nice| nice.parse().ok())))
+}
+
+/// Returns whether processes may have their nice values, and those of their groups, raised and lowered at any time.
+fn may_raise_priority() -> bool {
+    // Nice values belong to threads; the shell is a process of its own, and `setsid` gives it a group of its own.
+    let attempt = "renice -n 1 -p $$ && renice -n 0 -p $$ && \
+        { ! grep -q nice /proc/self/autogroup 2>/dev/null || \
+        { echo 5 >/proc/self/autogroup && echo 0 >/proc/self/autogroup; }; }";
+    let ran = Command::new("setsid").args(["--wait", "sh", "-c", attempt]).output().unwrap();
+    ran.status.success()
+}
+
+/// Covers: priority of connections before the login
+#[test]
+fn one_of_many_connections_has_a_low_priority() {
+    if !is_root() {
+        return skip("priority", "needs root, who may raise a priority again");
+    }
+    if !may_raise_priority() {
+        return skip_without_kernel_support("priority", "this container may not raise a priority again");
+    }
+    let Some(scene) = Scene::new("priority", "") else { return };
+    let (server, port) = (scene.server.pid(), scene.server.port);
+    let (own, group) = nice(server).expect("the server runs");
+    // 19 is the largest value there is, and these tests may have a high one themselves.
+    let low = ((own + 10).min(19), group.map(|_| 10));
+    if low == (own, None) {
+        return skip("priority", "these tests have the lowest priority themselves");
+    }
+    let count = |wanted| process::below(server).into_iter().filter(|&pid| nice(pid) == Some(wanted)).count();
+    let _first = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    // The monitor, the process before authentication, the one for the user.
+    eventually("the first connection has its processes", || process::below(server).len() == 3);
+    assert_eq!(count(low), 0);
+    let _second = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    eventually("the second connection has a low priority", || count(low) == 3);
+    let shown = scene.ssh(
+        &[],
+        &["for pid in $$ $PPID $(ps -o ppid= -p $PPID); do ps -o ni= -p $pid; \
+           sed 's/.* //' /proc/$pid/autogroup 2>/dev/null; done"],
+    );
+    let session: Vec<i32> = shown.text().split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!(session, [&[own][..], &group.map_or_else(Vec::new, |_| vec![0])].concat().repeat(3));
 }
 
 /// Covers: connections that wait to be accepted
