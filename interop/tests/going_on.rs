@@ -447,3 +447,22 @@ fn sessions_of_other_users_survive_while_they_may() {
     assert!(log.contains("refused: the account is closed") || log.contains("has expired"), "{log}");
     assert_eq!(scene.resumptions(), resumptions);
 }
+
+/// Attempts that break before the login do not lock the client out of its own session.
+///
+/// Covers: sshd_config PerSourcePenalties; sshd_config ResumeGrace
+#[test]
+fn broken_attempts_are_not_penalised_while_a_session_waits() {
+    let plan = [(MB, Break::Reset)].into_iter().chain([(1000, Break::Reset); 4]).collect::<Vec<_>>();
+    let config = "ResumeGrace 2m\nPerSourcePenalties noauth:30 min:10 max:30\n";
+    let scene = Broken::new(config, &plan);
+    make_blob(&scene.lab.path("blob"), 4 << 20);
+    let command = format!("cat {}", scene.lab.arg("blob"));
+    let ran = scene.run(&["Resume=yes"], &command, Stdio::null()).ok("cat");
+    assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap());
+    assert_eq!((scene.cuts.broken(), scene.resumptions()), (plan.len(), 1));
+    assert!(!scene.server.log().contains("activating penalty"), "{}", scene.server.log());
+    // No session waits now, and the same connection is an offence.
+    drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap());
+    eventually("the penalty begins", || scene.server.log().contains("activating penalty"));
+}

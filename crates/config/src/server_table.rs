@@ -358,7 +358,8 @@ keyword_table! {
     /// Example: `PerSourceNetBlockSize 32:64`
     per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, Works;
     /// Refuse source addresses for a time after failed logins and the like: yes, no, or kind:time words
-    /// (authfail, invaliduser, noauth, grace-exceeded, crash, refuseconnection; min, max).
+    /// (authfail, invaliduser, noauth, grace-exceeded, crash, refuseconnection; min, max). An address at which a
+    /// session waits for its client (ResumeGrace) has a reserve of connections that may end without an attempt.
     /// Example: `PerSourcePenalties authfail:10s max:30m`
     per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, Works;
     /// Networks without penalties, separated by commas.

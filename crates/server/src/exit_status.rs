@@ -10,5 +10,8 @@ pub(crate) const EXIT_AUTH_ATTEMPTED: i32 = 5;
 pub(crate) const EXIT_REFUSED: i32 = 6;
 /// A login was tried as a user who does not exist.
 pub(crate) const EXIT_INVALID_USER: i32 = 7;
+/// `LoginGraceTime` is over, and logins were tried. Our own: sshd-session has [`EXIT_GRACE`] for both, but an attempt
+/// whose path was lost has tried nothing.
+pub(crate) const EXIT_GRACE_ATTEMPTED: i32 = 8;
 /// Every other session that did not end in order.
 pub(crate) const EXIT_FAILURE: i32 = 255;

@@ -73,6 +73,8 @@ const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
 struct Running {
     address: IpAddr,
     source: Source,
+    /// It began while a session waited for a client there: without a failed attempt to log in it is no offence.
+    excused: bool,
     /// A user has logged in: what comes later is no offence.
     authenticated: bool,
     /// It was ended because it was late.
@@ -168,6 +170,7 @@ pub fn serve(
     let admission = Admission::new(limit, hand_over.config.fair_startups.value);
     let waiting = hand_over.config.resume_max_sessions.value;
     let waiting = Limits { per_user: waiting.per_user as usize, total: waiting.total as usize };
+    let block = hand_over.config.per_source_net_block_size.value;
     let balancers = Balancers::new(hand_over.config.proxy_protocol_from.0.as_deref(), log.clone());
     let mark = hand_over.host_keys.first().map(HostKey::mark).unwrap_or_default();
     let adopted = Adopted::new(&mark, Instant::now());
@@ -186,7 +189,7 @@ pub fn serve(
         signals,
         exporter,
         tickets: Tickets::default(),
-        waiting: WaitingSessions::new(waiting),
+        waiting: WaitingSessions::new(waiting, block),
         adopted,
         manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),
@@ -522,7 +525,13 @@ impl Listener {
             };
             self.saw(|seen| seen.ended(misdeed.as_ref(), running.authenticated));
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
-                self.punish(&running, misdeed);
+                let lost = status.exit_status().is_some_and(Misdeed::may_be_a_lost_path);
+                // The session may have begun to wait after this connection did.
+                if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
+                    debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
+                } else {
+                    self.punish(&running, misdeed);
+                }
             }
         }
     }

@@ -11,7 +11,10 @@ use lh_config::cidr;
 use lh_config::pattern::ListMatch;
 use lh_config::server_values::{NetBlockSize, Penalties};
 
-use crate::exit_status::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
+use crate::exit_status::{
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER,
+    EXIT_REFUSED,
+};
 
 /// Addresses that count as one: of one family, equal in the bits that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,13 +57,19 @@ impl Misdeed {
     pub(crate) const fn of_status(status: i32) -> Option<Self> {
         Some(match status {
             0 => return None,
-            EXIT_GRACE => Self::GraceExceeded,
+            EXIT_GRACE | EXIT_GRACE_ATTEMPTED => Self::GraceExceeded,
             EXIT_CRASH => Self::Crash,
             EXIT_AUTH_ATTEMPTED => Self::AuthFail,
             EXIT_REFUSED => Self::Refused,
             EXIT_INVALID_USER => Self::InvalidUser,
             _ => Self::NoAuth,
         })
+    }
+
+    /// True for the exit statuses of connections that end without a failed attempt to log in, as those do whose path is
+    /// lost.
+    pub(crate) const fn may_be_a_lost_path(status: i32) -> bool {
+        matches!(status, EXIT_GRACE | EXIT_FAILURE)
     }
 
     const fn reason(self) -> &'static str {
@@ -305,8 +314,11 @@ mod tests {
             (5, Misdeed::AuthFail),
             (6, Misdeed::Refused),
             (7, Misdeed::InvalidUser),
+            (8, Misdeed::GraceExceeded),
             (255, Misdeed::NoAuth),
         ] {
+            // Statuses after a failed attempt are no lost paths, whatever else they are.
+            assert_eq!(Misdeed::may_be_a_lost_path(status), [3, 255].contains(&status), "{status}");
             assert_eq!(Misdeed::of_status(status), Some(misdeed));
         }
     }

@@ -205,6 +205,7 @@ impl Listener {
                 let running = Running {
                     address,
                     source,
+                    excused: self.waiting.excuse(source, Instant::now()),
                     authenticated: false,
                     overdue: false,
                     replaced: false,

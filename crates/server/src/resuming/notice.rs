@@ -1,5 +1,6 @@
 //! What the monitor of a session tells the listener, which counts the sessions that wait for their client.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use lh_resume::Handle;
@@ -19,8 +20,8 @@ const LONGEST: usize = 1024;
 /// See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The session waits: how long it has, and how long it may in all.
-    Waits { handle: Handle, user: String, waited: Duration, grace: Duration },
+    /// The session waits: how long it has, and how long it may in all. Its last connection came from `address`.
+    Waits { handle: Handle, user: String, address: IpAddr, waited: Duration, grace: Duration },
     /// It goes on.
     GoesOn(Handle),
 }
@@ -29,9 +30,14 @@ impl Notice {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Waits { handle, user, waited, grace } => {
+            Self::Waits { handle, user, address, waited, grace } => {
                 out.put_u8(WAITS);
                 out.put_bytes(&handle.0);
+                let address = match address {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                    IpAddr::V6(v6) => *v6,
+                };
+                out.put_bytes(&address.octets());
                 out.put_u64(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
                 out.put_u64(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
                 // Cut between characters: what is not UTF-8 is refused.
@@ -54,6 +60,8 @@ impl Notice {
         if kind == GOES_ON {
             return Ok(Some((Self::GoesOn(handle), 17)));
         }
+        let Some((address, rest)) = rest.split_first_chunk::<16>() else { return Ok(None) };
+        let address = Ipv6Addr::from(*address).to_canonical();
         let Some((waited, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
         let Some((grace, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
@@ -64,7 +72,7 @@ impl Notice {
         let [waited, grace] = [waited, grace].map(|time| Duration::from_millis(u64::from_be_bytes(*time)));
         let Some(user) = rest.get(..length) else { return Ok(None) };
         let user = String::from_utf8(user.to_vec()).map_err(drop)?;
-        Ok(Some((Self::Waits { handle, user, waited, grace }, 37 + length)))
+        Ok(Some((Self::Waits { handle, user, address, waited, grace }, 53 + length)))
     }
 }
 
@@ -75,7 +83,10 @@ mod tests {
     #[test]
     fn notices_arrive_in_pieces() {
         let (handle, waited, grace) = (Handle([7; 16]), Duration::from_millis(5), Duration::from_secs(600));
-        for notice in [Notice::Waits { handle, user: "ada".into(), waited, grace }, Notice::GoesOn(handle)] {
+        let addresses = ["192.0.2.7", "2001:db8::7"].map(|address| address.parse().unwrap());
+        let waits =
+            addresses.map(|address| Notice::Waits { handle, user: "ada".into(), address, waited, grace });
+        for notice in waits.into_iter().chain([Notice::GoesOn(handle)]) {
             let bytes = notice.encode();
             for end in 0..bytes.len() {
                 assert_eq!(Notice::read(&bytes[..end]), Ok(None));
@@ -83,21 +94,22 @@ mod tests {
             let more = [&bytes[..], b"more"].concat();
             assert_eq!(Notice::read(&more), Ok(Some((notice, bytes.len()))));
         }
-        assert!(Notice::read(&[WAITS; 40]).is_err(), "a name of gigabytes");
-        assert!(Notice::read(&[0; 40]).is_err());
+        assert!(Notice::read(&[WAITS; 60]).is_err(), "a name of gigabytes");
+        assert!(Notice::read(&[0; 60]).is_err());
     }
 
     #[test]
     fn long_names_are_cut_between_characters_and_odd_ones_refused() {
         let (handle, waited, grace) = (Handle([7; 16]), Duration::ZERO, Duration::ZERO);
         let user = format!("a{}", "é".repeat(LONGEST));
-        let bytes = Notice::Waits { handle, user, waited, grace }.encode();
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let bytes = Notice::Waits { handle, user, address, waited, grace }.encode();
         let Ok(Some((Notice::Waits { user, .. }, length))) = Notice::read(&bytes) else {
             panic!("no notice")
         };
         assert_eq!((user.len(), length), (LONGEST - 1, bytes.len()));
         let mut odd = bytes;
-        odd[40] = 0xff;
+        odd[56] = 0xff;
         assert_eq!(Notice::read(&odd), Err(()));
     }
 }

@@ -20,7 +20,8 @@ use super::resumable::Resumable;
 use super::terminal;
 use super::usage_log::UsageLog;
 use crate::exit_status::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
+    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER,
+    EXIT_REFUSED,
 };
 use crate::hand_over::AUTHENTICATED;
 use crate::listener::priority;
@@ -272,12 +273,8 @@ fn before(
                 EXIT_CRASH
             }
             // It has said itself why.
-            Some(status) if status.exit_status() == Some(EXIT_GRACE) => EXIT_GRACE,
-            _ => match monitor.tried() {
-                None => EXIT_FAILURE,
-                Some(true) => EXIT_AUTH_ATTEMPTED,
-                Some(false) => EXIT_INVALID_USER,
-            },
+            Some(status) if status.exit_status() == Some(EXIT_GRACE) => grace_status(monitor.tried()),
+            _ => failure_status(monitor.tried()),
         }),
         Err(Stop::Unexpected(Unexpected::Prohibited)) => {
             end(pid);
@@ -288,14 +285,32 @@ fn before(
             match problem {
                 Stop::TooLate => {
                     error!(log, "Timeout before authentication for {ip} port {port}");
-                    return Err(EXIT_GRACE);
+                    return Err(grace_status(monitor.tried()));
                 }
-                Stop::Signal => info!(log, "{problem}"),
+                Stop::Signal => {
+                    info!(log, "{problem}");
+                    return Err(EXIT_FAILURE);
+                }
                 problem => error!(log, "fatal: pre-authentication process of {ip} port {port}: {problem}"),
             }
-            Err(EXIT_FAILURE)
+            Err(failure_status(monitor.tried()))
         }
     }
+}
+
+/// Exit status of a session without a login. One that failed to log in must not look like one that lost its path.
+/// `tried`: whether the user of the failed attempts exists, if there were any.
+const fn failure_status(tried: Option<bool>) -> i32 {
+    match tried {
+        None => EXIT_FAILURE,
+        Some(true) => EXIT_AUTH_ATTEMPTED,
+        Some(false) => EXIT_INVALID_USER,
+    }
+}
+
+/// Exit status of a session whose `LoginGraceTime` is over.
+const fn grace_status(tried: Option<bool>) -> i32 {
+    if tried.is_some() { EXIT_GRACE_ATTEMPTED } else { EXIT_GRACE }
 }
 
 fn converse(
@@ -432,7 +447,9 @@ fn begin_resumable(
     monitor: &mut Monitor,
     log: &Log,
 ) -> Result<Option<Resumable>, Stop> {
-    let begun = monitor.take_terms()?.map(|terms| Resumable::new(handle, export, terms, log.clone()));
+    let address = monitor.peer().ip();
+    let begun =
+        monitor.take_terms()?.map(|terms| Resumable::new(handle, export, terms, address, log.clone()));
     let problem = match begun {
         Some(Ok((resumable, theirs))) => {
             lh_sys::pass::send_fd(ipc.socket(), theirs.as_fd())?;
@@ -605,6 +622,19 @@ mod tests {
         }
         // The connection to the monitor is the last thing an honest process closes.
         std::process::exit(9);
+    }
+
+    #[test]
+    fn failed_attempts_are_no_lost_paths() {
+        use crate::penalties::Misdeed;
+        for tried in [Some(true), Some(false)] {
+            for status in [failure_status(tried), grace_status(tried)] {
+                assert!(!Misdeed::may_be_a_lost_path(status) && Misdeed::of_status(status).is_some());
+            }
+        }
+        for status in [failure_status(None), grace_status(None)] {
+            assert!(Misdeed::may_be_a_lost_path(status));
+        }
     }
 
     #[test]

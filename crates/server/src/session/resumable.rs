@@ -2,7 +2,7 @@
 //! decides who takes the session over. One claim at a time.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ pub(super) struct Resumable {
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
     /// The session has no connection.
     waiting: Option<Waiting>,
+    /// Where the client was last.
+    address: IpAddr,
     log: Log,
 }
 
@@ -86,6 +88,7 @@ impl Resumable {
         handle: [u8; 16],
         export: &[u8],
         session: SessionTerms,
+        address: IpAddr,
         log: Log,
     ) -> io::Result<(Self, UnixStream)> {
         let handle = Handle(handle);
@@ -95,7 +98,17 @@ impl Resumable {
         let secret = ServerSecret::new(handle, &export);
         let user = Some(MonitorSocket::new(ours)?);
         Ok((
-            Self { secret, session, listening, user, attempt: None, going_on: None, waiting: None, log },
+            Self {
+                secret,
+                session,
+                listening,
+                user,
+                attempt: None,
+                going_on: None,
+                waiting: None,
+                address,
+                log,
+            },
             theirs,
         ))
     }
@@ -128,9 +141,9 @@ impl Resumable {
     pub(super) fn notify(&self, listener: &mut impl Write) {
         let Some(Waiting { since, grace }) = self.waiting else { return };
         let (handle, user) = (self.secret.handle(), self.session.name.clone());
-        let waited = since.elapsed();
+        let (address, waited) = (self.address, since.elapsed());
         // A listener that has been restarted adopts the session, and is told then.
-        let _ = listener.write_all(&Notice::Waits { handle, user, waited, grace }.encode());
+        let _ = listener.write_all(&Notice::Waits { handle, user, address, waited, grace }.encode());
     }
 
     /// Does what is there to be done, without waiting.
@@ -274,6 +287,7 @@ impl Resumable {
                 FromUser::Resumed => {
                     let Some((session_id, peer, local)) = self.going_on.take() else { return Err(wrong()) };
                     monitor.moved(&session_id, peer, local);
+                    self.address = peer.ip();
                     self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
                     let (name, ip, port) = (&self.session.name, peer.ip(), peer.port());
                     info!(self.log, "session of user {name} resumed from {ip} port {port}");
@@ -358,7 +372,8 @@ mod tests {
             let (name, proofs) = ("ada".to_owned(), String::new());
             let session = SessionTerms { name, proofs, options: KeyOptions::default(), grace };
             let log = Log::lines(Level::Info);
-            let (resumable, theirs) = Resumable::new(handle, &export[..], session, log.clone()).unwrap();
+            let (resumable, theirs) =
+                Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
             let user = MonitorSocket::new(theirs).unwrap();
             let monitor = Monitor::new(crate::testing::config(""), Vec::new(), HERE, HERE, log);
             let handle = Handle(handle);
