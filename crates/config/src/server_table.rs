@@ -49,7 +49,8 @@ keyword_table! {
     /// Sessions that may be open on one connection; 0 forbids sessions and leaves forwards.
     /// Example: `MaxSessions 0`
     max_sessions: u32 = "10", "MaxSessions", Match, Works;
-    /// Seconds without data from the client after which it is asked whether it lives; 0: never.
+    /// Seconds without data from the client after which it is asked whether it lives; 0: never. Where it is not set,
+    /// clients that may resume their sessions (ResumeGrace) are asked after 20 seconds.
     /// Example: `ClientAliveInterval 30`
     client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, Works;
     /// How many of these may stay unanswered before the connection is ended; 0: end none.

@@ -23,6 +23,20 @@ use crate::resuming::{FromUser, Moved, PATIENCE, ToUser};
 /// Poll token of the conversation with the monitor.
 const MONITOR: usize = 0;
 
+/// Silence after which a client that may resume is asked whether it lives, where `ClientAliveInterval` is not set. Longer
+/// than the client's own interval, so that nothing more is sent as long as the path carries.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Interval and count of the keepalives to the client. Where nothing is set, a session that can wait for its client
+/// gets some: else a path that is silent would keep it connected, for hours, to a client that has gone.
+pub(super) fn keepalive(settings: &ServerSettings, is_resumable: bool) -> Option<(Duration, u32)> {
+    let interval = match settings.client_alive_interval.value.duration() {
+        None if is_resumable && !settings.client_alive_interval.is_set() => KEEPALIVE,
+        interval => interval?,
+    };
+    Some((interval, settings.client_alive_count_max.value))
+}
+
 /// See the module documentation.
 pub(super) struct Resuming {
     monitor: MonitorSocket,
@@ -172,5 +186,33 @@ impl Resuming {
     fn say(&self, message: FromUser) {
         // When the monitor is gone so is the session.
         let _ = self.monitor.send(&message.encode());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_driver::{Keepalive, KeepaliveAction};
+
+    /// Plays seconds in which nothing comes; returns after how many the path counts as broken.
+    fn broken_after(lines: &str, is_resumable: bool) -> Option<u64> {
+        let start = Instant::now();
+        let (interval, count_max) = keepalive(&crate::testing::settings(lines), is_resumable)?;
+        let mut keepalive = Keepalive::new(interval, count_max, start);
+        (0..7200).find(|second| {
+            keepalive.on_timeout(start + Duration::from_secs(*second)) == KeepaliveAction::Dead
+        })
+    }
+
+    #[test]
+    fn silent_paths_of_resumable_sessions_are_noticed() {
+        assert_eq!(broken_after("", true), Some(80));
+        assert_eq!(broken_after("ClientAliveCountMax 1", true), Some(40));
+        assert_eq!(broken_after("ClientAliveInterval 5", true), Some(20));
+        // Others are as they are configured, and so is a zero.
+        assert_eq!(broken_after("", false), None);
+        assert_eq!(broken_after("ClientAliveInterval 0", true), None);
+        assert_eq!(broken_after("ClientAliveCountMax 0", true), None);
+        assert_eq!(broken_after("ClientAliveInterval 5", false), Some(20));
     }
 }
