@@ -11,7 +11,6 @@
 //! | [`message`] | how do the messages look on the wire? |
 //! | [`Waiting`] | which sessions wait at a server, and which one has to go? |
 //! | [`Reconnect`], [`Silence`] | when is a link broken, and when does a client connect again? |
-//! | [`Rival`] | does a second connection replace one that is stalled? |
 //!
 //! # Words
 //!
@@ -22,7 +21,6 @@
 pub mod message;
 mod receipts;
 mod reconnect;
-mod rival;
 mod secret;
 mod unacknowledged;
 mod waiting;
@@ -30,7 +28,6 @@ mod waiting;
 pub use message::{Handle, PROOF_LEN};
 pub use receipts::{Pace, Receipts};
 pub use reconnect::{Action, AttemptId, Failure, Reconnect, Silence};
-pub use rival::{Choice, Rival, Which};
 pub use secret::{ClientSecret, Export, Refused, SECRET_LEN, ServerSecret, Verified};
 pub use unacknowledged::{CountError, Unacknowledged};
 pub use waiting::{Limits, Waiter, Waiting};
