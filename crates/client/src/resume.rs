@@ -7,6 +7,7 @@
 
 mod attempt;
 mod path;
+mod quiet;
 mod status;
 
 use std::os::fd::AsFd;

@@ -10,20 +10,23 @@ use lh_driver::ControlCx;
 use lh_sys::interfaces;
 use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
 
+use super::quiet::{Ask, Moved, Quiet};
+
 /// The request that a server answers at once.
 const QUESTION: &str = "keepalive@openssh.com";
 
 /// Time for the answer after a change of the network: a lost packet is repeated within it.
 const ANSWER: Duration = Duration::from_millis(700);
 
-/// The same after [`QUIET`]: more, because a busy server answers late.
+/// The same after a suspicious silence. TCP of a busy server acknowledges the question in time, and then it is waited
+/// for; a question that is lost is repeated within it.
+const EARLY_ANSWER: Duration = Duration::from_millis(500);
+
+/// The same after a long silence: more, because a busy server answers late.
 const QUIET_ANSWER: Duration = Duration::from_secs(1);
 
 /// The same where the round trip is not known, because a command or a jump host is in between.
 const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
-
-/// Time without a byte from the server, after messages of the session, before it is asked.
-const QUIET: Duration = Duration::from_secs(2);
 
 /// A longer time between the end of [`ANSWER`] and the look at it means that this process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
@@ -71,12 +74,8 @@ pub(super) struct PathWatch {
     sleeps: Option<Sleeps>,
     ends: Ends,
     check: Option<Check>,
-    /// Messages of the session, sent and received, when they were counted last.
-    messages: u64,
-    /// Bytes received when they were counted last.
-    bytes: u64,
-    /// When the server is asked unless bytes move.
-    quiet: Option<Instant>,
+    /// When the server is asked because nothing comes.
+    quiet: Quiet,
     /// The address is gone.
     dead: bool,
     round_trip: Duration,
@@ -101,9 +100,7 @@ impl PathWatch {
             sleeps: Sleeps::watch().ok(),
             ends: Ends::default(),
             check: None,
-            messages: 0,
-            bytes: 0,
-            quiet: None,
+            quiet: Quiet::default(),
             dead: false,
             round_trip: Duration::ZERO,
         };
@@ -124,6 +121,7 @@ impl PathWatch {
     /// The session has another link.
     pub(super) fn on_new_link(&mut self, cx: &ControlCx<'_>) {
         self.forget();
+        self.quiet.on_new_link();
         let canonical = |address: std::net::SocketAddr| address.ip().to_canonical();
         self.ends.addresses = cx.addresses().map(|(local, peer)| (canonical(local), canonical(peer)));
         self.ends.interface = self.ends.addresses.and_then(|(local, _)| interface_of(local));
@@ -132,7 +130,8 @@ impl PathWatch {
 
     /// Forgets what speaks against the link: it is replaced, or there is nothing better.
     pub(super) const fn forget(&mut self) {
-        (self.check, self.quiet, self.dead) = (None, None, false);
+        (self.check, self.dead) = (None, false);
+        self.quiet.stop();
     }
 
     /// Round trip of the link when it was measured last.
@@ -144,6 +143,7 @@ impl PathWatch {
     fn measure(&mut self, cx: &ControlCx<'_>) {
         let micros = cx.tcp_info().and_then(|info| info.get("rtt"));
         self.round_trip = micros.map_or(self.round_trip, Duration::from_micros);
+        self.quiet.set_round_trip(self.round_trip);
     }
 
     /// Reads what the kernel has reported, and asks the server where that concerns the path. Returns true if
@@ -202,17 +202,13 @@ impl PathWatch {
             return PathState::Dead;
         }
         let sent = cx.transport().message_counts().map_or(0, |(_, sent)| sent);
-        let messages = cx.received_messages() + sent;
-        let bytes = cx.transport().bytes_in();
+        let (bytes, bytes_out) = (cx.transport().bytes_in(), cx.transport().bytes_out());
+        let moved = Moved { messages: cx.received_messages() + sent, bytes_in: bytes, bytes_out };
         let Some(check) = &mut self.check else {
-            let flows = std::mem::replace(&mut self.bytes, bytes) != bytes;
-            let begins = std::mem::replace(&mut self.messages, messages) != messages;
-            // Acknowledgements are bytes, too, but begin nothing; and what is sent prolongs nothing.
-            if (begins && self.quiet.is_none()) || (flows && (begins || self.quiet.is_some())) {
-                self.quiet = Some(now + QUIET);
-            } else if self.quiet.is_some_and(|quiet| quiet <= now) {
-                self.quiet = None;
-                self.ask(QUIET_ANSWER, cx, now);
+            match self.quiet.poll(moved, || has_unacknowledged(cx), now) {
+                Some(Ask::Early) => self.ask(EARLY_ANSWER, cx, now),
+                Some(Ask::Late) => self.ask(QUIET_ANSWER, cx, now),
+                None => {}
             }
             return PathState::Good;
         };
@@ -220,8 +216,8 @@ impl PathWatch {
         if cx.transport().packets_in() != check.packets {
             // The answer alone is no reason to ask again; what may have been under way before is.
             let alone = cx.received_messages() == check.received + 1;
-            (self.messages, self.bytes) = (messages, bytes);
-            (self.check, self.quiet) = (None, (!alone).then_some(now + QUIET));
+            self.check = None;
+            self.quiet.on_answer(moved, alone, now);
             return PathState::Good;
         }
         if check.overdue {
@@ -244,7 +240,7 @@ impl PathWatch {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         match self.check {
             Some(check) => Some(check.until).filter(|_| !check.overdue),
-            None => self.quiet,
+            None => self.quiet.next_deadline(),
         }
     }
 }
@@ -307,6 +303,11 @@ fn covers(to: IpAddr, prefix: u8, address: IpAddr) -> bool {
 /// Bytes that the other end of TCP has acknowledged.
 fn acknowledged(cx: &ControlCx<'_>) -> Option<u64> {
     cx.tcp_info().and_then(|info| info.get("bytes_acked"))
+}
+
+/// True if TCP has sent what the other end has not acknowledged.
+fn has_unacknowledged(cx: &ControlCx<'_>) -> bool {
+    cx.tcp_info().and_then(|info| info.get("unacked")).is_some_and(|segments| segments > 0)
 }
 
 /// True if this machine has the address, or cannot tell.

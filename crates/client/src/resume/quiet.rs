@@ -1,0 +1,174 @@
+//! When a link on which nothing arrives any more is worth a question to the server, in virtual time.
+//!
+//! Silence means little by itself: the server may have nothing to say. It means more where much has just moved, and
+//! where TCP has sent what the other end's kernel has not acknowledged, which a server that is busy does not delay.
+
+use std::time::{Duration, Instant};
+
+/// Time without a byte from the server, after messages of the session, before it is asked.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The same where the silence is suspicious: more than TCP's delayed acknowledgements, and than the time after which
+/// it repeats a packet on a short path.
+const EARLY: Duration = Duration::from_millis(300);
+
+/// Bytes since the last question after which silence is suspicious: an end in the middle of bulk data.
+const BULK: u64 = 256 << 10;
+
+/// What has moved on the link.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moved {
+    /// Messages of the session, sent and received.
+    pub(super) messages: u64,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+}
+
+impl Moved {
+    const fn bytes(self) -> u64 {
+        self.bytes_in + self.bytes_out
+    }
+}
+
+/// Why the server is to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// The silence is suspicious.
+    Early,
+    /// It is long.
+    Late,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// What had moved when it was looked at last.
+    seen: Moved,
+    /// Bytes when the server was asked last.
+    asked: u64,
+    /// Since when nothing has come, after messages of the session.
+    since: Option<Instant>,
+    /// [`EARLY`] is over.
+    looked: bool,
+    round_trip: Duration,
+}
+
+impl Quiet {
+    /// The link is another one, on which bytes count from zero.
+    pub(super) const fn on_new_link(&mut self) {
+        self.stop();
+        self.asked = 0;
+    }
+
+    pub(super) const fn set_round_trip(&mut self, round_trip: Duration) {
+        self.round_trip = round_trip;
+    }
+
+    /// Asks nothing until messages of the session move.
+    pub(super) const fn stop(&mut self) {
+        (self.since, self.looked) = (None, false);
+    }
+
+    /// The server has answered. `alone`: with nothing else, which is no reason to ask again.
+    pub(super) fn on_answer(&mut self, moved: Moved, alone: bool, now: Instant) {
+        self.seen = moved;
+        self.stop();
+        self.since = (!alone).then_some(now);
+    }
+
+    /// Returns whether to ask the server now. `unacknowledged` tells whether TCP waits for an acknowledgement.
+    pub(super) fn poll(
+        &mut self,
+        moved: Moved,
+        unacknowledged: impl FnOnce() -> bool,
+        now: Instant,
+    ) -> Option<Ask> {
+        let before = std::mem::replace(&mut self.seen, moved);
+        let (flows, begins) = (before.bytes_in != moved.bytes_in, before.messages != moved.messages);
+        // Acknowledgements are bytes, too, but begin nothing; and what is sent prolongs nothing.
+        if (begins && self.since.is_none()) || (flows && (begins || self.since.is_some())) {
+            (self.since, self.looked) = (Some(now), false);
+            return None;
+        }
+        let since = self.since?;
+        let ask = if since + QUIET <= now {
+            Ask::Late
+        } else if !self.looked && since + self.early() <= now {
+            self.looked = true;
+            let bulk = moved.bytes().saturating_sub(self.asked) >= BULK;
+            (bulk || unacknowledged()).then_some(Ask::Early)?
+        } else {
+            return None;
+        };
+        self.stop();
+        self.asked = moved.bytes();
+        Some(ask)
+    }
+
+    /// Data may come in bursts, one in a round trip.
+    fn early(&self) -> Duration {
+        EARLY.max(self.round_trip * 2).min(QUIET)
+    }
+
+    /// Returns the time at which to call [`poll`](Self::poll).
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        Some(self.since? + if self.looked { QUIET } else { self.early() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a link from its first message on; `moved` by milliseconds. Returns the first question.
+    fn play(
+        quiet: &mut Quiet,
+        moved: impl Fn(u64) -> Moved,
+        unacknowledged: bool,
+        time: u64,
+    ) -> Option<(u64, Ask)> {
+        let start = Instant::now();
+        (0..time).step_by(10).find_map(|ms| {
+            let now = start + Duration::from_millis(ms);
+            quiet.poll(moved(ms), || unacknowledged, now).map(|ask| (ms, ask))
+        })
+    }
+
+    /// A download of 10 MB/s that stops.
+    fn download(until: u64) -> impl Fn(u64) -> Moved {
+        move |ms| {
+            let ms = ms.min(until);
+            Moved { messages: 1 + ms, bytes_in: ms * 10_000, bytes_out: ms }
+        }
+    }
+
+    #[test]
+    fn silence_in_a_download_is_suspicious() {
+        let mut quiet = Quiet::default();
+        assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1300, Ask::Early)));
+        // Over a long path it may be a pause between two bursts.
+        let mut quiet = Quiet::default();
+        quiet.set_round_trip(Duration::from_millis(400));
+        assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1800, Ask::Early)));
+        assert_eq!(play(&mut Quiet::default(), download(9000), false, 9000), None);
+    }
+
+    #[test]
+    fn keys_without_echo_are_suspicious_only_without_acknowledgement() {
+        let keys = |ms: u64| Moved { messages: 1 + ms / 100, bytes_in: 100, bytes_out: ms };
+        assert_eq!(play(&mut Quiet::default(), keys, true, 9000), Some((300, Ask::Early)));
+        // A program that does not echo, on a path that carries.
+        assert_eq!(play(&mut Quiet::default(), keys, false, 9000), Some((2000, Ask::Late)));
+    }
+
+    #[test]
+    fn a_pause_after_an_answer_is_not_suspicious() {
+        let mut quiet = Quiet::default();
+        let last = download(1000)(1000);
+        assert_eq!(play(&mut quiet, download(1000), false, 9000), Some((1300, Ask::Early)));
+        quiet.on_answer(last, false, Instant::now());
+        assert_eq!(play(&mut quiet, |_| last, false, 9000).map(|(_, ask)| ask), Some(Ask::Late));
+        quiet.on_answer(last, true, Instant::now());
+        assert_eq!((play(&mut quiet, |_| last, true, 9000), quiet.next_deadline()), (None, None));
+    }
+}
