@@ -1,6 +1,6 @@
 //! The ways in which a path is cut, and how long the session may take to go on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lh_testkit::Seeded;
 use rustix::process::Signal;
@@ -10,9 +10,14 @@ use crate::faults::signal;
 
 /// Time for which a firewall resets what it sees.
 const RESETTING: Duration = Duration::from_millis(150);
-/// Time in which a client notices that a path has fallen silent: two seconds without a byte, and one without
-/// an answer to its question.
-const SILENCE: Duration = Duration::from_secs(3);
+/// Cuts of attempts, one after the other.
+const ATTEMPTS: u32 = 3;
+/// Bytes of an attempt, of which a random part passes before it is cut: identification, key exchange and claim.
+const HANDSHAKE: u64 = 8 << 10;
+/// Time in which an attempt begins.
+const BEGINNING: Duration = Duration::from_secs(3);
+/// Longest pause of a client between attempts, in the first two minutes.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Time that may be lost beyond the outage. Two round trips of this path are a few milliseconds.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -26,11 +31,12 @@ pub(super) enum Cut {
     Stop,
     Rebind,
     SilentRebind,
+    Attempts,
 }
 
 impl Cut {
     /// All of these.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Reset,
         Self::Blackhole,
         Self::LinkDown,
@@ -38,6 +44,7 @@ impl Cut {
         Self::Stop,
         Self::Rebind,
         Self::SilentRebind,
+        Self::Attempts,
     ];
 
     /// As in the reports.
@@ -50,18 +57,19 @@ impl Cut {
             Self::Stop => "SIGSTOP of the client",
             Self::Rebind => "NAT rebind",
             Self::SilentRebind => "NAT rebind, silent",
+            Self::Attempts => "RST, and of attempts",
         }
     }
 
     /// True for cuts that no connection survives: the session goes on over another one, or has ended before.
     pub(super) const fn ends_connections(self) -> bool {
-        matches!(self, Self::Reset | Self::Address | Self::Rebind | Self::SilentRebind)
+        matches!(self, Self::Reset | Self::Address | Self::Rebind | Self::SilentRebind | Self::Attempts)
     }
 
     /// A random time without a path. `longest` is for stops and for silence.
     pub(super) fn outage(self, random: &mut Seeded, longest: Duration) -> Duration {
         match self {
-            Self::Reset => RESETTING,
+            Self::Reset | Self::Attempts => RESETTING,
             Self::Address | Self::Rebind | Self::SilentRebind => Duration::ZERO,
             Self::Blackhole | Self::LinkDown | Self::Stop => {
                 Duration::from_millis(500 + random.next_u64() % 8000).min(longest)
@@ -69,13 +77,12 @@ impl Cut {
         }
     }
 
-    /// Time that may be lost beyond this outage.
-    pub(super) fn allowed(self, outage: Duration) -> Duration {
+    /// Time that may be lost beyond the outage.
+    pub(super) fn allowed(self) -> Duration {
         match self {
-            // Of these the kernel tells.
-            Self::Reset | Self::LinkDown | Self::Address | Self::Stop => MARGIN,
-            // And of these only silence.
-            Self::Blackhole | Self::Rebind | Self::SilentRebind => SILENCE.saturating_sub(outage) + MARGIN,
+            // A client that has failed some times does not try at once.
+            Self::Attempts => PAUSE + MARGIN,
+            _ => MARGIN,
         }
     }
 
@@ -83,13 +90,31 @@ impl Cut {
     ///
     /// # Errors
     /// The network cannot be changed.
-    pub(super) fn make(self, network: &mut Network, outage: Duration) -> Result<(), String> {
+    pub(super) fn make(
+        self,
+        network: &mut Network,
+        outage: Duration,
+        random: &mut Seeded,
+    ) -> Result<(), String> {
         let wait = || std::thread::sleep(outage);
+        let reset = |network: &Network| {
+            network.set_resetting(true)?;
+            wait();
+            network.set_resetting(false)
+        };
         match self {
-            Self::Reset => {
-                network.set_resetting(true)?;
-                wait();
-                network.set_resetting(false)
+            Self::Reset => reset(network),
+            Self::Attempts => {
+                reset(network)?;
+                for _ in 0..ATTEMPTS {
+                    let until = network.passed() + 1 + random.next_u64() % HANDSHAKE;
+                    let began = Instant::now();
+                    while network.passed() < until && began.elapsed() < BEGINNING {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    reset(network)?;
+                }
+                Ok(())
             }
             Self::Blackhole => {
                 network.set_dropping(true)?;

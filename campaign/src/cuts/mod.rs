@@ -142,7 +142,7 @@ fn play(
         }
         let outage_now = outage.take().unwrap_or_else(|| cut.outage(&mut round.random, round.longest));
         let before = site.resumptions();
-        cut.make(&mut site.network, outage_now)?;
+        cut.make(&mut site.network, outage_now, &mut round.random)?;
         let usable = Instant::now();
         let lost = site.recovers(&mut running, usable)?;
         from = site.network.passed();
@@ -154,7 +154,7 @@ fn play(
             break;
         }
         row.lost.push(lost);
-        row.over += u64::from(lost > cut.allowed(outage_now));
+        row.over += u64::from(lost > cut.allowed());
         row.resumptions += resumptions;
         made += 1;
         said.push(format!(

@@ -24,7 +24,7 @@ done_with_master() { $ssh -S "$PWD/ctl" -O exit server 2>/dev/null; wait $master
 "#;
 
 /// All of these, in the order of the rounds. Their number has no factor in common with that of the cuts.
-pub(super) const ALL: [Work; 10] = [
+pub(super) const ALL: [Work; 11] = [
     Work {
         name: "cat down",
         needs: &[],
@@ -105,6 +105,17 @@ done_with_master"#,
         script: r#"i=0; mkfifo keys; $ssh server 'while read line; do echo "$line" "$(printf %02000d 7)"; done; exit 9' < keys > out & shell=$!
 exec 3> keys; while [ $i -lt 100 ]; do echo "key $i" >&3; sleep 0.03; i=$((i + 1)); done; exec 3>&-
 status 9 wait $shell; i=0; while [ $i -lt 100 ]; do printf 'key %d %02000d\n' $i 7; i=$((i + 1)); done | cmp - out"#,
+    },
+    Work {
+        name: "vim in tmux",
+        needs: &["tmux", "vim"],
+        volume: Some(60_000),
+        script: r#"unset TMUX; t="tmux -S $PWD/tmux -f /dev/null"; trap '$t kill-server 2>/dev/null || true' EXIT
+$t new-session -d -x 80 -y 24 "$ssh -t server 'vim -u NONE -n $PWD/text; exit 5'; echo \$? > $PWD/status"
+until $t capture-pane -p | grep -q '^~'; do $t has-session; sleep 0.05; done
+$t send-keys -l i; i=0; while [ $i -lt 150 ]; do $t send-keys -l "$(printf 'line %d %0300d' $i 7)"; $t send-keys Enter; sleep 0.02; i=$((i + 1)); done
+$t send-keys Escape; $t send-keys -l :wq; $t send-keys Enter; until [ -s status ]; do sleep 0.05; done; [ "$(cat status)" = 5 ]
+i=0; { while [ $i -lt 150 ]; do printf 'line %d %0300d\n' $i 7; i=$((i + 1)); done; echo; } | cmp - text"#,
     },
 ];
 
