@@ -69,9 +69,10 @@ impl Site {
             let done = Command::new("sh").args(["-c", made]).current_dir(lab.path("sources")).status();
             done.map_err(|error| format!("{}: {error}", git.display()))?;
         }
-        // It listens on loopback as well, where its port is the kernel's choice.
+        // It listens on loopback as well, where its port is the kernel's choice. Attempts of whose reset the server is not
+        // told end with their grace time, within `ENDING`.
         let config = format!(
-            "ListenAddress {SERVER}:{PORT}\nResumeGrace 5m\nUsePAM no\nMaxStartups 500\nMaxSessions 50\n"
+            "ListenAddress {SERVER}:{PORT}\nResumeGrace 5m\nUsePAM no\nMaxStartups 500\nMaxSessions 50\nLoginGraceTime 15\n"
         );
         let server = network.at_server(|| Ok(Lhsshd::start(&lab, &config)))?;
         let listener = network.at_server(|| TcpListener::bind(("127.0.0.1", 0)))?;
