@@ -128,7 +128,9 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         true => LogTarget::Stderr,
         false => LogTarget::Syslog,
     };
-    let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None };
+    let preauth_ids = lh_server::preauth_ids();
+    let hand_over =
+        HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None, preauth_ids };
     if parsed.has('i') {
         // With Accept=yes the connection is passed a second time, which would keep it open after its end.
         drop(service);

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 
 use lh_config::ServerConfig;
 use lh_crypto::{PublicKey, Random, SystemRandom};
+use lh_sys::ids::Ids;
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -85,6 +86,8 @@ pub struct HandOver {
     pub oom_score: Option<i32>,
     /// The limit on core files that the listener was started with, which users' programs get back.
     pub core_limit: Option<CoreLimit>,
+    /// The ids of pre-auth processes ([`preauth_ids`](crate::preauth_ids())), without groups.
+    pub preauth_ids: Option<Ids>,
 }
 
 /// The first part as the session reads it.
@@ -97,6 +100,7 @@ pub(crate) struct Session {
     pub(crate) log_level: Option<Level>,
     pub(crate) oom_score: Option<i32>,
     pub(crate) core_limit: Option<CoreLimit>,
+    pub(crate) preauth_ids: Option<Ids>,
 }
 
 /// Why a hand-over cannot be used.
@@ -150,6 +154,7 @@ impl Session {
         let oom_score = if reader.boolean()? { Some(reader.u32()?.cast_signed()) } else { None };
         let core_limit = if reader.boolean()? { Some(CoreLimit(Some(reader.u64()?))) } else { None };
         let core_limit = core_limit.map(|limit| CoreLimit(limit.0.filter(|bytes| *bytes != u64::MAX)));
+        let preauth_ids = if reader.boolean()? { Some(read_ids(&mut reader)?) } else { None };
         let config = ServerConfig::from_bytes(reader.string()?)?;
         let count = reader.u32()?;
         let mut host_keys = Vec::new();
@@ -157,8 +162,17 @@ impl Session {
             host_keys.push(PublicKey::from_blob(reader.string()?)?);
         }
         reader.finish()?;
-        Ok(Self { config, host_keys, log_target, log_level, oom_score, core_limit })
+        Ok(Self { config, host_keys, log_target, log_level, oom_score, core_limit, preauth_ids })
     }
+}
+
+/// Ids without groups. Root's would protect nothing.
+fn read_ids(reader: &mut Reader<'_>) -> Result<Ids, WireError> {
+    let (uid, gid) = (reader.u32()?, reader.u32()?);
+    if uid == 0 {
+        return Err(WireError::Invalid { what: "user id" });
+    }
+    Ok(Ids { uid, gid, groups: Vec::new() })
 }
 
 /// The second part: what only the monitor may know.
@@ -210,6 +224,11 @@ impl HandOver {
         if let Some(CoreLimit(bytes)) = self.core_limit {
             content.put_u64(bytes.unwrap_or(u64::MAX));
         }
+        content.put_bool(self.preauth_ids.is_some());
+        if let Some(ids) = &self.preauth_ids {
+            content.put_u32(ids.uid);
+            content.put_u32(ids.gid);
+        }
         content.put_string(&self.config.to_bytes());
         content.put_u32(u32::try_from(self.host_keys.len()).unwrap_or(0));
         for key in &self.host_keys {
@@ -247,6 +266,7 @@ mod tests {
             log_level: Some(Level::Debug2),
             oom_score: Some(-17),
             core_limit: Some(CoreLimit(None)),
+            preauth_ids: Some(Ids { uid: 106, gid: 65_534, groups: Vec::new() }),
         };
         let bytes = sent.to_bytes();
         let mut rest = &bytes[..];
@@ -261,8 +281,17 @@ mod tests {
         assert_eq!(received.log_level, Some(Level::Debug2));
         assert_eq!(received.oom_score, Some(-17));
         assert_eq!(received.core_limit, Some(CoreLimit(None)));
+        assert_eq!(received.preauth_ids, sent.preauth_ids);
         assert_eq!(received.config.port.0, [2022]);
         assert!(Session::receive(&mut &bytes[..bytes.len() - 41]).is_err());
+    }
+
+    #[test]
+    fn root_ids_are_refused() {
+        let mut bytes = Vec::new();
+        bytes.put_u32(0);
+        bytes.put_u32(65_534);
+        assert!(read_ids(&mut Reader::new(&bytes)).is_err());
     }
 
     proptest! {

@@ -31,6 +31,7 @@ mod monitor_ipc;
 mod pam_use;
 mod passwords;
 mod penalties;
+mod preauth_ids;
 mod proxy_header;
 mod resuming;
 mod session;
@@ -50,6 +51,7 @@ pub use hand_over::{CoreLimit, HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
 pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, SESSION_NAME, is_restarted, serve};
 pub use log::{Level, Log};
+pub use preauth_ids::preauth_ids;
 pub use session::{inetd, main as session_main};
 pub use surroundings::{Host, default_algorithms};
 

@@ -14,7 +14,6 @@ use lh_crypto::{Random, SystemRandom};
 use lh_driver::{InputLimit, Link};
 use lh_sys::ids::{Ids, is_root};
 use lh_sys::sandbox::{Confinement, OnViolation, confine};
-use lh_sys::users;
 use lh_transport::Transport;
 use lh_wire::msg::disconnect;
 
@@ -23,15 +22,10 @@ use super::login::{MonitorClient, NoLogin, log_in};
 use crate::exit_status::{EXIT_FAILURE, EXIT_GRACE};
 use crate::log::{Log, error};
 use crate::monitor_ipc::MonitorSocket;
+use crate::preauth_ids;
 
 /// Empty directories that only root may write to, best first.
 const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
-
-/// Users that own nothing, best first: the one of our packages, then OpenSSH's.
-const USERS: [&str; 3] = ["lhsshd", "sshd", "nobody"];
-
-/// The ids where there is no such user: the kernel's own for "nobody".
-const NOBODY: u32 = 65_534;
 
 /// Bytes that a client may send before its login without waiting: more than any login needs, with the early data of
 /// `first-flight@longhaul` and the queries of an agent with a hundred keys.
@@ -75,7 +69,7 @@ fn serve(
     lh_sys::fd::replace_stderr(lh_sys::fd::null()?)?;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let preauth = preauth()?;
+    let preauth = preauth(common.session.preauth_ids.clone())?;
     // The generator is seeded now: later it could not open what it may want to open.
     SystemRandom.fill(&mut [0; 32]);
     confine(&preauth)
@@ -106,23 +100,20 @@ fn report_panics(log: Log) {
     std::panic::set_hook(Box::new(move |panic| error!(log, "{panic}")));
 }
 
-fn preauth() -> Result<Confinement, Failure> {
+/// Restrictions of this process; `known` are the ids that the listener has looked up.
+fn preauth(known: Option<Ids>) -> Result<Confinement, Failure> {
     let report = cfg!(debug_assertions) && std::env::var_os(REPORT).is_some_and(|value| value == "report");
     let on_violation = if report { OnViolation::Report } else { OnViolation::Kill };
-    let elsewhere = if is_root() { Some((empty_directory()?, ids()?)) } else { None };
+    let elsewhere = if is_root() {
+        let ids = match known {
+            Some(ids) => ids,
+            None => preauth_ids::look_up()?,
+        };
+        Some((empty_directory()?, ids))
+    } else {
+        None
+    };
     Ok(Confinement { elsewhere, on_violation })
-}
-
-fn ids() -> Result<Ids, Failure> {
-    for name in USERS {
-        if let Some(user) = users::by_name(name.as_ref())? {
-            if user.uid == 0 {
-                return Err(format!("user {name} is root").into());
-            }
-            return Ok(Ids { uid: user.uid, gid: user.gid, groups: Vec::new() });
-        }
-    }
-    Ok(Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() })
 }
 
 fn empty_directory() -> Result<PathBuf, Failure> {
