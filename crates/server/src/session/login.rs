@@ -82,8 +82,12 @@ pub(super) fn log_in(
 ) -> Result<(), NoLogin> {
     let log = address.log.preauth();
     let mut server: Option<Server> = None;
+    let mut acknowledged = None;
     loop {
-        if address.known {
+        // Only where something has come since: several events may come out of one read.
+        let received = link.transport().bytes_in();
+        if address.known && acknowledged != Some(received) {
+            acknowledged = Some(received);
             let _ = lh_sys::socket::acknowledge_now(link.stream().read_fd());
         }
         let event = match link.next_event(deadline) {

@@ -193,9 +193,6 @@ fn wait(
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(News::TooLate);
         }
-        if signals.take()?.is_some() {
-            return Ok(News::Signal);
-        }
         let timeout = left.map(|left| Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
@@ -208,11 +205,15 @@ fn wait(
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        if ready.next() == Some(true) {
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        // A signal that came before this call is still pending, so its descriptor is ready at once.
+        if ready.get(1) == Some(&true) && signals.take()?.is_some() {
+            return Ok(News::Signal);
+        }
+        if ready.first() == Some(&true) {
             return Ok(News::Message);
         }
-        if ready.skip(1).any(|ready| ready) {
+        if ready.iter().skip(2).any(|ready| *ready) {
             return Ok(News::Lasting);
         }
     }
