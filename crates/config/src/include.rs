@@ -17,6 +17,9 @@ pub const MAX_DEPTH: usize = 16;
 /// memory.
 pub const MAX_FILE: u64 = 16 << 20;
 
+/// Bytes that hold the usual file, read at once.
+const USUAL_FILE: usize = 8 << 10;
+
 /// Most files that one `Include` pattern may match.
 const MAX_MATCHES: usize = 4096;
 
@@ -148,6 +151,8 @@ fn read_with_timeout(path: &Path, timeout: Duration) -> std::io::Result<String> 
         return Ok(String::new());
     }
     if kind.is_file() {
+        // The standard library begins with reads of 32 bytes where it knows no size.
+        bytes.reserve(USUAL_FILE);
         file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     } else if kind.is_fifo() || kind.is_char_device() {
         read_stream(&file, timeout, &mut bytes)?;

@@ -21,6 +21,9 @@ const SALT: usize = 20;
 /// Largest file that is read, bytes: 100 times the largest one seen, and no risk for memory.
 const MAX_FILE: u64 = 64 << 20;
 
+/// Bytes that hold the usual file, read at once.
+const USUAL_FILE: usize = 8 << 10;
+
 /// Purpose of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marker {
@@ -138,7 +141,8 @@ impl KnownHosts {
     /// Errors of the operating system.
     pub fn read_existing(path: &Path) -> io::Result<Self> {
         use std::io::Read as _;
-        let mut bytes = Vec::new();
+        // The standard library begins with reads of 32 bytes where it knows no size.
+        let mut bytes = Vec::with_capacity(USUAL_FILE);
         fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_FILE {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));

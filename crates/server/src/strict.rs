@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Files larger than this are refused: no administrator writes one, and a session must not be made to read it.
 const LARGEST_FILE: u64 = 64 << 20;
 
+/// Bytes that hold the usual file, read at once.
+const USUAL_FILE: usize = 8 << 10;
+
 /// Why a file is not read. `Display` is OpenSSH's text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StrictError {
@@ -92,7 +95,8 @@ pub(crate) fn read(
             return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
         }
     }
-    let mut content = Vec::new();
+    // The standard library begins with reads of 32 bytes where it knows no size.
+    let mut content = Vec::with_capacity(USUAL_FILE);
     file.take(LARGEST_FILE).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
 }

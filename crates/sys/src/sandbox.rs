@@ -50,7 +50,7 @@ const MEMORY_IN_USE: u64 = 256 << 20;
 
 /// Memory that counts towards `RLIMIT_DATA` now, bytes: private and writable.
 fn data_in_use() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = crate::proc_file::read("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.map_or(MEMORY_IN_USE, |kib| kib.saturating_mul(1024))
