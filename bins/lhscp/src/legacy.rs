@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use lh_driver::{FdPump, LocalFd};
 use lh_ssh_transfer::PumpUntilClosed;
+use lh_sys::pipe::GrowingPipe;
 use lh_terminal::TerminalUi;
 use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
@@ -82,10 +83,8 @@ fn run(
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));
             let child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
             let Some(mut child) = child else { return FAILURE };
-            if let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) {
-                // As large as the kernel allows: fewer turns. Without it, it goes as well.
-                let _ = rustix::pipe::fcntl_setpipe_size(&stdin, 1 << 20);
-                let _ = rustix::pipe::fcntl_setpipe_size(&stdout, 1 << 20);
+            if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
+                let (mut stdin, mut stdout) = (GrowingPipe::new(stdin), GrowingPipe::new(stdout));
                 rcp::run(&mut *party, &mut stdout, &mut stdin, &mut show);
             }
             let outcome = Outcome { failures: party.failures(), finished: party.is_finished() };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use lh_sftp::server::Backlog;
+use lh_sys::pipe::GrowingPipe;
 use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -28,8 +29,8 @@ const CHUNK: usize = 256 * 1024;
 struct End {
     side: Side,
     child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: ChildStdout,
+    stdin: Option<GrowingPipe<ChildStdin>>,
+    stdout: GrowingPipe<ChildStdout>,
     queue: Backlog,
 }
 
@@ -88,10 +89,10 @@ impl End {
         let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let (stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
         for fd in [stdin.as_fd(), stdout.as_fd()] {
-            let _ = rustix::pipe::fcntl_setpipe_size(fd, QUEUE);
             lh_sys::fd::set_nonblocking(fd, true).ok()?;
         }
-        Some(Self { side, child, stdin: Some(stdin), stdout, queue: Backlog::new(QUEUE) })
+        let (stdin, stdout) = (Some(GrowingPipe::new(stdin)), GrowingPipe::new(stdout));
+        Some(Self { side, child, stdin, stdout, queue: Backlog::new(QUEUE) })
     }
 
     /// Writes what waits; an error is the end of the connection.

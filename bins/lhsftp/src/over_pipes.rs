@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{ErrorKind, Read as _, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use lh_sftp::server::Backlog;
 use lh_sftp_shell::{Carrier, Conversation};
+use lh_sys::pipe::GrowingPipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -24,8 +26,8 @@ const READ: usize = 256 * 1024;
 pub(crate) struct Pipes {
     child: Child,
     /// `None` once the program's input is closed.
-    to: Option<OwnedFd>,
-    from: OwnedFd,
+    to: Option<GrowingPipe<ChildStdin>>,
+    from: GrowingPipe<ChildStdout>,
     buffer: BytesMut,
     /// Bytes that the program has not read yet.
     pending: Backlog,
@@ -51,24 +53,20 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("No pipes to the program".to_owned());
     };
-    let (to, from) = (OwnedFd::from(to), OwnedFd::from(from));
     lh_sys::fd::set_nonblocking(&to, true).map_err(reason)?;
     lh_sys::fd::set_nonblocking(&from, true).map_err(reason)?;
-    // Larger pipes need fewer system calls per megabyte.
-    for fd in [&to, &from] {
-        let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
-    }
+    let (to, from) = (GrowingPipe::new(to), GrowingPipe::new(from));
     let pending = Backlog::new(PENDING);
     Ok(Pipes { child, to: Some(to), from, buffer: BytesMut::new(), pending })
 }
 
 /// Writes to the program as much as the pipe takes. Returns false when the program has closed its input.
-fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
+fn flush(backlog: &mut Backlog, to: &mut impl Write) -> bool {
     while !backlog.is_empty() {
-        match rustix::io::write(to, backlog.rest()) {
+        match to.write(backlog.rest()) {
             Ok(written) => backlog.advance(written),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return true,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
             Err(_) => return false,
         }
     }
@@ -79,13 +77,13 @@ impl Pipes {
     /// Reads the program's output. Returns false at its end.
     fn read(&mut self, conversation: &RefCell<Conversation>) -> bool {
         self.buffer.resize(READ, 0);
-        match rustix::io::read(&self.from, &mut self.buffer[..]) {
+        match self.from.read(&mut self.buffer[..]) {
             Ok(0) => return false,
             Ok(read) => {
                 let data = self.buffer.split_to(read).freeze();
                 conversation.borrow_mut().received(data, Instant::now());
             }
-            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Err(_) => return false,
         }
         true
@@ -97,7 +95,7 @@ impl Carrier for Pipes {
         let watch = conversation.borrow().watch();
         loop {
             conversation.borrow_mut().advance(&mut self.pending, Instant::now());
-            let Some(to) = &self.to else { return };
+            let Some(to) = &mut self.to else { return };
             if !flush(&mut self.pending, to) {
                 return conversation.borrow_mut().lose("Connection closed");
             }

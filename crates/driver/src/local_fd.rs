@@ -3,9 +3,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lh_sys::fd::set_nonblocking;
+use lh_sys::pipe::PipeGrowth;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -40,15 +40,8 @@ pub struct LocalFd {
     fd: Arc<OwnedFd>,
     way: Way,
     terminal: bool,
-    /// Size of a pipe that may be enlarged, bytes; otherwise [`FIXED`].
-    pipe_len: Arc<AtomicUsize>,
+    growth: Arc<PipeGrowth>,
 }
-
-/// Size of what is no pipe, and of pipes that grow no more.
-const FIXED: usize = usize::MAX;
-
-/// Factor by which a pipe grows when the program at its other end was found waiting.
-const GROWTH: usize = 4;
 
 /// Bytes that a pipe takes at once when `poll` reports it writable (POSIX: PIPE_BUF, at least 512; Linux:
 /// 4096).
@@ -111,28 +104,8 @@ impl LocalFd {
     }
 
     fn new(fd: OwnedFd, way: Way, terminal: bool, kind: FileType) -> Self {
-        let pipe_len = if kind == FileType::Fifo {
-            rustix::pipe::fcntl_getpipe_size(&fd).unwrap_or(FIXED)
-        } else {
-            FIXED
-        };
-        Self { fd: Arc::new(fd), way, terminal, pipe_len: Arc::new(AtomicUsize::new(pipe_len)) }
-    }
-
-    /// Enlarges a pipe that was found full with `moved` bytes, for fewer wake-ups per megabyte. True when it
-    /// has become larger.
-    ///
-    /// Pipes that carry little stay small: a user has 64 MiB of pipes altogether
-    /// (`/proc/sys/fs/pipe-user-pages-soft`), and beyond that new ones hold 8 KiB.
-    fn grow_pipe(&self, moved: usize) -> bool {
-        let len = self.pipe_len.load(Ordering::Relaxed);
-        if moved < len || len == FIXED {
-            return false;
-        }
-        let wanted = len.saturating_mul(GROWTH).min(lh_sys::fd::PIPE_LEN);
-        let grown = wanted > len && rustix::pipe::fcntl_setpipe_size(&*self.fd, wanted).is_ok();
-        self.pipe_len.store(if grown { wanted } else { FIXED }, Ordering::Relaxed);
-        grown
+        let growth = if kind == FileType::Fifo { PipeGrowth::of(&fd) } else { PipeGrowth::never() };
+        Self { fd: Arc::new(fd), way, terminal, growth: Arc::new(growth) }
     }
 
     /// True for a terminal or the master of a pty.
@@ -158,7 +131,7 @@ impl LocalFd {
             Err(Errno::CONNRESET) => Ok(0),
             result => {
                 let n = result?;
-                self.grow_pipe(n);
+                self.growth.grow(&self.fd, n);
                 Ok(n)
             }
         }
@@ -169,7 +142,9 @@ impl LocalFd {
         let result = self.try_write(slices);
         let wanted = || slices.iter().map(|slice| slice.len()).sum();
         match &result {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.grow_pipe(wanted()) => {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && self.growth.grow(&self.fd, wanted()) =>
+            {
                 self.try_write(slices)
             }
             _ => result,
@@ -307,7 +282,7 @@ mod tests {
         let (read, mut write) = (LocalFd::owned(read).unwrap(), std::fs::File::from(write));
         std::io::Write::write_all(&mut write, &buffer[..first]).unwrap();
         assert_eq!(read.read_vectored(&mut [IoSliceMut::new(&mut buffer)]).unwrap(), first);
-        assert!(size(&read) > first || read.pipe_len.load(Ordering::Relaxed) == FIXED);
+        assert!(size(&read) > first || read.growth.is_fixed());
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub mod memory;
 pub mod network_changes;
 pub mod pam;
 pub mod pass;
+pub mod pipe;
 mod proc_file;
 pub mod pty;
 pub mod records;
