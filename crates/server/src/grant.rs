@@ -41,11 +41,15 @@ pub(crate) struct Grant {
     pub(crate) state: Zeroizing<Vec<u8>>,
 }
 
+/// Bytes of the lengths and marks in front of the last three fields of a grant, at most.
+const LENGTHS: usize = 16;
+
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
         let Self { credentials, session_id, state, joined, key, .. } = self;
-        let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 256 * 1024));
+        // The fields without secrets, which may move while they grow.
+        let mut out = Vec::new();
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
         out.put_u32(*uid);
@@ -65,6 +69,11 @@ impl Grant {
         out.put_string(proofs.as_bytes());
         out.put_string(key.as_bytes());
         out.put_string(said.as_bytes());
+        let open = out;
+        // Not a byte too much: wiping costs an instruction or more for each byte of the capacity.
+        let secrets = credentials.as_ref().map_or(0, |credentials| credentials.len()) + state.len();
+        let mut out = Zeroizing::new(Vec::with_capacity(open.len() + session_id.len() + secrets + LENGTHS));
+        out.extend_from_slice(&open);
         put_option(&mut out, credentials.as_ref().map(|credentials| &credentials[..]));
         out.put_string(session_id);
         out.put_string(state);
@@ -242,6 +251,8 @@ mod tests {
             state: Zeroizing::new(vec![5; 1000]),
         };
         let bytes = grant.encode();
+        // A vector that has grown would have left a copy of the secrets behind, and have room to spare.
+        assert!(bytes.capacity() < bytes.len() + LENGTHS);
         assert_eq!(Grant::decode(&bytes).unwrap(), grant);
         for end in 0..bytes.len() {
             assert!(Grant::decode(&bytes[..end]).is_err());

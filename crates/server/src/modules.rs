@@ -70,7 +70,10 @@ impl Order {
         let room = match self {
             Self::Grant(grant) => grant.len() + 64,
             // Secrets must not be left behind by a vector that grows.
-            Self::Authenticate { .. } | Self::Answers(_) => 256 * 1024,
+            Self::Authenticate { password, .. } => {
+                password.as_ref().map_or(0, |password| password.len()) + 64
+            }
+            Self::Answers(answers) => answers.iter().map(|answer| answer.len() + 4).sum::<usize>() + 64,
             _ => 4096,
         };
         let mut out = Zeroizing::new(Vec::with_capacity(room));
@@ -211,6 +214,18 @@ mod tests {
             let bytes = order.encode();
             assert_eq!(Order::decode(&bytes).unwrap().encode(), bytes);
             assert!(Order::decode(&bytes[..bytes.len() - 1]).is_err());
+        }
+    }
+
+    /// A vector that grows leaves a copy behind that is not wiped.
+    #[test]
+    fn orders_with_secrets_never_grow() {
+        for len in [0, 1, 63, 64, 5_000] {
+            let secret = Zeroizing::new(vec![7; len]);
+            let order = Order::Authenticate { empty_allowed: false, password: Some(secret.clone()) };
+            assert_eq!(order.encode().capacity(), len + 64);
+            let order = Order::Answers(vec![secret; 20]);
+            assert_eq!(order.encode().capacity(), 20 * (len + 4) + 64);
         }
     }
 

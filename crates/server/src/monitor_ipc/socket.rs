@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lh_wire::{WireError, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{MAX_HAND_OVER, MonitorRequest};
 
@@ -108,7 +108,7 @@ impl MonitorSocket {
     /// Reads once, waiting if nothing has come. For the monitor, after poll has said that something has: a sender
     /// that stops in the middle of a message does not hold it up.
     pub(crate) fn read(&mut self) -> Result<(), MonitorSocketError> {
-        let mut buffer = Zeroizing::new([0; 16 * 1024]);
+        let mut buffer = [0; 16 * 1024];
         match self.socket.read(&mut buffer[..]) {
             Ok(0) => Err(MonitorSocketError::Closed),
             Ok(n) => {
@@ -118,7 +118,10 @@ impl MonitorSocket {
                     larger.extend_from_slice(&self.inbox);
                     self.inbox = larger;
                 }
-                self.inbox.extend_from_slice(buffer.get(..n).unwrap_or_default());
+                let (came, _) = buffer.split_at_mut(n.min(16 * 1024));
+                self.inbox.extend_from_slice(came);
+                // The rest has never been written to, and wiping takes an instruction or more for each byte.
+                came.zeroize();
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
