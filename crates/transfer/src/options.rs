@@ -266,8 +266,4 @@ impl Options {
     pub(crate) fn deletes(&self) -> bool {
         self.tree_sync.as_ref().is_some_and(|options| options.delete)
     }
-
-    pub(crate) fn most_deletions(&self) -> u64 {
-        self.tree_sync.as_ref().and_then(|options| options.max_delete).unwrap_or(u64::MAX)
-    }
 }

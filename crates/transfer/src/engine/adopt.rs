@@ -65,7 +65,7 @@ impl Engine {
             given_up += self.tree.abandon_dir(key);
         }
         given_up += self.drop_batch();
-        self.leave_deletions();
+        self.stop_deletions();
         for key in self.tree.dirs.keys() {
             self.list_more(key);
             self.finish_dir_if_done(key);

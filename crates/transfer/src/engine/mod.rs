@@ -129,7 +129,7 @@ impl Engine {
             batches: Batches::new(),
             channels: Channels::default(),
             links: Links::default(),
-            sync: SyncState::new(options.tree_sync.as_ref()),
+            sync: SyncState::new(options.tree_sync.as_ref(), options.dry_run),
             leftovers: Leftovers::new(journal),
             report: Reporter::new(options.report_missed),
             progress: Progress::new(now),
@@ -413,7 +413,7 @@ impl Engine {
         }
         waiting += self.drop_batch();
         self.leave_comparisons();
-        self.leave_deletions();
+        self.stop_deletions();
         for key in self.tree.dirs.keys() {
             self.finish_dir_if_done(key);
         }

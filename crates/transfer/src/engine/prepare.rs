@@ -10,6 +10,7 @@ use crate::item::Item;
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
 use crate::plan::{SourceState, Target};
 use crate::remote::Remote;
+use crate::sync::deletions::same_top;
 use crate::token::{PrepareStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, SHARDS_NEED_THE_TARGET, wording};
@@ -281,7 +282,9 @@ impl Engine {
                 };
                 let contents = self.options.tree_sync.is_some() && names_contents(&typed, name);
                 let target = if dir && !contents { join(&path, name) } else { path.clone() };
-                self.note_top(&target);
+                if self.options.deletes() && !self.sync.deletions.add_top(&target) {
+                    self.report.fail(same_top(&target));
+                }
                 self.tree.top.push_back(Item::top(source, target, info));
             }
         }

@@ -6,7 +6,7 @@ use crate::end::{Done, Entry, Fault, FaultKind, Info, Kind, Op, Outcome, fault_o
 use crate::engine::Engine;
 use crate::item::There;
 use crate::names::{display_name, is_safe_name, join};
-use crate::sync::Extraneous;
+use crate::sync::deletions::{Extraneous, is_deletable};
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::MAX_LISTS;
@@ -181,7 +181,7 @@ impl Engine {
         let times = dir.item.info.times.filter(|_| self.options.preserve);
         let missing = |entry: &&Entry| source.binary_search_by(|one| one.name.cmp(&entry.name)).is_err();
         let mut entries: Vec<Entry> = target.iter().filter(missing).cloned().collect();
-        entries.retain(|entry| self.is_deletable(&relative, entry));
+        entries.retain(|entry| is_deletable(&self.options.select, &relative, entry));
         if self.may_fold_names() && !entries.is_empty() {
             // To a server for which both are one name it is the copy.
             let folded = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
@@ -195,7 +195,7 @@ impl Engine {
             }
         }
         if !entries.is_empty() {
-            self.delete_later(Extraneous { directory, relative, times, entries });
+            self.sync.deletions.add(Extraneous { directory, relative, times, entries });
         }
     }
 

@@ -3,13 +3,14 @@
 use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::item::{Item, There};
-use crate::names::display_name;
+use crate::names::{base_name, display_name, join};
 use crate::sync::Compare;
 use crate::sync::backup::Replaced;
 use crate::sync::same::{has_exact_time, is_newer, is_unchanged, same_time};
 use crate::table::Key;
 use crate::target_facts::NotKept;
 use crate::token::{Side, SyncStep, Token};
+use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Event, wording};
 
@@ -336,7 +337,12 @@ impl Engine {
         if self.options.deletes() {
             let item = item.clone();
             self.sync.compares.remove(key);
-            return self.sync.delete_before(item);
+            let above = item.parent.and_then(|key| self.tree.dirs.get(key)).map_or(&b""[..], Dir::relative);
+            let relative = match item.parent {
+                None => Vec::new(),
+                Some(_) => join(above, base_name(&item.source)),
+            };
+            return self.sync.deletions.delete_before(item, relative);
         }
         if self.options.dry_run {
             let text = not_cleared(item, &Fault::other("Is a directory"));

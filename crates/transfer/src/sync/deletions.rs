@@ -1,0 +1,493 @@
+//! Deleting what the source does not have, when everything is copied and nothing has failed.
+//!
+//! Commands in, steps out: the caller fetches each step ([`Deletions::next_step`]), carries it out at the target's end or
+//! reports it, and gives the answer back ([`Deletions::on_answer`]). A directory is listed and emptied before it is deleted; no
+//! link is followed. What was left out of the copy on purpose, and the unfinished files of copies, stay, and with them the
+//! directories that they are in.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::TreeSync;
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Kind, Outcome, Times, fault_of};
+use crate::item::{Item, There};
+use crate::names::{display_name, is_safe_name, join};
+use crate::select::Selection;
+use crate::table::{Key, Table};
+use crate::task::place::is_part_name;
+use crate::token::RemovalStep;
+use crate::wording::Deed;
+
+/// Deletions under way at a time.
+const AT_A_TIME: usize = 64;
+
+/// What a directory of the target has and the source has not.
+#[derive(Debug)]
+pub(crate) struct Extraneous {
+    /// The directory, its path from the top of the tree, and its times.
+    pub(crate) directory: Vec<u8>,
+    pub(crate) relative: Vec<u8>,
+    pub(crate) times: Option<Times>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// What the caller does next.
+#[derive(Debug)]
+pub(crate) enum DeletionStep {
+    /// Opens a directory itself, no link to one; the answer is for [`RemovalStep::List`].
+    List(Key, Vec<u8>),
+    /// Reads more of it; the answer is for [`RemovalStep::ListMore`].
+    ListMore(Key, Handle),
+    Close(Handle),
+    /// The answer is for [`RemovalStep::Delete`], as that of the next two.
+    Remove(Key, Vec<u8>),
+    RemoveDir(Key, Vec<u8>),
+    /// Moves it to the directory of backups instead.
+    BackUp(Key, Vec<u8>),
+    /// Sets the times of a directory that things were deleted in; the answer is for [`RemovalStep::Restore`].
+    Restore(Key, Vec<u8>, Times),
+    /// Reports that this is deleted, or would be.
+    Deleted(Vec<u8>),
+    /// Reports that something failed.
+    Failed(Deed, Vec<u8>, Fault),
+    /// Reports that `--max-delete` is reached.
+    MostReached(u64),
+    /// Reports that a directory stays because of what is in it.
+    NotEmpty(Vec<u8>),
+    /// Copies this: what was in its way is gone.
+    Copy(Item),
+    /// Does not copy this: what is in its way stays.
+    DoNotCopy(Item),
+}
+
+/// How far deleting is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Something may still be copied.
+    Waiting,
+    Deleting,
+    /// Nothing is to be deleted, or no more.
+    Done,
+}
+
+/// Something to delete.
+#[derive(Debug)]
+struct Pending {
+    path: Vec<u8>,
+    /// Its path from the top of the tree.
+    relative: Vec<u8>,
+    is_dir: bool,
+    parent: Parent,
+}
+
+/// What goes on when something is deleted.
+#[derive(Debug)]
+enum Parent {
+    /// The directory that it is in: extraneous too, or one that stays.
+    Removal(Key),
+    /// This is copied to where it was.
+    Item(Box<Item>),
+}
+
+/// Something being deleted, or a directory that stays while what is in it is deleted.
+#[derive(Debug)]
+struct Removal {
+    path: Vec<u8>,
+    relative: Vec<u8>,
+    /// None for a directory that stays.
+    parent: Option<Parent>,
+    /// Its listing.
+    handle: Option<Handle>,
+    entries: Vec<Entry>,
+    /// Things in it, and answers.
+    open: u32,
+    /// Something in it stays, and so does it.
+    keeps: bool,
+    /// Its deletion is asked for.
+    asked: bool,
+    /// Something in it was deleted.
+    touched: bool,
+    times: Option<Times>,
+}
+
+/// What is to be deleted, and what is being deleted.
+#[derive(Debug)]
+pub(crate) struct Deletions {
+    /// Deletions at most.
+    most: u64,
+    dry_run: bool,
+    stage: Stage,
+    /// The directory that backups go to, where what is deleted is to be moved away.
+    backups: Option<Vec<u8>>,
+    extraneous: VecDeque<Extraneous>,
+    /// Items whose targets have a directory in the way, and their paths from the top of the tree.
+    blocked: Vec<(Item, Vec<u8>)>,
+    /// Targets of what the command line names.
+    tops: HashSet<Vec<u8>>,
+    pending: Vec<Pending>,
+    removals: Table<Removal>,
+    /// Deletions that were begun.
+    begun: u64,
+    /// It was reported that there are more than may be deleted.
+    over: bool,
+    steps: VecDeque<DeletionStep>,
+}
+
+impl Deletions {
+    pub(crate) fn new(options: Option<&TreeSync>, dry_run: bool) -> Self {
+        let deletes = options.is_some_and(|options| options.delete);
+        Self {
+            most: options.and_then(|options| options.max_delete).unwrap_or(u64::MAX),
+            dry_run,
+            stage: if deletes { Stage::Waiting } else { Stage::Done },
+            backups: None,
+            extraneous: VecDeque::new(),
+            blocked: Vec::new(),
+            tops: HashSet::new(),
+            pending: Vec::new(),
+            removals: Table::new(),
+            begun: 0,
+            over: false,
+            steps: VecDeque::new(),
+        }
+    }
+
+    /// True until [`Deletions::begin`] or [`Deletions::stop`].
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
+    /// True while [`Deletions::start_more`] may find something to do.
+    pub(crate) fn are_under_way(&self) -> bool {
+        self.stage == Stage::Deleting
+    }
+
+    /// True when nothing is left to be deleted.
+    pub(crate) fn are_finished(&self) -> bool {
+        self.stage == Stage::Done && self.removals.len() == 0
+    }
+
+    /// Notes the target of something that the command line names: it is no leftover of another source. False where another source has
+    /// it already.
+    pub(crate) fn add_top(&mut self, target: &[u8]) -> bool {
+        self.tops.insert(target.to_vec())
+    }
+
+    /// Remembers what is to be deleted. More than may be need not be remembered.
+    pub(crate) fn add(&mut self, extraneous: Extraneous) {
+        let known: usize = match self.most {
+            u64::MAX => 0,
+            _ => self.extraneous.iter().map(|each| each.entries.len()).sum(),
+        };
+        if known as u64 <= self.most {
+            self.extraneous.push_back(extraneous);
+        }
+    }
+
+    /// A directory of the target has to go before `item` can be copied; `relative` is its path from the top of the tree.
+    pub(crate) fn delete_before(&mut self, item: Item, relative: Vec<u8>) {
+        self.blocked.push((item, relative));
+    }
+
+    /// Everything is copied. `backups`: the directory that what is deleted is moved to.
+    pub(crate) fn begin(&mut self, backups: Option<Vec<u8>>) {
+        self.backups = backups;
+        self.stage = Stage::Deleting;
+        for (item, relative) in std::mem::take(&mut self.blocked) {
+            let path = item.target.clone();
+            let parent = Parent::Item(Box::new(item));
+            self.pending.push(Pending { path, relative, is_dir: true, parent });
+        }
+    }
+
+    /// Nothing is deleted any more, and what waits for that is not copied.
+    pub(crate) fn stop(&mut self) {
+        self.stage = Stage::Done;
+        self.extraneous.clear();
+        for (item, _) in std::mem::take(&mut self.blocked) {
+            self.steps.push_back(DeletionStep::DoNotCopy(item));
+        }
+        for pending in std::mem::take(&mut self.pending) {
+            self.keep(pending.parent);
+        }
+    }
+
+    /// The next step to carry out; `None` until an answer comes or [`Deletions::start_more`] finds something.
+    pub(crate) fn next_step(&mut self) -> Option<DeletionStep> {
+        self.steps.pop_front()
+    }
+
+    /// The open directory of a removal that is being listed.
+    pub(crate) fn listed_directory(&self, key: Key) -> Option<&Handle> {
+        self.removals.get(key)?.handle.as_ref()
+    }
+
+    /// Begins deletions while more may be under way.
+    pub(crate) fn start_more(&mut self) {
+        while self.removals.len() < AT_A_TIME {
+            if let Some(pending) = self.pending.pop() {
+                self.start(pending);
+            } else if let Some(extraneous) = self.extraneous.pop_front() {
+                self.start_directory(extraneous);
+            } else {
+                if self.removals.len() == 0 {
+                    self.stage = Stage::Done;
+                }
+                return;
+            }
+        }
+        // All of them may be directories that wait for what is in them: the deepest goes on.
+        if self.removals.values().all(|removal| !removal.asked && removal.handle.is_none())
+            && let Some(pending) = self.pending.pop()
+        {
+            self.start(pending);
+        }
+    }
+
+    /// A directory that stays, with things in it that do not.
+    fn start_directory(&mut self, extraneous: Extraneous) {
+        let Extraneous { directory, relative, times, entries } = extraneous;
+        let key = self.removals.insert(Removal { times, ..Removal::new(directory, relative, None) });
+        self.queue(key, entries);
+        self.go_on(key);
+    }
+
+    fn start(&mut self, pending: Pending) {
+        let Pending { path, relative, is_dir, parent } = pending;
+        let of_another = self.tops.contains(&path) && matches!(parent, Parent::Removal(_));
+        if self.over || of_another || self.backups.as_ref() == Some(&path) {
+            return self.keep(parent);
+        }
+        let key = self.removals.insert(Removal::new(path.clone(), relative, Some(parent)));
+        if is_dir {
+            self.ask(key, DeletionStep::List(key, path));
+        } else {
+            self.delete(key, false);
+        }
+    }
+
+    /// Queues `entries` of the directory `key`, to be deleted first, in the order of their names.
+    fn queue(&mut self, key: Key, entries: Vec<Entry>) {
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        removal.open += entries.len() as u32;
+        for entry in entries.into_iter().rev() {
+            let path = join(&removal.path, &entry.name);
+            let relative = join(&removal.relative, &entry.name);
+            let is_dir = entry.info.kind == Kind::Dir;
+            self.pending.push(Pending { path, relative, is_dir, parent: Parent::Removal(key) });
+        }
+    }
+
+    /// Takes a step that has an answer.
+    fn ask(&mut self, key: Key, step: DeletionStep) {
+        if let Some(removal) = self.removals.get_mut(key) {
+            removal.open += 1;
+            self.steps.push_back(step);
+        }
+    }
+
+    /// Deletes the thing itself, if one more may be deleted.
+    fn delete(&mut self, key: Key, is_dir: bool) {
+        if self.begun >= self.most {
+            if !std::mem::replace(&mut self.over, true) {
+                self.steps.push_back(DeletionStep::MostReached(self.most));
+            }
+            return self.failed(key);
+        }
+        self.begun += 1;
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        removal.asked = true;
+        let path = removal.path.clone();
+        if self.dry_run {
+            self.steps.push_back(DeletionStep::Deleted(path));
+            return self.removed(key);
+        }
+        self.ask(
+            key,
+            match is_dir {
+                true => DeletionStep::RemoveDir(key, path),
+                false if self.backups.is_some() => DeletionStep::BackUp(key, path),
+                false => DeletionStep::Remove(key, path),
+            },
+        );
+    }
+
+    /// The answer to a step. `select` says what is left out of the copy on purpose.
+    pub(crate) fn on_answer(&mut self, key: Key, step: RemovalStep, outcome: Outcome, select: &Selection) {
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        removal.open -= 1;
+        let mut listed = match (step, outcome) {
+            (RemovalStep::List, Ok(Done::Opened(handle, _))) => {
+                removal.handle = Some(handle);
+                Vec::new()
+            }
+            (RemovalStep::List, Ok(Done::Listing(handle, entries))) => {
+                removal.handle = handle;
+                entries
+            }
+            (RemovalStep::ListMore, Ok(Done::Listed(Some(entries)))) if !entries.is_empty() => entries,
+            (RemovalStep::ListMore, Ok(Done::Listed(_))) => return self.listed(key, select),
+            (RemovalStep::ListMore, Err(fault)) if fault.kind == FaultKind::Eof => {
+                return self.listed(key, select);
+            }
+            (RemovalStep::List | RemovalStep::ListMore, outcome) => {
+                let fault = fault_of(outcome);
+                // It is gone, and so is all that was in it.
+                if fault.kind != FaultKind::NotFound {
+                    self.report(key, Deed::ListTarget, fault);
+                    return self.failed(key);
+                }
+                return self.removed(key);
+            }
+            (RemovalStep::Delete, Ok(_)) => {
+                self.steps.push_back(DeletionStep::Deleted(removal.path.clone()));
+                return self.removed(key);
+            }
+            (RemovalStep::Delete, Err(fault)) if fault.kind == FaultKind::NotFound => {
+                return self.removed(key);
+            }
+            (RemovalStep::Delete, outcome) => {
+                self.report(key, Deed::DeleteTarget, fault_of(outcome));
+                return self.failed(key);
+            }
+            (RemovalStep::Restore, outcome) => {
+                if let Err(fault) = outcome {
+                    self.report(key, Deed::FinishDir, fault);
+                }
+                self.removals.remove(key);
+                return;
+            }
+        };
+        removal.entries.append(&mut listed);
+        match removal.handle.clone() {
+            Some(handle) => self.ask(key, DeletionStep::ListMore(key, handle)),
+            None => self.listed(key, select),
+        }
+    }
+
+    /// Reports what failed, unless the connection is lost: that is reported once.
+    fn report(&mut self, key: Key, deed: Deed, fault: Fault) {
+        if let Some(removal) = self.removals.get(key)
+            && fault.kind != FaultKind::Lost
+        {
+            self.steps.push_back(DeletionStep::Failed(deed, removal.path.clone(), fault));
+        }
+    }
+
+    /// All that is in a directory is known.
+    fn listed(&mut self, key: Key, select: &Selection) {
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        self.steps.extend(removal.handle.take().map(DeletionStep::Close));
+        let mut entries = std::mem::take(&mut removal.entries);
+        entries.retain(|entry| !matches!(&*entry.name, b"." | b".."));
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let all = entries.len();
+        entries.retain(|entry| is_deletable(select, &removal.relative, entry));
+        removal.keeps |= entries.len() < all;
+        self.queue(key, entries);
+        self.go_on(key);
+    }
+
+    /// Deletes a directory that is empty by now, or ends one that stays.
+    fn go_on(&mut self, key: Key) {
+        let Some(removal) = self.removals.get_mut(key) else { return };
+        if removal.open > 0 || removal.handle.is_some() {
+            return;
+        }
+        if removal.parent.is_some() {
+            if !removal.keeps {
+                return self.delete(key, true);
+            }
+            if !self.over {
+                self.steps.push_back(DeletionStep::NotEmpty(removal.path.clone()));
+            }
+            return self.failed(key);
+        }
+        // A deletion has set its time.
+        match removal.times.filter(|_| removal.touched && !self.dry_run) {
+            Some(times) => {
+                let path = removal.path.clone();
+                self.ask(key, DeletionStep::Restore(key, path, times));
+            }
+            None => drop(self.removals.remove(key)),
+        }
+    }
+
+    /// It is gone, or would be.
+    fn removed(&mut self, key: Key) {
+        let Some(removal) = self.removals.remove(key) else { return };
+        match removal.parent {
+            Some(Parent::Removal(above)) => {
+                if let Some(above) = self.removals.get_mut(above) {
+                    above.open -= 1;
+                    above.touched = true;
+                }
+                self.go_on(above);
+            }
+            Some(Parent::Item(mut item)) => {
+                item.there = There::Nothing;
+                item.compared = true;
+                self.steps.push_back(DeletionStep::Copy(*item));
+            }
+            None => {}
+        }
+    }
+
+    /// It stays.
+    fn failed(&mut self, key: Key) {
+        let Some(removal) = self.removals.remove(key) else { return };
+        self.steps.extend(removal.handle.map(DeletionStep::Close));
+        if let Some(parent) = removal.parent {
+            self.keep(parent);
+        }
+    }
+
+    /// Something stays that `parent` waits for.
+    fn keep(&mut self, parent: Parent) {
+        match parent {
+            Parent::Removal(above) => {
+                if let Some(above) = self.removals.get_mut(above) {
+                    above.open -= 1;
+                    above.keeps = true;
+                }
+                self.go_on(above);
+            }
+            Parent::Item(item) => self.steps.push_back(DeletionStep::DoNotCopy(*item)),
+        }
+    }
+}
+
+impl Removal {
+    const fn new(path: Vec<u8>, relative: Vec<u8>, parent: Option<Parent>) -> Self {
+        Self {
+            path,
+            relative,
+            parent,
+            handle: None,
+            entries: Vec::new(),
+            open: 0,
+            keeps: false,
+            asked: false,
+            touched: false,
+            times: None,
+        }
+    }
+}
+
+/// True where an entry that the source does not have is neither left out on purpose nor the unfinished file of a copy. `relative` is
+/// the path of its directory from the top of the tree.
+pub(crate) fn is_deletable(select: &Selection, relative: &[u8], entry: &Entry) -> bool {
+    let path = join(relative, &entry.name);
+    !matches!(&*entry.name, b"." | b"..")
+        && is_safe_name(&entry.name)
+        && !is_part_name(&entry.name)
+        && select.wants(&path, entry.info.kind == Kind::Dir)
+}
+
+/// The message where two sources of a command have the same target.
+pub(crate) fn same_top(target: &[u8]) -> String {
+    let path = display_name(target);
+    format!("\"{path}\": --delete needs another place for each of several sources")
+}
+
+#[cfg(test)]
+mod tests;
