@@ -1,9 +1,11 @@
 //! What the command line names, until it is known what is there.
 
+pub(crate) mod patterns;
+
 use crate::Plan;
-use crate::end::{Fault, FaultKind, Handle, Info, Outcome, path_of};
-use crate::seen::Seen;
-use crate::table::{Key, Table};
+use crate::end::{Fault, FaultKind, Outcome, path_of};
+use crate::plan::patterns::{Found, Patterns};
+use crate::table::Key;
 
 /// How far the preparation has come.
 #[derive(Debug)]
@@ -17,7 +19,7 @@ pub(crate) struct Prepare {
     pub(crate) sources: Vec<Source>,
     /// Sources before this one have been handed on.
     pub(crate) next: usize,
-    pub(crate) globs: Table<GlobTask>,
+    pub(crate) patterns: Patterns,
 }
 
 #[derive(Debug)]
@@ -37,27 +39,18 @@ pub(crate) struct Source {
     /// As typed, `~` resolved.
     pub(crate) path: Vec<u8>,
     pub(crate) state: SourceState,
-    /// Pattern, split at slashes.
-    pub(crate) parts: Vec<Vec<u8>>,
-    /// Questions of the pattern without an answer.
-    pub(crate) open_tasks: usize,
 }
 
 #[derive(Debug)]
 pub(crate) enum SourceState {
-    Waiting(Vec<(Vec<u8>, Info)>),
-    Found(Vec<(Vec<u8>, Info)>),
+    Waiting,
+    Found(Found),
     Failed,
 }
 
 impl Prepare {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let source = |path: &Vec<u8>| Source {
-            path: path.clone(),
-            state: SourceState::Waiting(Vec::new()),
-            parts: Vec::new(),
-            open_tasks: 0,
-        };
+        let source = |path: &Vec<u8>| Source { path: path.clone(), state: SourceState::Waiting };
         Self {
             early: Early::default(),
             begun: false,
@@ -65,7 +58,7 @@ impl Prepare {
             target: Target::Waiting,
             sources: plan.sources.iter().map(source).collect(),
             next: 0,
-            globs: Table::new(),
+            patterns: Patterns::default(),
         }
     }
 
@@ -103,28 +96,6 @@ impl Prepare {
             source.real = path_of(outcome).ok();
         }
     }
-
-    pub(crate) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
-        if let SourceState::Waiting(found) = &mut self.sources[at].state {
-            found.push((path, info));
-        }
-    }
-}
-
-/// One directory being matched against one part of a pattern, or one path being looked for.
-#[derive(Debug)]
-pub(crate) struct GlobTask {
-    pub(crate) source: usize,
-    pub(crate) path: Vec<u8>,
-    pub(crate) part: usize,
-    pub(crate) handle: Option<Handle>,
-    pub(crate) lists_in_flight: u32,
-    pub(crate) lists_allowed: u32,
-    /// No more entries are to come.
-    pub(crate) listed: bool,
-    pub(crate) seen: Seen,
-    /// The server matches: what it tells of is few, and may be nothing for a while.
-    pub(crate) matched_there: bool,
 }
 
 /// What was asked before it was known to be needed.

@@ -1,13 +1,12 @@
 //! What the command line's paths mean: `~`, patterns, and whether the target is a directory.
 
-mod patterns;
-
 use lh_sftp::glob::{has_magic, unescape};
 
 use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
+use crate::plan::patterns::PatternStep;
 use crate::plan::{SourceState, Target};
 use crate::remote::Remote;
 use crate::sync::deletions::same_top;
@@ -85,13 +84,8 @@ impl Engine {
         let source = &mut self.prepare.sources[at];
         source.path.clone_from(&path);
         if has_magic(&path) {
-            source.parts = path
-                .split(|&byte| byte == b'/')
-                .filter(|part| !part.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect();
-            let start = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
-            self.match_part(at, start, 0);
+            self.prepare.patterns.begin(at, &path);
+            self.match_patterns();
         } else {
             let token = Token::Prepare(PrepareStep::SourceStat(at));
             self.ends.start(Side::Source, Op::Stat(&unescape(&path)), token);
@@ -153,17 +147,11 @@ impl Engine {
             PrepareStep::SourceReal(at) => self.prepare.source_real(at, outcome),
             PrepareStep::SourceList(at) => self.source_list(at, outcome),
             PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
-            PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
-            PrepareStep::GlobList(key, round) => self.glob_listed(key, round, outcome),
-            PrepareStep::GlobStat(key) => {
-                if let Some(task) = self.prepare.globs.remove(key) {
-                    if let Ok(Done::Info(info)) = outcome {
-                        self.prepare.glob_found(task.source, task.path, info);
-                    }
-                    self.glob_task_done(task.source);
-                }
-            }
+            PrepareStep::GlobOpen(key) => self.prepare.patterns.on_open(key, outcome),
+            PrepareStep::GlobList(key, round) => self.prepare.patterns.on_list(key, round, outcome),
+            PrepareStep::GlobStat(key) => self.prepare.patterns.on_stat(key, outcome),
         }
+        self.match_patterns();
         self.hand_on_sources();
     }
 
@@ -230,6 +218,33 @@ impl Engine {
         self.prepare.sources[at].state = SourceState::Failed;
     }
 
+    /// Carries out the steps of the patterns.
+    pub(super) fn match_patterns(&mut self) {
+        while let Some(step) = self.prepare.patterns.next_step() {
+            let mut start = |op: Op<'_>, token| self.ends.start(Side::Source, op, token);
+            match step {
+                PatternStep::List { key, path, pattern } => {
+                    let list = Op::List { path: &path, pattern: &pattern };
+                    start(list, Token::Prepare(PrepareStep::GlobOpen(key)));
+                }
+                PatternStep::ListMore(key, round, handle) => {
+                    start(Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key, round)));
+                }
+                PatternStep::Close(handle) => start(Op::Close(handle), Token::Nothing),
+                PatternStep::Stat(key, path) => {
+                    start(Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
+                }
+                PatternStep::Matched(at, found) if found.is_empty() => {
+                    let text = "No such file or directory".to_owned();
+                    self.stat_typed(at, Fault { kind: FaultKind::NotFound, text });
+                }
+                PatternStep::Matched(at, found) => {
+                    self.prepare.sources[at].state = SourceState::Found(found);
+                }
+            }
+        }
+    }
+
     /// Nothing matched: perhaps the file is really called that.
     fn stat_typed(&mut self, at: usize, fault: Fault) {
         let path = self.prepare.sources[at].path.clone();
@@ -255,7 +270,7 @@ impl Engine {
             let at = self.prepare.next;
             let Some(source) = self.prepare.sources.get_mut(at) else { return };
             let found = match &mut source.state {
-                SourceState::Waiting(_) => return,
+                SourceState::Waiting => return,
                 SourceState::Failed => Vec::new(),
                 SourceState::Found(found) if found.len() > 1 && !dir => {
                     if exists {

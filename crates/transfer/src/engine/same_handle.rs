@@ -58,7 +58,10 @@ impl Engine {
                     self.list_target_again(key);
                 }
                 Token::Dir(key, _) if !holder.gone => self.list_again(key),
-                Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => self.glob_again(key),
+                Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => {
+                    self.prepare.patterns.list_again(key);
+                    self.match_patterns();
+                }
                 _ => {}
             }
         }
@@ -89,7 +92,10 @@ impl Engine {
                     self.ends.start(side, Op::List { path: &path, pattern: b"" }, opened);
                 }
             }
-            Token::Prepare(PrepareStep::GlobOpen(key)) => self.glob_open(key),
+            Token::Prepare(PrepareStep::GlobOpen(key)) => {
+                self.prepare.patterns.open(key);
+                self.match_patterns();
+            }
             other => self.ends.answer((other, Err(Fault::other(WHY)))),
         }
     }
