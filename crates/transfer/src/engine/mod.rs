@@ -62,6 +62,7 @@ use crate::flow::{Flow, Limits};
 use crate::journal::Journal;
 use crate::leftovers::Leftovers;
 use crate::links::Links;
+use crate::links::new_names::Kept;
 use crate::names::display_name;
 use crate::plan::Prepare;
 use crate::progress::Progress;
@@ -112,6 +113,7 @@ impl Engine {
             descriptors: local::max_open(),
             open_files: options.max_open_files,
         };
+        let kept = Kept { times: options.preserve, ids: options.keep.owner && options.keep.group };
         let mut journal = options
             .journal
             .as_deref()
@@ -128,7 +130,7 @@ impl Engine {
             flow: Flow::new(limits, now),
             batches: Batches::new(),
             channels: Channels::default(),
-            links: Links::default(),
+            links: Links::new(kept, options.max_shared_files),
             sync: SyncState::new(options.tree_sync.as_ref(), options.dry_run),
             leftovers: Leftovers::new(journal),
             report: Reporter::new(options.report_missed),
@@ -352,7 +354,7 @@ impl Engine {
             && self.tree.is_empty()
             && self.tasks.files.len() == 0
             && self.batches.is_empty()
-            && self.links.is_empty()
+            && self.links.names.is_empty()
             && self.sync.is_finished()
             && self.leftovers.removing.len() == 0
             && self.ends.all_answered()

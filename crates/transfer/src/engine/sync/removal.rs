@@ -34,7 +34,7 @@ impl Engine {
             && self.tree.top.is_empty()
             && self.tasks.files.len() == 0
             && self.batches.is_empty()
-            && self.links.names.len() == 0
+            && self.links.names.is_empty()
             && self.sync.compares.len() == 0
             && self.leftovers.removing.len() == 0
             && self.ends.all_answered()
