@@ -56,11 +56,11 @@ impl Ends {
         [&self.source, &self.target].into_iter().flatten()
     }
 
-    /// The channel of `side` is open. `early`: its server takes requests before it has sent its version.
-    pub(crate) fn open(&mut self, side: Side, early: bool) {
+    /// The channel of `side` is open. `first_flight`: its server takes requests before it has sent its version.
+    pub(crate) fn open(&mut self, side: Side, first_flight: bool) {
         let at = side as usize;
         if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
-            remote.start(early);
+            remote.start(first_flight);
             self.opened[at] = true;
         }
     }

@@ -11,7 +11,7 @@ use crate::table::Key;
 #[derive(Debug)]
 pub(crate) struct Prepare {
     /// What was asked before it was known to be right.
-    pub(crate) early: Early,
+    pub(crate) first_flight: FirstFlight,
     pub(crate) begun: bool,
     /// The target could not be made, and was looked at once more.
     pub(crate) looked_again: bool,
@@ -52,7 +52,7 @@ impl Prepare {
     pub(crate) fn new(plan: &Plan) -> Self {
         let source = |path: &Vec<u8>| Source { path: path.clone(), state: SourceState::Waiting };
         Self {
-            early: Early::default(),
+            first_flight: FirstFlight::default(),
             begun: false,
             looked_again: false,
             target: Target::Waiting,
@@ -81,18 +81,18 @@ impl Prepare {
 
     /// The path without symlinks of something the command line names, if it is known.
     pub(crate) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
-        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
+        self.first_flight.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
     }
 
     /// Remembers that there is nothing, if that is so.
     pub(crate) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
         if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
-            self.early.absent.push(path);
+            self.first_flight.absent.push(path);
         }
     }
 
     pub(crate) fn source_real(&mut self, at: usize, outcome: Outcome) {
-        if let Some(Some(source)) = self.early.sources.get_mut(at) {
+        if let Some(Some(source)) = self.first_flight.sources.get_mut(at) {
             source.real = path_of(outcome).ok();
         }
     }
@@ -100,7 +100,7 @@ impl Prepare {
 
 /// What was asked before it was known to be needed.
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct FirstFlight {
     /// Paths of the target at which there is nothing.
     pub(crate) absent: Vec<Vec<u8>>,
     /// By number of the source.

@@ -5,7 +5,7 @@
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
-//! | [`early`] | what is asked and done before it is known to be right |
+//! | [`first_flight`] | what is asked and done before it is known to be right |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
@@ -32,9 +32,9 @@ mod check;
 mod connections;
 mod data;
 mod dirs;
-mod early;
 mod file_work;
 mod files;
+mod first_flight;
 mod holes;
 mod names;
 mod place;

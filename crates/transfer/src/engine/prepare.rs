@@ -19,13 +19,15 @@ impl Engine {
     pub(super) fn prepare_more(&mut self) {
         if !self.prepare.begun {
             let ends = [&self.ends.source, &self.ends.target];
-            let early = self.can_ask_early();
-            let can_ask = |remote: &Remote| remote.ready() || remote.lost() || (early && remote.early());
+            let first_flight = self.sends_first_flight();
+            let can_ask = |remote: &Remote| {
+                remote.ready() || remote.lost() || (first_flight && remote.takes_first_flight())
+            };
             if !ends.into_iter().flatten().all(can_ask) {
                 return;
             }
             self.prepare.begun = true;
-            self.ask_for_full_attrs_early();
+            self.ask_for_full_attrs_first();
             self.prepare_target();
             for at in 0..self.prepare.sources.len() {
                 self.prepare_source(at);

@@ -17,7 +17,7 @@ use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Asks behind the last READ, where the answer to that will not be waited for.
-    pub(super) fn look_at_source_early(&mut self, key: Key) {
+    pub(super) fn look_at_source_ahead(&mut self, key: Key) {
         let small = |file: &File| {
             file.requests.size <= CLOSE_BEHIND && file.handles.on_channels.is_empty() && !file.requests.to_eof
         };
@@ -42,7 +42,7 @@ impl Engine {
             self.source_looked_at(key, &local::perform(op));
             return false;
         }
-        copying.source_after = SourceAfter::Asked { early: false };
+        copying.source_after = SourceAfter::Asked { outdated: false };
         file.outstanding += 1;
         self.ends.start(Side::Source, op, Token::File(key, FileStep::SourceAfter));
         true
@@ -54,7 +54,7 @@ impl Engine {
         let direction = self.plan.direction;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let State::Copying(copying) = &mut file.state else { return };
-        if copying.source_after == (SourceAfter::Asked { early: true }) {
+        if copying.source_after == (SourceAfter::Asked { outdated: true }) {
             copying.source_after = SourceAfter::Unasked;
             return;
         }

@@ -60,7 +60,7 @@ pub(crate) struct Remote {
     pending: Pending,
     ready: bool,
     /// The server takes what stands behind INIT.
-    early: bool,
+    first_flight: bool,
     lost: Option<String>,
     handles: Handles,
     /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
@@ -77,7 +77,7 @@ impl Remote {
             outgoing: Outgoing::default(),
             pending: Pending::default(),
             ready: false,
-            early: false,
+            first_flight: false,
             lost: None,
             handles: Handles::default(),
             early_closes: VecDeque::new(),
@@ -106,15 +106,15 @@ impl Remote {
         self.pending.is_empty() && self.waiting.is_empty() && self.outgoing.is_empty()
     }
 
-    /// Says hello. Call once, when the channel is open. `early`: the server takes what stands behind that.
-    pub(crate) fn start(&mut self, early: bool) {
+    /// Says hello. Call once, when the channel is open. `first_flight`: the server takes what stands behind that.
+    pub(crate) fn start(&mut self, first_flight: bool) {
         self.session.start(&mut self.outgoing.queue);
-        self.early = early;
+        self.first_flight = first_flight;
     }
 
     /// True where something may be asked though the server has not answered yet.
-    pub(crate) const fn early(&self) -> bool {
-        self.early && !self.ready
+    pub(crate) const fn takes_first_flight(&self) -> bool {
+        self.first_flight && !self.ready
     }
 
     /// True when the server's version and extensions are known.
@@ -147,7 +147,8 @@ impl Remote {
         }
         let op = self.wait_to_open(op, token)?;
         let mut encoded = Vec::new();
-        let (request, shape) = match request_of(&op, &self.session, self.early(), &mut encoded)? {
+        let (request, shape) = match request_of(&op, &self.session, self.takes_first_flight(), &mut encoded)?
+        {
             Asked::Request(request, shape) => (request, shape),
             Asked::Known(outcome) => return Some(outcome),
         };
@@ -271,7 +272,7 @@ impl Remote {
 
     /// Sends what is queued, as far as the channel takes it; true when nothing is left.
     pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
-        let many = self.session.takes_many_in_a_packet() || self.early();
+        let many = self.session.takes_many_in_a_packet() || self.takes_first_flight();
         self.outgoing.flush(many, out)
     }
 

@@ -20,12 +20,12 @@ pub(super) fn has_full_attrs(session: &Session) -> bool {
     session.supports(extension::FULL_ATTRS)
 }
 
-/// The request for `op`, of which parts may be written to `encoded`. `early`: what the server supports is not known yet, and it
+/// The request for `op`, of which parts may be written to `encoded`. `first_flight`: what the server supports is not known yet, and it
 /// supports what a Longhaul server does. `None` for a handle of another end.
 pub(super) fn request_of<'a>(
     op: &'a Op<'_>,
     session: &Session,
-    early: bool,
+    first_flight: bool,
     encoded: &'a mut Vec<u8>,
 ) -> Option<Asked<'a>> {
     let mut shape = Shape::Plain;
@@ -63,7 +63,7 @@ pub(super) fn request_of<'a>(
         }
         Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, step: SumStep::Finish },
         Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
-        Op::List { path, pattern } if early || session.supports(extension::LIST_DIR) => {
+        Op::List { path, pattern } if first_flight || session.supports(extension::LIST_DIR) => {
             shape = Shape::Listing;
             Request::ListDir { path, pattern, flags: 0 }
         }

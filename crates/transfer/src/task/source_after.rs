@@ -7,9 +7,9 @@ use crate::changed::Changed;
 pub(crate) enum SourceAfter {
     #[default]
     Unasked,
-    /// `early`: something was read after that.
+    /// `outdated`: something was read after that.
     Asked {
-        early: bool,
+        outdated: bool,
     },
     Known(Option<Changed>),
 }
@@ -18,7 +18,7 @@ impl SourceAfter {
     /// More is read after all.
     pub(crate) const fn read_more(&mut self) {
         *self = match self {
-            Self::Asked { .. } => Self::Asked { early: true },
+            Self::Asked { .. } => Self::Asked { outdated: true },
             Self::Unasked | Self::Known(_) => Self::Unasked,
         };
     }

@@ -21,7 +21,7 @@ const MOST_LOOKED_UP: usize = 16;
 
 impl Engine {
     /// The paths of the command line can be asked about before the server's version is known.
-    pub(super) fn can_ask_early(&self) -> bool {
+    pub(super) fn sends_first_flight(&self) -> bool {
         let plain = |path: &Vec<u8>| matches!(remote_path(path), RemotePath::Plain(_)) && !has_magic(path);
         let Plan { direction, sources, target, .. } = &self.plan;
         match direction {
@@ -32,7 +32,7 @@ impl Engine {
     }
 
     /// Before anything else is asked: attributes are wanted in full.
-    pub(super) fn ask_for_full_attrs_early(&mut self) {
+    pub(super) fn ask_for_full_attrs_first(&mut self) {
         if self.ends.source.as_ref().is_some_and(|source| !source.ready()) {
             let wanted = self.options.attrs_wanted();
             self.ends.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
@@ -45,21 +45,21 @@ impl Engine {
             return;
         }
         let Some(source) = self.ends.source.as_ref() else { return };
-        let early = !source.ready();
+        let ahead = !source.ready();
         let path = unescape(self.prepare.source_path(at));
         self.ends.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
-        if early {
+        if ahead {
             let list = Op::List { path: &path, pattern: b"" };
             self.ends.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
         }
-        let list = if early { List::Asked } else { List::Not };
-        let sources = &mut self.prepare.early.sources;
+        let list = if ahead { List::Asked } else { List::Not };
+        let sources = &mut self.prepare.first_flight.sources;
         sources.resize_with(sources.len().max(at + 1), || None);
         sources[at] = Some(Beforehand { path, real: None, list });
     }
 
     pub(super) fn source_list(&mut self, at: usize, outcome: Outcome) {
-        let Some(Some(source)) = self.prepare.early.sources.get_mut(at) else { return };
+        let Some(Some(source)) = self.prepare.first_flight.sources.get_mut(at) else { return };
         match std::mem::replace(&mut source.list, List::Not) {
             List::Awaited(key) => self.list_came(key, outcome),
             _ => source.list = List::Came(outcome),
@@ -68,7 +68,8 @@ impl Engine {
 
     /// Takes the listing of `path` for the directory `key`, if it has been asked for.
     pub(super) fn take_list(&mut self, key: Key, path: &[u8]) -> bool {
-        let Some(source) = self.prepare.early.sources.iter_mut().flatten().find(|source| source.path == path)
+        let Some(source) =
+            self.prepare.first_flight.sources.iter_mut().flatten().find(|source| source.path == path)
         else {
             return false;
         };
@@ -130,7 +131,7 @@ impl Engine {
             && !self.options.follows_no_links(item)
             && self.ends.target.as_ref().is_some_and(ordered)
             && match item.parent {
-                None => self.prepare.early.absent.contains(&item.target),
+                None => self.prepare.first_flight.absent.contains(&item.target),
                 Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
             }
     }
