@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg"; // a namespace identifier, not a reference
-  const WIDTH = 560, HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 8, BOTTOM = 26;
+  const HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 8, BOTTOM = 26;
 
   const scaled = (value, step, units) => {
     let at = 0;
@@ -22,11 +22,11 @@
     if (parent) parent.appendChild(made);
     return made;
   };
-  // Round numbers for the ticks of an axis.
-  const marks = (highest) => {
+  // Round numbers for the ticks of an axis, at least so far apart.
+  const marks = (highest, least) => {
     const rough = highest / 4 || 1;
     const power = Math.pow(10, Math.floor(Math.log10(rough)));
-    const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || rough;
+    const step = Math.max(least, [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || rough);
     const all = [];
     for (let at = 0; at <= highest + step * 0.001; at += step) all.push(at);
     return all;
@@ -50,6 +50,8 @@
       return;
     }
     const text = show[plot.unit];
+    // As wide as it is shown, so that a phone does not shrink the labels.
+    const WIDTH = Math.min(560, Math.max(280, chart.clientWidth));
     let last = 0, highest = 0;
     for (const line of plot.lines) {
       for (const [x, y] of line.points) { last = Math.max(last, x); highest = Math.max(highest, y); }
@@ -60,11 +62,11 @@
     const y = (v) => HEIGHT - BOTTOM - (v / highest) * (HEIGHT - TOP - BOTTOM);
     const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img" }, chart);
     node("title", {}, svg).textContent = plot.id + " over time";
-    for (const mark of marks(highest)) {
+    for (const mark of marks(highest, plot.unit === "count" ? 1 : 0)) {
       node("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(mark), y2: y(mark) }, svg);
       node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = text(mark);
     }
-    for (const mark of marks(last)) {
+    for (const mark of marks(last, 0)) {
       node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";
     }
     const cursor = node("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM }, svg);

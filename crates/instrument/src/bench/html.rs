@@ -9,12 +9,17 @@ use super::results::Results;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
-body{margin:0 auto;max-width:70rem;padding:1rem}\
+body{margin:0 auto;max-width:80rem;padding:1rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
-th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885;white-space:nowrap}\
+th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
 .noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
-@media print{body{max-width:none}.scroll{overflow:visible}}";
+@media print{body{max-width:none}.scroll{overflow:visible}}\
+@media screen and (max-width:60rem){\
+thead{display:none}table,caption,tbody,tr,tbody th,td{display:block}\
+tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}\
+td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);text-align:left}\
+.bar{grid-column:1/-1;margin-left:0}}";
 
 /// One page about several runs, side by side.
 pub fn page(runs: &[Results]) -> String {
@@ -49,12 +54,12 @@ fn verdicts(runs: &[Results], out: &mut String) {
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
             out,
-            "<h2>{}</h2>\n<p>{}, {}, {} rounds in {:.0} s. Medians, ± half the spread; ~ marks figures from which \
+            "<h2>{}</h2>\n<p>{}, {}, {} in {:.0} s. Medians, ± half the spread; ~ marks figures from which \
              nothing follows.</p>\n<ul>",
             escape(&title(runs, index)),
             escape(&run.server),
             escape(&run.time),
-            run.rounds,
+            run.rounds_in_words(),
             run.seconds
         );
         for conclusion in conclusions(&run.rows) {
@@ -91,10 +96,13 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
         "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr><th scope=\"col\">&nbsp;</th>",
         escape(table)
     );
+    let label = |column: &str, index: usize| {
+        let run = if runs.len() > 1 { format!(" ({})", index + 1) } else { String::new() };
+        format!("{}{run}", escape(column))
+    };
     for column in &columns {
         for index in 0..runs.len() {
-            let run = if runs.len() > 1 { format!(" ({})", index + 1) } else { String::new() };
-            let _ = write!(out, "<th scope=\"col\">{}{run}</th>", escape(column));
+            let _ = write!(out, "<th scope=\"col\">{}</th>", label(column, index));
         }
     }
     out.push_str("</tr></thead>\n<tbody>\n");
@@ -111,19 +119,22 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
                 })
             };
             let most = of_all().fold(0.0, f64::max);
-            for run in runs {
+            for (index, run) in runs.iter().enumerate() {
+                let label = label(column, index);
                 match run.rows.find(table, name, column) {
                     Some(row) => {
                         let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
                         let _ = write!(
                             out,
-                            "<td{class} data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
                             row.median(),
                             escape(&row.show())
                         );
                     }
-                    None => out.push_str("<td>–</td>"),
+                    None => {
+                        let _ = write!(out, "<td data-label=\"{label}\">–</td>");
+                    }
                 }
             }
         }

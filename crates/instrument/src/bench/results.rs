@@ -42,6 +42,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// How many rounds there were, for people.
+    pub(super) fn rounds_in_words(&self) -> String {
+        if self.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", self.rounds) }
+    }
+
     /// The data; docs/metrics.md has the members.
     pub fn json(&self) -> Value {
         json!({

@@ -10,8 +10,11 @@ pub fn text(results: &Results) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "longhaul bench: {} ({}), {} rounds in {:.0} s; medians, ± half the spread\n",
-        results.host, results.server, results.rounds, results.seconds
+        "longhaul bench: {} ({}), {} in {:.0} s; medians, ± half the spread\n",
+        results.host,
+        results.server,
+        results.rounds_in_words(),
+        results.seconds
     );
     for table in results.rows.tables() {
         let (names, columns) = results.rows.names(table);
