@@ -206,7 +206,7 @@ impl Resuming {
                 agreed.attempts.retain(|other| {
                     let given_up = other.id() != id && other.made_claim().is_some();
                     if given_up {
-                        agreed.reconnect.on_failed(other.id(), Failure::Path, now);
+                        agreed.reconnect.on_replaced(other.id(), now);
                     }
                     !given_up
                 });

@@ -34,7 +34,8 @@ pub struct AttemptId(u64);
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
     Connect(AttemptId),
-    /// Close the connection that this attempt makes: it does not get on. Then report that it has failed.
+    /// Close the connection that this attempt makes: it does not get on. Report that it has failed before the next
+    /// question for what to do.
     Abandon(AttemptId),
     /// End the session: its time is over, or the server does not have it any more.
     GiveUp,
@@ -74,8 +75,8 @@ enum State {
     Over,
 }
 
-/// Reconnecting in virtual time. A second attempt begins beside one that may take long and makes no progress, as
-/// after the server's first answer: the path may have been lost again, and be back.
+/// Reconnecting in virtual time. Another attempt begins beside one that may take long and makes no progress, as
+/// after the server's first answer: the path may have been lost again, and be back. It replaces the older of two.
 #[derive(Debug, Clone)]
 pub struct Reconnect {
     /// Time for which the server keeps the session without a connection.
@@ -85,6 +86,8 @@ pub struct Reconnect {
     under_way: Vec<Attempt>,
     /// Attempts since the last link that lasted.
     attempts: usize,
+    /// Attempts that had got on and were replaced nevertheless, since the link broke.
+    replaced: u32,
     /// Attempts of the session.
     numbered: u64,
     /// Start of the last attempt.
@@ -101,6 +104,7 @@ impl Reconnect {
             state: State::Connected { since: None },
             under_way: Vec::new(),
             attempts: 0,
+            replaced: 0,
             numbered: 0,
             started: None,
             round_trip: Duration::ZERO,
@@ -119,6 +123,7 @@ impl Reconnect {
             self.attempts = 0;
         }
         self.under_way.clear();
+        self.replaced = 0;
         self.state = State::Away { since: now, next: now };
         self.schedule(now);
     }
@@ -134,6 +139,12 @@ impl Reconnect {
             self.state = State::Over;
         }
         self.schedule(now);
+    }
+
+    /// The attempt has claimed the session, and so has a later one. Its connection is closed.
+    pub fn on_replaced(&mut self, id: AttemptId, now: Instant) {
+        self.replaced += 1;
+        self.on_failed(id, Failure::Path, now);
     }
 
     /// The attempt has received something.
@@ -193,9 +204,11 @@ impl Reconnect {
         if self.next_start().is_none_or(|start| start > now) {
             return None;
         }
-        // The one that is replaced knows nothing of the network that there is now.
         if self.under_way.len() == BESIDE {
-            return self.under_way.first().map(|attempt| Action::Abandon(attempt.id));
+            let oldest = self.under_way.first()?;
+            // One that knows nothing of the network that there is now has not failed for want of time.
+            self.replaced += u32::from(!oldest.outdated);
+            return Some(Action::Abandon(oldest.id));
         }
         self.numbered += 1;
         let id = AttemptId(self.numbered);
@@ -214,14 +227,14 @@ impl Reconnect {
             return Some(next);
         }
         // One that has as much time as the longest path needs is not waited for.
-        let overlaps = newest.patience == STUCK && self.under_way.len() < BESIDE;
-        overlaps.then(|| next.max(newest.at + self.overlap()))
+        (newest.patience == STUCK).then(|| next.max(newest.at + self.overlap()))
     }
 
-    /// Time without progress after which a second attempt begins. It covers some round trips, because a first
-    /// answer may be the peer's only one for two of them.
+    /// Time without progress after which another attempt begins. It covers some round trips, because a first
+    /// answer may be the peer's only one for two of them. Each attempt that was replaced doubles it: a server may take
+    /// seconds to check the account, and attempts that replace each other sooner would never end.
     fn overlap(&self) -> Duration {
-        PAUSE.max(self.round_trip * 4).min(STUCK)
+        (PAUSE.max(self.round_trip * 4) * (1 << self.replaced.min(4))).min(STUCK)
     }
 
     /// Returns the time that an attempt gets for the first answer. The kernel repeats the first packet of a
@@ -410,10 +423,12 @@ mod tests {
             assert_eq!(reconnect.poll(start + ms(2100 + second * 1000)), Some(Action::Abandon(id)));
             reconnect.on_failed(id, Failure::Path, start + ms(2100 + second * 1000));
         }
-        // It is back: the next one gets on, and no third one begins beside it.
+        // It is back: the next one gets on, and nothing begins beside it for as long as it does.
         let last = connect(&mut reconnect, start + ms(6100));
-        reconnect.on_progress(last, start + ms(6200));
-        assert_eq!(reconnect.poll(start + ms(7300)), None);
+        for progress in 0..4 {
+            reconnect.on_progress(last, start + ms(6200 + progress * 950));
+            assert_eq!(reconnect.poll(start + ms(7100 + progress * 950)), None);
+        }
         // An attempt that was given up says nothing any more.
         assert_eq!(reconnect.poll(start + ms(10_100)), Some(Action::Abandon(first)));
         reconnect.on_failed(first, Failure::Path, start + ms(10_100));
@@ -421,6 +436,68 @@ mod tests {
         reconnect.on_progress(first, start + ms(10_100));
         reconnect.on_resumed(start + ms(10_100));
         assert_eq!(reconnect.next_deadline(), None);
+    }
+
+    /// Attempts that get on and are cut off one after the other must not hold up the next one for [`STUCK`].
+    #[test]
+    fn two_silent_attempts_do_not_hold_up_a_third() {
+        let start = Instant::now();
+        let mut reconnect = Reconnect::new(GRACE);
+        reconnect.on_broken(start);
+        let first = connect(&mut reconnect, start);
+        reconnect.on_progress(first, start + ms(100));
+        let second = connect(&mut reconnect, start + ms(1100));
+        reconnect.on_progress(second, start + ms(1200));
+        assert_eq!(reconnect.poll(start + ms(2199)), None);
+        assert_eq!(reconnect.next_deadline(), Some(start + ms(2200)));
+        assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
+        reconnect.on_failed(first, Failure::Path, start + ms(2200));
+        // It was replaced, so the second one gets twice the time.
+        assert_eq!(reconnect.poll(start + ms(3199)), None);
+        connect(&mut reconnect, start + ms(3200));
+    }
+
+    /// A server may take seconds to check the account of a claim, and the last claim is the one that counts.
+    #[test]
+    fn claims_do_not_replace_each_other_for_ever() {
+        for check in [0, 900, 2_000, 4_000, 8_000] {
+            let start = Instant::now();
+            let (reached, check) = (ms(50), ms(check));
+            let mut reconnect = Reconnect::new(GRACE);
+            reconnect.on_broken(start);
+            let mut now = start;
+            // Attempts, when they reach the server, and when their claims are answered.
+            let mut under_way: Vec<(AttemptId, Instant, bool)> = Vec::new();
+            let resumed = loop {
+                while let Some(action) = reconnect.poll(now) {
+                    match action {
+                        Action::Connect(id) => under_way.push((id, now + reached, false)),
+                        Action::Abandon(id) => {
+                            under_way.retain(|attempt| attempt.0 != id);
+                            reconnect.on_failed(id, Failure::Path, now);
+                        }
+                        Action::GiveUp => panic!("given up after {:?}", now - start),
+                    }
+                }
+                let next = under_way.iter().map(|attempt| attempt.1).chain(reconnect.next_deadline()).min();
+                now = next.unwrap().max(now);
+                let Some(index) = under_way.iter().position(|attempt| attempt.1 <= now) else { continue };
+                let (id, _, has_claimed) = under_way[index];
+                if has_claimed {
+                    break now - start;
+                }
+                reconnect.on_progress(id, now);
+                under_way[index] = (id, now + check, true);
+                under_way.retain(|(other, _, has_claimed)| {
+                    let is_replaced = *other != id && *has_claimed;
+                    if is_replaced {
+                        reconnect.on_replaced(*other, now);
+                    }
+                    !is_replaced
+                });
+            };
+            assert!(resumed <= reached + check * 4, "{resumed:?} for checks of {check:?}");
+        }
     }
 
     #[test]
