@@ -24,7 +24,10 @@ mod lasting;
 mod listed;
 mod listed_program;
 mod login;
+mod monitor_child;
 mod monitor_process;
+mod monitor_user;
+mod monitor_wait;
 pub(crate) mod names;
 mod pam_holder;
 mod parts;
@@ -59,7 +62,8 @@ use crate::monitor::Monitor;
 use crate::monitor_ipc::MonitorSocket;
 use crate::proxy_header::{self, Client, Incoming};
 use common::{Common, Connection, Failure, Refused, offers_sha1};
-use monitor_process::{Child, Children};
+use monitor_child::Child;
+use monitor_process::Children;
 use usage_log::UsageLog;
 
 /// What a session process is told by its arguments.

@@ -3,21 +3,21 @@
 //! See [`Monitor`] for what is decided and what is not even answered.
 
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use lh_sys::sandbox::VIOLATION;
 use lh_sys::signals::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use super::common::Address;
-use super::lasting::{Lasting, Over};
+use super::lasting::Lasting;
 use super::listed::Listed;
-use super::resumable::Resumable;
-use super::terminal;
+use super::monitor_child::{Child, bury, end};
+use super::monitor_user::{Books, after};
+use super::monitor_wait::{News, Stop, answer, wait};
 use super::usage_log::UsageLog;
 use crate::exit_status::{
     EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_GRACE_ATTEMPTED, EXIT_INVALID_USER,
@@ -29,25 +29,15 @@ use crate::log::{Log, debug, error, info};
 use crate::modules::Order;
 use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
-    MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
+    MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError,
 };
 use crate::resuming::Claimant;
 
-/// the pre-auth process ends itself when LoginGraceTime is over. It is ended when it has not done so this
+/// The pre-auth process ends itself when LoginGraceTime is over. It is ended when it has not done so this
 /// much later.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
 
-/// How long a process that has closed its socket may take to end.
-const FUNERAL: Duration = Duration::from_secs(5);
-/// How long a killed process may take to end.
-const KILLED: Duration = Duration::from_secs(1);
-
-/// One of the other two processes.
-pub(super) struct Child {
-    pub(super) pid: Pid,
-    pub(super) ipc: MonitorSocket,
-}
-
+/// Both of the monitor's processes, and what they need at the login.
 pub(super) struct Children {
     pub(super) preauth: Child,
     pub(super) user: Child,
@@ -172,72 +162,6 @@ fn take_over(
     }
 }
 
-/// What a wait has found.
-enum News {
-    Message,
-    /// Of another process than the connection's own.
-    Lasting,
-    Signal,
-    TooLate,
-}
-
-fn wait(
-    ipc: &MonitorSocket,
-    signals: &mut Signals,
-    deadline: Option<Instant>,
-    lasting: Option<&Lasting>,
-) -> std::io::Result<News> {
-    let deadline = [deadline, lasting.and_then(Lasting::deadline)].into_iter().flatten().min();
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Ok(News::TooLate);
-        }
-        let timeout = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
-        let mut fds = vec![PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(&*signals, PollFlags::IN)];
-        if let Some(lasting) = lasting {
-            lasting.interests(&mut fds);
-        }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        // A signal that came before this call is still pending, so its descriptor is ready at once.
-        if ready.get(1) == Some(&true) && signals.take()?.is_some() {
-            return Ok(News::Signal);
-        }
-        if ready.first() == Some(&true) {
-            return Ok(News::Message);
-        }
-        if ready.iter().skip(2).any(|ready| *ready) {
-            return Ok(News::Lasting);
-        }
-    }
-}
-
-/// Why the process before authentication is not listened to any more.
-#[derive(Debug, thiserror::Error)]
-enum Stop {
-    #[error(transparent)]
-    MonitorSocket(#[from] MonitorSocketError),
-    #[error(transparent)]
-    Unexpected(#[from] Unexpected),
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    #[error("session ended by a signal")]
-    Signal,
-    #[error("the user may not have the session any more")]
-    Refused,
-    #[error("session ended by the user with id {0} (longhaul sessions)")]
-    Ended(u32),
-    #[error("too late")]
-    TooLate,
-}
-
 /// Until a user has logged in: returns the connection, or the exit status. The process is gone afterwards.
 fn before(
     preauth: Child,
@@ -360,215 +284,14 @@ fn converse(
     }
 }
 
-/// A signature, or nothing where the key cannot make it.
-fn answer(
-    ipc: &MonitorSocket,
-    signature: Result<Vec<u8>, lh_crypto::CryptoError>,
-    address: &Address,
-) -> Result<(), MonitorSocketError> {
-    match signature {
-        Ok(signature) => ipc.send(&signature),
-        Err(problem) => {
-            error!(address.log, "host key signature failed: {problem}");
-            ipc.send(b"")
-        }
-    }
-}
-
-/// What is written down, and where the listener hears of it.
-struct Books<'a, 'b> {
-    usage_log: &'a mut UsageLog<'b>,
-    control: &'a File,
-}
-
-/// While the user is in: host keys sign. Returns the exit status.
-fn after(
-    user: &mut Child,
-    monitor: &mut Monitor,
-    signals: &mut Signals,
-    books: &mut Books<'_, '_>,
-    address: &Address,
-    lasting: &mut Lasting,
-) -> i32 {
-    let log = &address.log;
-    let stop = loop {
-        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address, lasting) {
-            break stop;
-        }
-    };
-    match stop {
-        Stop::MonitorSocket(MonitorSocketError::Closed) => {}
-        Stop::Signal => {
-            let _ = kill_process(user.pid, Signal::TERM);
-        }
-        Stop::Refused => {
-            info!(log, "session ends: its user may not have it any more");
-            let _ = kill_process(user.pid, Signal::TERM);
-        }
-        Stop::Ended(_) => {
-            info!(log, "{stop}");
-            let _ = kill_process(user.pid, Signal::TERM);
-        }
-        problem => {
-            error!(log, "fatal: process of the user: {problem}");
-            let _ = kill_process(user.pid, Signal::TERM);
-        }
-    }
-    let status = bury(user.pid);
-    hear_out(&mut user.ipc, books);
-    status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
-}
-
-/// What the user session process had told before it was ended.
-fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
-    if ipc.socket().set_nonblocking(true).is_err() {
-        return;
-    }
-    loop {
-        while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
-            match MonitorRequest::decode(&message) {
-                Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
-                Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
-                Ok(MonitorRequest::Conduct(conduct)) => books.usage_log.conduct(conduct, books.control),
-                _ => {}
-            }
-        }
-        if ipc.read().is_err() {
-            return;
-        }
-    }
-}
-
-/// Lets the session outlive its connection, where its rules allow that; the process that asks gets its end of the
-/// conversation about it, or a byte alone.
-fn begin_resumable(
-    ipc: &MonitorSocket,
-    handle: [u8; 16],
-    export: &[u8],
-    monitor: &mut Monitor,
-    log: &Log,
-) -> Result<Option<Resumable>, Stop> {
-    let address = monitor.peer().ip();
-    let begun =
-        monitor.take_terms()?.map(|terms| Resumable::new(handle, export, terms, address, log.clone()));
-    let problem = match begun {
-        Some(Ok((resumable, theirs))) => {
-            lh_sys::pass::send_fd(ipc.socket(), theirs.as_fd())?;
-            return Ok(Some(resumable));
-        }
-        Some(Err(problem)) => problem.to_string(),
-        None => "its rules do not allow it".to_owned(),
-    };
-    debug!(log, "the session ends with its connection: {problem}");
-    { ipc.socket() }.write_all(&[0])?;
-    Ok(None)
-}
-
-fn serve_user(
-    ipc: &mut MonitorSocket,
-    monitor: &mut Monitor,
-    signals: &mut Signals,
-    books: &mut Books<'_, '_>,
-    address: &Address,
-    lasting: &mut Lasting,
-) -> Result<(), Stop> {
-    while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
-        let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
-            MonitorRequest::Sign { key_index, algorithm, hash } => {
-                monitor.sign_again(key_index, &algorithm, &hash)?
-            }
-            MonitorRequest::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
-            MonitorRequest::Arrived { line, pid } => {
-                ipc.send(&encode_last(monitor.arrived(&line, pid)?.as_ref()))?;
-                continue;
-            }
-            MonitorRequest::Left { line } => {
-                monitor.left(Some(&line));
-                continue;
-            }
-            MonitorRequest::Terminal => {
-                let pty = monitor.terminal()?;
-                if let Err(problem) = &pty {
-                    error!(address.log, "cannot allocate a terminal: {problem}");
-                }
-                terminal::answer(ipc, pty.ok())?;
-                continue;
-            }
-            MonitorRequest::Ticket { key } => {
-                ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
-                continue;
-            }
-            MonitorRequest::Resumable { handle, export } => {
-                lasting.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
-                continue;
-            }
-            MonitorRequest::Programs(programs) => {
-                if let Some(listed) = &mut lasting.listed {
-                    listed.set_programs(programs);
-                }
-                continue;
-            }
-            MonitorRequest::Transfer(transfer) => {
-                books.usage_log.transfer(&transfer, books.control);
-                continue;
-            }
-            MonitorRequest::Operation(operation) => {
-                books.usage_log.operation(&operation);
-                continue;
-            }
-            MonitorRequest::Conduct(conduct) => {
-                books.usage_log.conduct(conduct, books.control);
-                continue;
-            }
-            _ => return Err(Unexpected::Time.into()),
-        };
-        answer(ipc, signature, address)?;
-    }
-    match wait(ipc, signals, None, Some(lasting))? {
-        News::Message => return Ok(ipc.read()?),
-        News::Signal => return Err(Stop::Signal),
-        News::Lasting | News::TooLate => {}
-    }
-    lasting.serve(monitor, books.control, address.known).map_err(|over| match over {
-        Over::Refused => Stop::Refused,
-        Over::Dismissed => Stop::Signal,
-        Over::Ended(uid) => Stop::Ended(uid),
-    })
-}
-
-/// Ends a process that has nothing left to do.
-fn end(pid: Pid) {
-    let _ = kill_process(pid, Signal::KILL);
-    let _ = waitpid(Some(pid), WaitOptions::empty());
-}
-
-/// Waits for a process that is about to end, but not for ever: not even a killed one ends while a thread of it is in a call on a
-/// file system that hangs. Nothing of the connection is open in it by then, and init reaps it when the call returns.
-fn bury(pid: Pid) -> Option<WaitStatus> {
-    let mut options = WaitOptions::empty();
-    if let Ok(ending) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-        let ends = |within: Duration| {
-            let tv_sec = i64::try_from(within.as_secs()).unwrap_or(1);
-            poll(&mut [PollFd::new(&ending, PollFlags::IN)], Some(&Timespec { tv_sec, tv_nsec: 0 })) != Ok(0)
-        };
-        if !ends(FUNERAL) {
-            let _ = kill_process(pid, Signal::KILL);
-            if !ends(KILLED) {
-                options = WaitOptions::NOHANG;
-            }
-        }
-    }
-    rustix::io::retry_on_intr(|| waitpid(Some(pid), options)).ok().flatten().map(|(_, status)| status)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
     use crate::log::{Level, Log};
     use lh_auth::server::{Attempt, Method};
+    use rustix::process::Pid;
 
     /// Tells the test binary, started again as the process before authentication, what to do wrong.
     const CASE: &str = "LH_SERVER_TEST_PREAUTH";

@@ -1,0 +1,183 @@
+//! The monitor while the user is in: host keys sign, sessions wait for their client, transfers are written down.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+
+use lh_sys::signals::Signals;
+use rustix::process::{Signal, kill_process};
+
+use super::common::Address;
+use super::lasting::{Lasting, Over};
+use super::monitor_child::{Child, bury};
+use super::monitor_wait::{News, Stop, answer, wait};
+use super::resumable::Resumable;
+use super::terminal;
+use super::usage_log::UsageLog;
+use crate::exit_status::EXIT_FAILURE;
+use crate::log::{Log, debug, error, info};
+use crate::monitor::{Monitor, Unexpected};
+use crate::monitor_ipc::{
+    MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
+};
+
+/// What is written down, and where the listener hears of it.
+pub(super) struct Books<'a, 'b> {
+    pub(super) usage_log: &'a mut UsageLog<'b>,
+    pub(super) control: &'a File,
+}
+
+/// While the user is in: host keys sign. Returns the exit status.
+pub(super) fn after(
+    user: &mut Child,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    books: &mut Books<'_, '_>,
+    address: &Address,
+    lasting: &mut Lasting,
+) -> i32 {
+    let log = &address.log;
+    let stop = loop {
+        if let Err(stop) = serve_user(&mut user.ipc, monitor, signals, books, address, lasting) {
+            break stop;
+        }
+    };
+    match stop {
+        Stop::MonitorSocket(MonitorSocketError::Closed) => {}
+        Stop::Signal => {
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        Stop::Refused => {
+            info!(log, "session ends: its user may not have it any more");
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        Stop::Ended(_) => {
+            info!(log, "{stop}");
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        problem => {
+            error!(log, "fatal: process of the user: {problem}");
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+    }
+    let status = bury(user.pid);
+    hear_out(&mut user.ipc, books);
+    status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
+}
+
+/// What the user session process had told before it was ended.
+fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
+    if ipc.socket().set_nonblocking(true).is_err() {
+        return;
+    }
+    loop {
+        while let Ok(Some(message)) = ipc.next(MAX_MONITOR_REQUEST) {
+            match MonitorRequest::decode(&message) {
+                Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
+                Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
+                Ok(MonitorRequest::Conduct(conduct)) => books.usage_log.conduct(conduct, books.control),
+                _ => {}
+            }
+        }
+        if ipc.read().is_err() {
+            return;
+        }
+    }
+}
+
+/// Lets the session outlive its connection, where its rules allow that; the process that asks gets its end of the
+/// conversation about it, or a byte alone.
+fn begin_resumable(
+    ipc: &MonitorSocket,
+    handle: [u8; 16],
+    export: &[u8],
+    monitor: &mut Monitor,
+    log: &Log,
+) -> Result<Option<Resumable>, Stop> {
+    let address = monitor.peer().ip();
+    let begun =
+        monitor.take_terms()?.map(|terms| Resumable::new(handle, export, terms, address, log.clone()));
+    let problem = match begun {
+        Some(Ok((resumable, theirs))) => {
+            lh_sys::pass::send_fd(ipc.socket(), theirs.as_fd())?;
+            return Ok(Some(resumable));
+        }
+        Some(Err(problem)) => problem.to_string(),
+        None => "its rules do not allow it".to_owned(),
+    };
+    debug!(log, "the session ends with its connection: {problem}");
+    { ipc.socket() }.write_all(&[0])?;
+    Ok(None)
+}
+
+fn serve_user(
+    ipc: &mut MonitorSocket,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    books: &mut Books<'_, '_>,
+    address: &Address,
+    lasting: &mut Lasting,
+) -> Result<(), Stop> {
+    while let Some(message) = ipc.next(MAX_MONITOR_REQUEST)? {
+        let signature = match MonitorRequest::decode(&message).map_err(MonitorSocketError::from)? {
+            MonitorRequest::Sign { key_index, algorithm, hash } => {
+                monitor.sign_again(key_index, &algorithm, &hash)?
+            }
+            MonitorRequest::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
+            MonitorRequest::Arrived { line, pid } => {
+                ipc.send(&encode_last(monitor.arrived(&line, pid)?.as_ref()))?;
+                continue;
+            }
+            MonitorRequest::Left { line } => {
+                monitor.left(Some(&line));
+                continue;
+            }
+            MonitorRequest::Terminal => {
+                let pty = monitor.terminal()?;
+                if let Err(problem) = &pty {
+                    error!(address.log, "cannot allocate a terminal: {problem}");
+                }
+                terminal::answer(ipc, pty.ok())?;
+                continue;
+            }
+            MonitorRequest::Ticket { key } => {
+                ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
+                continue;
+            }
+            MonitorRequest::Resumable { handle, export } => {
+                lasting.resumable = begin_resumable(ipc, handle, &export, monitor, &address.log)?;
+                continue;
+            }
+            MonitorRequest::Programs(programs) => {
+                if let Some(listed) = &mut lasting.listed {
+                    listed.set_programs(programs);
+                }
+                continue;
+            }
+            MonitorRequest::Transfer(transfer) => {
+                books.usage_log.transfer(&transfer, books.control);
+                continue;
+            }
+            MonitorRequest::Operation(operation) => {
+                books.usage_log.operation(&operation);
+                continue;
+            }
+            MonitorRequest::Conduct(conduct) => {
+                books.usage_log.conduct(conduct, books.control);
+                continue;
+            }
+            _ => return Err(Unexpected::Time.into()),
+        };
+        answer(ipc, signature, address)?;
+    }
+    match wait(ipc, signals, None, Some(lasting))? {
+        News::Message => return Ok(ipc.read()?),
+        News::Signal => return Err(Stop::Signal),
+        News::Lasting | News::TooLate => {}
+    }
+    lasting.serve(monitor, books.control, address.known).map_err(|over| match over {
+        Over::Refused => Stop::Refused,
+        Over::Dismissed => Stop::Signal,
+        Over::Ended(uid) => Stop::Ended(uid),
+    })
+}

@@ -1,0 +1,94 @@
+//! What the monitor waits for, and how it answers.
+
+use std::time::Instant;
+
+use lh_sys::signals::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::common::Address;
+use super::lasting::Lasting;
+use crate::log::error;
+use crate::monitor::Unexpected;
+use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
+
+/// What a wait has found.
+pub(super) enum News {
+    Message,
+    /// Of another process than the connection's own.
+    Lasting,
+    Signal,
+    TooLate,
+}
+
+/// Waits for a message, a signal or what concerns a session that waits for its client, until `deadline`.
+pub(super) fn wait(
+    ipc: &MonitorSocket,
+    signals: &mut Signals,
+    deadline: Option<Instant>,
+    lasting: Option<&Lasting>,
+) -> std::io::Result<News> {
+    let deadline = [deadline, lasting.and_then(Lasting::deadline)].into_iter().flatten().min();
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(News::TooLate);
+        }
+        let timeout = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let mut fds = vec![PollFd::new(ipc.socket(), PollFlags::IN), PollFd::new(&*signals, PollFlags::IN)];
+        if let Some(lasting) = lasting {
+            lasting.interests(&mut fds);
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        // A signal that came before this call is still pending, so its descriptor is ready at once.
+        if ready.get(1) == Some(&true) && signals.take()?.is_some() {
+            return Ok(News::Signal);
+        }
+        if ready.first() == Some(&true) {
+            return Ok(News::Message);
+        }
+        if ready.iter().skip(2).any(|ready| *ready) {
+            return Ok(News::Lasting);
+        }
+    }
+}
+
+/// Why a process is not listened to any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stop {
+    #[error(transparent)]
+    MonitorSocket(#[from] MonitorSocketError),
+    #[error(transparent)]
+    Unexpected(#[from] Unexpected),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("session ended by a signal")]
+    Signal,
+    #[error("the user may not have the session any more")]
+    Refused,
+    #[error("session ended by the user with id {0} (longhaul sessions)")]
+    Ended(u32),
+    #[error("too late")]
+    TooLate,
+}
+
+/// A signature, or nothing where the key cannot make it.
+pub(super) fn answer(
+    ipc: &MonitorSocket,
+    signature: Result<Vec<u8>, lh_crypto::CryptoError>,
+    address: &Address,
+) -> Result<(), MonitorSocketError> {
+    match signature {
+        Ok(signature) => ipc.send(&signature),
+        Err(problem) => {
+            error!(address.log, "host key signature failed: {problem}");
+            ipc.send(b"")
+        }
+    }
+}
