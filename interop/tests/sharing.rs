@@ -4,7 +4,6 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lh_interop::sharing::{Running, Scene, each_mix};
@@ -350,7 +349,7 @@ fn escapes_of_a_mux_client_affect_its_session_only() {
     each_mix("sharing_escapes", "", |scene| {
         let _master = scene.start_master(&[]);
         let words: Vec<String> = std::iter::once(scene.client.display().to_string())
-            .chain(scene.args(&["-tt", "@", "cat"]))
+            .chain(scene.args(&["-tt", "@", "stty -a; cat"]))
             .map(|word| format!("'{word}'"))
             .collect();
         let typed = scene.lab.path("typed");
@@ -362,18 +361,23 @@ fn escapes_of_a_mux_client_affect_its_session_only() {
             .spawn()
             .unwrap();
         let mut keys = child.stdin.take().unwrap();
-        let shown = |path: &Path, what: &str| {
-            eventually(what, || {
-                String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).contains(what)
-            });
+        let text = || String::from_utf8_lossy(&std::fs::read(&typed).unwrap_or_default()).into_owned();
+        let shown = |what: &str| {
+            eventually(&format!("{what:?} on the terminal"), || text().contains(what));
         };
+        // The master requests the terminal with the modes that it had before the mux client made it raw.
+        shown("echok");
+        let modes = text();
+        for raw in ["-icrnl", "-icanon", "-echo ", "-opost"] {
+            assert!(!modes.contains(raw), "{raw} in {modes}");
+        }
         keys.write_all(b"hello\r").unwrap();
-        shown(&typed, "hello\r\nhello");
+        shown("hello\r\nhello");
         keys.write_all(b"~?").unwrap();
-        shown(&typed, "Supported escape sequences:");
+        shown("Supported escape sequences:");
         keys.write_all(b"~.").unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(255));
-        shown(&typed, "Shared connection to 127.0.0.1 closed.");
+        shown("Shared connection to 127.0.0.1 closed.");
         // The master keeps running.
         scene.ride(&["@", "true"]).ok("after");
     });

@@ -198,12 +198,13 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
     };
     let null = lh_sys::fd::null().ok()?;
     let input = input(plan, &null);
-    let terminal = (plan.tty && is_terminal(stdin()) && !plan.null_input)
-        .then(|| RawMode::enter(stdin()).ok())
-        .flatten();
     let session = new_session(options, plan, start);
     match master.open_session(session, [input, stdout(), stderr()]) {
         Ok(session) => {
+            // Not before: the master reads the modes for `pty-req` from this terminal before it answers.
+            let terminal = (plan.tty && is_terminal(stdin()) && !plan.null_input)
+                .then(|| RawMode::enter(stdin()).ok())
+                .flatten();
             let status = wait(options, plan, &mut master, Some(session), ui).status();
             drop(terminal);
             if plan.tty {
@@ -216,7 +217,6 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
             Some(status)
         }
         Err(error) => {
-            drop(terminal);
             complain(
                 options,
                 ui,
