@@ -1,7 +1,8 @@
 """A server that calls itself HPN-SSH and answers stack-metrics@hpnssh.org, written from its description.
 
-It serves one connection on standard input. Arguments: directory with the host key, and what to answer: "good", "broken" (bytes
-that are no object) or "refuse". Every command sleeps for a second and succeeds.
+It serves one connection on standard input. Arguments: directory with the host key, and what to answer: "good", "late" (as
+"good", and the second answer only after the command), "broken" (bytes that are no object) or "refuse". Every command sleeps for a
+second and succeeds. The congestion window is 10 plus the number of the request, and 1000 more once the command has ended.
 """
 import socket
 import sys
@@ -12,6 +13,7 @@ import paramiko
 
 folder, kind = sys.argv[1], sys.argv[2]
 asked = 0
+ended = threading.Event()
 
 
 def number(value):
@@ -24,8 +26,8 @@ def long_size(value):
     return (value | 0x80000000).to_bytes(4, "big")
 
 
-def answer():
-    values = {"kernel_version": 0x060100, "tcpi_rtt": 12345, "tcpi_snd_cwnd": 10 + asked, "tcpi_bytes_acked": 1 << 33}
+def answer(window):
+    values = {"kernel_version": 0x060100, "tcpi_rtt": 12345, "tcpi_snd_cwnd": window, "tcpi_bytes_acked": 1 << 33}
     body = b"".join(bytes([len(n)]) + n.encode() + number(v) for n, v in values.items())
     # Sizes in their long form, which is allowed for all values.
     return b"\xe2" + long_size(9 + len(body)) + long_size(len(values)) + body
@@ -47,11 +49,17 @@ class Server(paramiko.ServerInterface):
             return False
         assert message.get_remainder() == b"", "fields where HPN-SSH sends none"
         asked += 1
-        return (answer() if kind == "good" else b"\xe2\x05nonsense",)
+        window = 10 + asked + (1000 if ended.is_set() else 0)
+        if kind == "late" and asked == 2:
+            ended.wait()
+            # Time for the client to notice that the session is over, while it has no answer.
+            time.sleep(0.3)
+        return (b"\xe2\x05nonsense" if kind == "broken" else answer(window),)
 
     def check_channel_exec_request(self, channel, command):
         def run():
             time.sleep(1)
+            ended.set()
             channel.sendall(b"done\n")
             channel.send_exit_status(0)
             channel.close()

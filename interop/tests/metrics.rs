@@ -192,6 +192,15 @@ fn hpn_server_is_queried_for_metrics() {
     let windows: Vec<_> = remote.points.iter().map(|point| point.sample.tcp("snd_cwnd").unwrap()).collect();
     assert_eq!(windows[..3], [11, 12, 13], "one answer for each question, in order");
 
+    // An answer that is under way at the end does not take the place of the last sample.
+    assert_eq!(run("late"), "");
+    let remote = &runs(&lab, "late.remote")[0];
+    assert!(
+        last(remote, true, "snd_cwnd") >= 1000,
+        "of the time after the command: {:?}",
+        remote.points.last()
+    );
+
     let refused = run("refuse");
     let notice = "Remote does not support stack metric polling. Local data only.";
     assert_eq!(refused.matches(notice).count(), 1, "{refused}");

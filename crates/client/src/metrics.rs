@@ -150,8 +150,15 @@ impl Metrics {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        self.sample(&mut driver.control());
         let end = Instant::now() + FINAL_SAMPLE_TIMEOUT;
+        // The answer to a request that is still under way is a sample of an earlier time than the end.
+        self.await_answer(driver, end);
+        self.sample(&mut driver.control());
+        self.await_answer(driver, end);
+    }
+
+    /// Runs `driver` until the peer has answered, the connection has failed, or it is `end`.
+    fn await_answer(&mut self, driver: &mut Driver, end: Instant) {
         while self.asked {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || driver.run_once(&mut Listening(self), Some(left)).is_err() {
