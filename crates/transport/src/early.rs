@@ -16,7 +16,7 @@ impl Transport {
     /// few.
     pub fn keep_early(&mut self) {
         if self.config.role == Role::Client && !self.authenticated && !self.relayed {
-            self.early.get_or_insert_default();
+            self.waiting.early.get_or_insert_default();
         }
     }
 
@@ -25,19 +25,19 @@ impl Transport {
     /// compression begins.
     pub fn send_early(&mut self) {
         let delayed = |names: &crate::Negotiated| names.compression_c2s.contains('@');
-        if self.names.as_ref().is_none_or(delayed) {
+        if self.exchange.names.as_ref().is_none_or(delayed) {
             return;
         }
-        let Some(mut early) = self.early.take() else { return };
+        let Some(mut early) = self.waiting.early.take() else { return };
         self.queue_unsent(&early);
         early.sent = early.payloads.len();
-        self.early = Some(early);
+        self.waiting.early = Some(early);
     }
 
     /// Marks the [early data](Self::send_early) as unsent: the request before it failed, so the server
     /// dropped it.
     pub fn early_dropped(&mut self) {
-        let Some(early) = &mut self.early else { return };
+        let Some(early) = &mut self.waiting.early else { return };
         if std::mem::take(&mut early.sent) > 0 {
             self.restart_retention();
         }
@@ -45,7 +45,7 @@ impl Transport {
 
     /// Keeps the message and returns true when it must wait for authentication.
     pub(crate) fn kept_early(&mut self, number: u8, payload: &[u8]) -> bool {
-        let Some(early) = self.early.as_mut().filter(|_| CONNECTION.contains(&number)) else {
+        let Some(early) = self.waiting.early.as_mut().filter(|_| CONNECTION.contains(&number)) else {
             return false;
         };
         early.payloads.push(payload.to_vec());
@@ -55,12 +55,12 @@ impl Transport {
     /// Sends the kept messages that were not sent before. Call it after authentication, when everything that
     /// must precede channels has happened.
     pub fn release_early(&mut self) {
-        if let Some(early) = self.early.take() {
+        if let Some(early) = self.waiting.early.take() {
             self.queue_unsent(&early);
         }
     }
 
-    /// Queues the unsent messages. `self.early` is empty meanwhile, so that they are not kept again.
+    /// Queues the unsent messages. `self.waiting.early` is empty meanwhile, so that they are not kept again.
     fn queue_unsent(&mut self, early: &Early) {
         early.payloads.iter().skip(early.sent).for_each(|payload| self.payload(payload));
     }

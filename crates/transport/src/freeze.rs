@@ -36,51 +36,55 @@ impl Transport {
         if self.jobs_out() > 0 || self.recv.ahead() > 0 {
             return Err(FreezeError::Jobs);
         }
-        let open = matches!(self.phase, Phase::Packets) && matches!(self.kex, KexState::Idle);
+        let open = matches!(self.phase, Phase::Packets) && matches!(self.exchange.state, KexState::Idle);
         let (true, true, Some(names), Some(session_id), Some(host_key), Some(raw_in), Some(raw_out)) = (
             open,
             self.events.is_empty(),
-            &self.names,
-            &self.session_id,
-            &self.host_key,
-            &self.raw_in,
-            &self.raw_out,
+            &self.exchange.names,
+            &self.exchange.first.session_id,
+            &self.exchange.host_key,
+            &self.exchange.opening_keys,
+            &self.exchange.sealing_keys,
         ) else {
             return Err(FreezeError::KeyExchange);
         };
         if self.send.retention().is_some() {
             return Err(FreezeError::Retained);
         }
-        if self.deflater.started() || self.inflater.started() {
+        if self.compression.deflater.started() || self.compression.inflater.started() {
             return Err(FreezeError::Compression);
         }
         self.send.set_workers(false);
         self.recv.set_workers(false);
-        self.send.seal(&mut self.jobs).map_err(|_| FreezeError::KeyExchange)?;
+        self.send.seal(&mut self.jobs.created).map_err(|_| FreezeError::KeyExchange)?;
         let mut queued = Vec::new();
         self.send.slices_all(&mut queued);
 
         // The buffer is never reallocated, so that no copy of the keys is left behind.
         let size =
             16 * 1024 + self.recv.unread().len() + queued.iter().map(|slice| slice.len()).sum::<usize>();
-        let ext: usize = self.extensions.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        let idents = self.our_ident.len() + self.peer_ident.len() + host_key.len() + session_id.len();
+        let ext: usize =
+            self.extensions.entries.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+        let idents = self.identifications.ours.len()
+            + self.identifications.peers.len()
+            + host_key.len()
+            + session_id.len();
         let mut out = Zeroizing::new(Vec::with_capacity(size + ext + idents));
         out.put_string(TAG);
         out.put_bool(self.config.role == Role::Server);
-        out.put_string(&self.our_ident);
-        out.put_string(&self.peer_ident);
-        out.put_bool(self.peer == Peer::HpnSsh);
+        out.put_string(&self.identifications.ours);
+        out.put_string(&self.identifications.peers);
+        out.put_bool(self.identifications.peer == Peer::HpnSsh);
         out.put_string(session_id);
         out.put_string(host_key);
-        out.put_string(self.exporter.as_ref().map_or(&[], Exporter::key));
+        out.put_string(self.exchange.first.exporter.as_ref().map_or(&[], Exporter::key));
         put_names(&mut out, names);
         out.put_bool(self.authenticated);
-        out.put_bool(self.compressing);
-        out.put_bool(self.decompressing);
-        out.put_u32(self.ext_infos);
-        out.put_u32(u32::try_from(self.extensions.len()).unwrap_or(u32::MAX));
-        for (name, value) in &self.extensions {
+        out.put_bool(self.compression.sending);
+        out.put_bool(self.compression.receiving);
+        out.put_u32(self.extensions.messages);
+        out.put_u32(u32::try_from(self.extensions.entries.len()).unwrap_or(u32::MAX));
+        for (name, value) in &self.extensions.entries {
             out.put_string(name.as_bytes());
             out.put_string(value);
         }
@@ -91,8 +95,8 @@ impl Transport {
             put_keys(&mut out, keys, key);
             put_position(&mut out, position);
         }
-        out.put_u64(self.bytes_in);
-        out.put_u64(self.bytes_out);
+        out.put_u64(self.totals.bytes_in);
+        out.put_u64(self.totals.bytes_out);
         out.put_string(self.recv.unread());
         out.nested(|out| queued.iter().for_each(|bytes| out.put_bytes(bytes)));
         drop(queued);
@@ -122,43 +126,44 @@ impl Transport {
         }
         let mut transport = Self::blank(config, random, now);
         transport.phase = Phase::Packets;
-        transport.our_ident = reader.string()?.to_vec();
-        transport.peer_ident = reader.string()?.to_vec();
-        let identification = printable(&transport.peer_ident);
+        transport.identifications.ours = reader.string()?.to_vec();
+        transport.identifications.peers = reader.string()?.to_vec();
+        let identification = printable(&transport.identifications.peers);
         // HPN-SSH may have been recognised by its offer, so the identification alone is not enough.
-        transport.peer = if reader.boolean()? { Peer::HpnSsh } else { Peer::of(&identification) };
-        transport.peer_ident_text = Some(identification);
-        transport.session_id = Some(reader.string()?.to_vec());
-        transport.host_key = Some(reader.string()?.to_vec());
+        transport.identifications.peer =
+            if reader.boolean()? { Peer::HpnSsh } else { Peer::of(&identification) };
+        transport.identifications.peers_text = Some(identification);
+        transport.exchange.first.session_id = Some(reader.string()?.to_vec());
+        transport.exchange.host_key = Some(reader.string()?.to_vec());
         let exporter = reader.string()?;
-        transport.exporter = (!exporter.is_empty()).then(|| Exporter::from_key(exporter));
+        transport.exchange.first.exporter = (!exporter.is_empty()).then(|| Exporter::from_key(exporter));
         let names = read_names(&mut reader)?;
         transport.authenticated = reader.boolean()?;
-        transport.compressing = reader.boolean()?;
-        transport.decompressing = reader.boolean()?;
-        transport.ext_infos = reader.u32()?;
+        transport.compression.sending = reader.boolean()?;
+        transport.compression.receiving = reader.boolean()?;
+        transport.extensions.messages = reader.u32()?;
         for _ in 0..reader.u32()? {
             let name = reader.text()?.to_owned();
-            transport.extensions.push((name, reader.string()?.to_vec()));
+            transport.extensions.entries.push((name, reader.string()?.to_vec()));
         }
         let keys = read_keys(&mut reader)?;
         let key = keys.packet_key(Direction::Open).map_err(|_| FreezeError::Algorithm)?;
         transport.recv.new_keys(key, false).map_err(|_| FreezeError::KeyExchange)?;
-        transport.raw_in = Some(keys);
+        transport.exchange.opening_keys = Some(keys);
         transport.recv.set_position(read_position(&mut reader)?);
         let keys = read_keys(&mut reader)?;
         transport.send.new_keys(keys.packet_key(Direction::Seal).map_err(|_| FreezeError::Algorithm)?, false);
-        transport.raw_out = Some(keys);
+        transport.exchange.sealing_keys = Some(keys);
         transport.send.set_position(read_position(&mut reader)?);
         let (out, back) = match role {
             Role::Client => (&names.compression_c2s, &names.compression_s2c),
             Role::Server => (&names.compression_s2c, &names.compression_c2s),
         };
-        transport.deflater = Deflater::new(out);
-        transport.inflater = Inflater::new(back);
-        transport.names = Some(names);
-        transport.bytes_in = reader.u64()?;
-        transport.bytes_out = reader.u64()?;
+        transport.compression.deflater = Deflater::new(out);
+        transport.compression.inflater = Inflater::new(back);
+        transport.exchange.names = Some(names);
+        transport.totals.bytes_in = reader.u64()?;
+        transport.totals.bytes_out = reader.u64()?;
         transport.recv.restore(reader.string()?);
         transport.send.push_raw(reader.string()?);
         reader.finish()?;

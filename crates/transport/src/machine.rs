@@ -28,7 +28,7 @@ impl Transport {
 
     /// Returns true between our KEXINIT and our NEWKEYS.
     pub(crate) const fn holding(&self) -> bool {
-        matches!(self.kex, KexState::InitSent { .. } | KexState::Running { .. })
+        matches!(self.exchange.state, KexState::InitSent { .. } | KexState::Running { .. })
     }
 
     /// Returns true when a message must wait until our NEWKEYS. Between our KEXINIT and our NEWKEYS only
@@ -37,25 +37,25 @@ impl Transport {
     pub(crate) const fn must_hold(&self, number: u8) -> bool {
         let always = match number {
             1 => true,
-            2..=4 => self.names.is_some(),
+            2..=4 => self.exchange.names.is_some(),
             _ => false,
         };
         self.holding() && !always
     }
 
     pub(crate) fn hold(&mut self, payload: Vec<u8>) {
-        self.held_bytes += payload.len();
-        self.held.push_back(Held { payload, authenticated: self.authenticated });
+        self.waiting.held_bytes += payload.len();
+        self.waiting.held.push_back(Held { payload, authenticated: self.authenticated });
     }
 
     /// Queues a packet at once, compressed if negotiated. `compressing`: delayed compression has started for
     /// this packet.
     pub(crate) fn transmit(&mut self, payload: &[u8], compressing: bool) {
-        if !self.deflater.when.applies(compressing) {
+        if !self.compression.deflater.when.applies(compressing) {
             self.push(payload);
             return;
         }
-        match self.deflater.compress(payload) {
+        match self.compression.deflater.compress(payload) {
             Ok(compressed) => {
                 // The packet cannot be decompressed by itself.
                 if let Some(retention) = self.send.retention_mut() {
@@ -74,7 +74,7 @@ impl Transport {
     /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of
     /// that length, the connection fails instead.
     fn push(&mut self, payload: &[u8]) {
-        match self.peer.limits().sent_packet.map(|limit| limit as usize) {
+        match self.identifications.peer.limits().sent_packet.map(|limit| limit as usize) {
             Some(limit) if self.send.packet_length(payload.len()) > limit => {
                 let length = payload.len();
                 self.fail(&TransportError::TooLongForPeer { length, limit });
@@ -85,7 +85,7 @@ impl Transport {
 
     /// Handles one packet; returns false when no packet can be handled now.
     pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
-        if matches!(&self.kex, KexState::Running { state, .. } if state.waits_for_answer()) {
+        if matches!(&self.exchange.state, KexState::Running { state, .. } if state.waits_for_answer()) {
             if self.recv.unread().len() + self.recv.ahead() > MAX_UNREAD {
                 return Err(TransportError::TooMany("bytes during key exchange"));
             }
@@ -95,8 +95,8 @@ impl Transport {
             return Err(TransportError::KeyExhausted);
         }
         // From the peer's KEXINIT to its NEWKEYS, packets are handled one at a time.
-        if self.authenticated && matches!(self.kex, KexState::Idle | KexState::InitSent { .. }) {
-            self.recv.cut(self.authenticated, &mut self.jobs);
+        if self.authenticated && matches!(self.exchange.state, KexState::Idle | KexState::InitSent { .. }) {
+            self.recv.cut(self.authenticated, &mut self.jobs.created);
         }
         let Some(packet) = self.recv.next()? else { return Ok(false) };
         self.dispatch(packet, now)?;
@@ -105,11 +105,11 @@ impl Transport {
     }
 
     fn dispatch(&mut self, packet: Packet, now: Instant) -> Result<(), TransportError> {
-        self.last_seq = packet.seq;
-        self.packets_in += 1;
-        let payload = if self.inflater.when.applies(self.decompressing) {
+        self.totals.last_seq = packet.seq;
+        self.totals.packets_in += 1;
+        let payload = if self.compression.inflater.when.applies(self.compression.receiving) {
             let limit = self.config.max_packet as usize;
-            Bytes::from(self.inflater.decompress(&packet.payload, limit)?)
+            Bytes::from(self.compression.inflater.decompress(&packet.payload, limit)?)
         } else {
             packet.payload
         };
@@ -154,13 +154,13 @@ impl Transport {
 
     /// Checks that only expected messages arrive in a strict first exchange (OpenSSH PROTOCOL 1.10).
     fn check_strict(&self, number: u8) -> Result<(), TransportError> {
-        let strict = match &self.kex {
+        let strict = match &self.exchange.state {
             KexState::Running { agreement, .. } | KexState::ExpectNewKeys { agreement, .. } => {
                 agreement.names.strict
             }
             KexState::Idle | KexState::InitSent { .. } => false,
         };
-        if self.names.is_none() && strict && !matches!(number, 1 | 20 | 21 | 30..=49) {
+        if self.exchange.names.is_none() && strict && !matches!(number, 1 | 20 | 21 | 30..=49) {
             return Err(TransportError::Unexpected { number, when: "during strict key exchange" });
         }
         Ok(())
@@ -174,16 +174,16 @@ impl Transport {
     /// after its KEXINIT. The messages are authentic under the old keys, and OpenSSH accepted them up to
     /// 10.3.
     fn check_data(&self, number: u8) -> Result<(), TransportError> {
-        match self.kex {
+        match self.exchange.state {
             KexState::Running { .. } | KexState::ExpectNewKeys { .. }
-                if self.names.is_some() && matches!(number, 80..=127) =>
+                if self.exchange.names.is_some() && matches!(number, 80..=127) =>
             {
                 Ok(())
             }
             KexState::Running { .. } | KexState::ExpectNewKeys { .. } => {
                 Err(TransportError::Unexpected { number, when: "during key exchange" })
             }
-            _ if self.names.is_none() => {
+            _ if self.exchange.names.is_none() => {
                 Err(TransportError::Unexpected { number, when: "before key exchange" })
             }
             KexState::Idle | KexState::InitSent { .. } => Ok(()),
@@ -218,7 +218,7 @@ impl Transport {
         let sequence = Unimplemented::decode(payload).map_err(malformed)?.sequence;
         // The peer rejects our KEXINIT or a message after it, so the exchange cannot continue. OpenSSH
         // answers a rekey before authentication this way.
-        let about_kex = sequence.wrapping_sub(self.kexinit_seq) < 1 << 31;
+        let about_kex = sequence.wrapping_sub(self.exchange.kexinit_seq) < 1 << 31;
         if about_kex && self.holding() {
             return Err(TransportError::KeyExchange("peer does not implement it"));
         }
@@ -234,12 +234,12 @@ impl Transport {
     }
 
     fn on_ext_info(&mut self, payload: &[u8]) -> Result<(), TransportError> {
-        self.ext_infos += 1;
-        if self.ext_infos > ext_info::most(self.config.role) {
+        self.extensions.messages += 1;
+        if self.extensions.messages > ext_info::most(self.config.role) {
             return Err(TransportError::TooMany("EXT_INFO"));
         }
         let entries = ext_info::parse(payload)?;
-        self.extensions.extend(entries.iter().cloned());
+        self.extensions.entries.extend(entries.iter().cloned());
         self.events.push_back(Event::ExtInfo(entries));
         Ok(())
     }
@@ -256,8 +256,8 @@ impl Transport {
         // Before authentication no honest peer sends enough to need a rekey, and some peers do not support
         // one.
         if !self.authenticated
-            || self.names.is_none()
-            || !matches!(self.kex, KexState::Idle)
+            || self.exchange.names.is_none()
+            || !matches!(self.exchange.state, KexState::Idle)
             || !self.is_open()
         {
             return;
@@ -272,36 +272,37 @@ impl Transport {
 
     /// Sends our KEXINIT.
     pub(crate) fn start_kex(&mut self) {
-        if let Some(algorithms) = self.next_algorithms.take() {
+        if let Some(algorithms) = self.exchange.next_algorithms.take() {
             self.config.algorithms = algorithms;
         }
         let mut cookie = [0; 16];
         self.send.random().fill(&mut cookie);
         // Security invariant: unencrypted ciphers are never offered before authentication.
-        let unencrypted = if self.authenticated { self.unencrypted } else { Unencrypted::Refused };
-        let ours = negotiate::offer(&self.config, cookie, self.names.is_none(), unencrypted);
-        self.kexinit_seq = self.send.position().index.seq;
-        self.transmit(&ours, self.compressing);
-        self.kex = KexState::InitSent { ours, unencrypted };
+        let unencrypted = if self.authenticated { self.exchange.unencrypted } else { Unencrypted::Refused };
+        let ours = negotiate::offer(&self.config, cookie, self.exchange.names.is_none(), unencrypted);
+        self.exchange.kexinit_seq = self.send.position().index.seq;
+        self.transmit(&ours, self.compression.sending);
+        self.exchange.state = KexState::InitSent { ours, unencrypted };
     }
 
     fn on_kexinit(&mut self, payload: &[u8], seq: u32) -> Result<(), TransportError> {
-        if matches!(self.kex, KexState::Idle) {
+        if matches!(self.exchange.state, KexState::Idle) {
             self.start_kex();
         }
-        let KexState::InitSent { ours, unencrypted } = std::mem::replace(&mut self.kex, KexState::Idle)
+        let KexState::InitSent { ours, unencrypted } =
+            std::mem::replace(&mut self.exchange.state, KexState::Idle)
         else {
             let number = msg::KexInit::NUMBER;
             return Err(TransportError::Unexpected { number, when: "during key exchange" });
         };
-        let strict = match &self.names {
+        let strict = match &self.exchange.names {
             None => Strict::AsAnnounced,
             Some(names) if names.strict => Strict::On,
             Some(_) => Strict::Off,
         };
-        let first = self.names.is_none();
+        let first = self.exchange.names.is_none();
         let agreement = negotiate::agree(&self.config, payload, strict, unencrypted)?;
-        self.peer = negotiate::peer_that_offers(self.peer, payload)?;
+        self.identifications.peer = negotiate::peer_that_offers(self.identifications.peer, payload)?;
         if first && agreement.names.strict && seq != 0 {
             let number = msg::KexInit::NUMBER;
             return Err(TransportError::Unexpected {
@@ -310,7 +311,7 @@ impl Transport {
             });
         }
         let theirs = payload.to_vec();
-        let (our_ident, peer_ident) = (self.our_ident.clone(), self.peer_ident.clone());
+        let (our_ident, peer_ident) = (self.identifications.ours.clone(), self.identifications.peers.clone());
         let ((client_ident, client_init), (server_ident, server_init)) = match self.config.role {
             Role::Client => ((our_ident, ours), (peer_ident, theirs)),
             Role::Server => ((peer_ident, theirs), (our_ident, ours)),
@@ -325,16 +326,16 @@ impl Transport {
             first,
             group_bits: group_bits(&agreement),
         };
-        let accepted = self.host_key.clone();
+        let accepted = self.exchange.host_key.clone();
         let progress = kex::start(exchange, &self.config, accepted)?;
         let skip_guess = agreement.skip_guess;
         self.progress(progress, Box::new(agreement), skip_guess)
     }
 
     fn on_kex(&mut self, number: u8, payload: &[u8]) -> Result<(), TransportError> {
-        match std::mem::replace(&mut self.kex, KexState::Idle) {
+        match std::mem::replace(&mut self.exchange.state, KexState::Idle) {
             KexState::Running { state, agreement, skip_guess: true } => {
-                self.kex = KexState::Running { state, agreement, skip_guess: false };
+                self.exchange.state = KexState::Running { state, agreement, skip_guess: false };
                 Ok(())
             }
             KexState::Running { state, agreement, skip_guess: false } => {
@@ -353,16 +354,16 @@ impl Transport {
         if !self.is_open() {
             return Err(TransportError::Caller("the connection has ended"));
         }
-        match std::mem::replace(&mut self.kex, KexState::Idle) {
+        match std::mem::replace(&mut self.exchange.state, KexState::Idle) {
             KexState::Running { state, agreement, skip_guess } => match answer(state) {
                 Ok(progress) => self.progress(progress, agreement, skip_guess),
                 Err((state, error)) => {
-                    self.kex = KexState::Running { state, agreement, skip_guess };
+                    self.exchange.state = KexState::Running { state, agreement, skip_guess };
                     Err(error)
                 }
             },
             other => {
-                self.kex = other;
+                self.exchange.state = other;
                 Err(TransportError::Caller("no key exchange is waiting for an answer"))
             }
         }
@@ -375,12 +376,12 @@ impl Transport {
         skip_guess: bool,
     ) -> Result<(), TransportError> {
         if let Some(message) = progress.send {
-            self.transmit(&message, self.compressing);
+            self.transmit(&message, self.compression.sending);
         }
         self.events.extend(progress.event);
         match progress.next {
             Next::State(state) => {
-                self.kex = KexState::Running { state, agreement, skip_guess };
+                self.exchange.state = KexState::Running { state, agreement, skip_guess };
                 Ok(())
             }
             Next::Finished(finished) => self.finish(finished, agreement),
@@ -390,11 +391,11 @@ impl Transport {
     /// Sends our NEWKEYS: secret and exchange hash are known and the host key is accepted.
     fn finish(&mut self, finished: Finished, agreement: Box<Agreement>) -> Result<(), TransportError> {
         let Finished { secret, exchange_hash, host_key, signature } = finished;
-        let first = self.session_id.is_none();
+        let first = self.exchange.first.session_id.is_none();
         if first {
-            self.exporter = Some(Exporter::new(&secret, &exchange_hash));
+            self.exchange.first.exporter = Some(Exporter::new(&secret, &exchange_hash));
         }
-        let session_id = self.session_id.get_or_insert_with(|| exchange_hash.clone());
+        let session_id = self.exchange.first.session_id.get_or_insert_with(|| exchange_hash.clone());
         let derive = |way| {
             let (cipher, mac) = match way {
                 Way::ClientToServer => (agreement.cipher_c2s, agreement.mac_c2s),
@@ -410,34 +411,35 @@ impl Transport {
             Role::Server => (s2c, c2s, &names.compression_s2c),
         };
         let key = out.packet_key(Direction::Seal).map_err(|_| unusable())?;
-        self.transmit(&NewKeys::new().to_payload(), self.compressing);
+        self.transmit(&NewKeys::new().to_payload(), self.compression.sending);
         self.send.new_keys(key, names.strict);
         if let Some(retention) = self.send.retention_mut() {
             retention.new_keys(out.clone());
         }
-        self.deflater = Deflater::new(compression);
-        self.raw_out = Some(out);
+        self.compression.deflater = Deflater::new(compression);
+        self.exchange.sealing_keys = Some(out);
         if first {
-            self.session_proof = Some((host_key.clone(), signature));
+            self.exchange.first.proof = Some((host_key.clone(), signature));
         }
-        self.host_key = Some(host_key);
+        self.exchange.host_key = Some(host_key);
         let peer_ext_info = agreement.peer_ext_info;
-        self.kex = KexState::ExpectNewKeys { keys: Box::new(keys), agreement };
+        self.exchange.state = KexState::ExpectNewKeys { keys: Box::new(keys), agreement };
         if first && peer_ext_info {
             // EXT_INFO must be the first packet after NEWKEYS (RFC 8308 section 2.4).
             let ext_info = ext_info::ours(&self.config);
             self.transmit(&ext_info, false);
         }
-        self.compressing = self.authenticated;
-        self.held_bytes = 0;
-        for held in std::mem::take(&mut self.held) {
+        self.compression.sending = self.authenticated;
+        self.waiting.held_bytes = 0;
+        for held in std::mem::take(&mut self.waiting.held) {
             self.transmit(&held.payload, held.authenticated);
         }
         Ok(())
     }
 
     fn on_newkeys(&mut self, payload: &[u8], now: Instant) -> Result<(), TransportError> {
-        let KexState::ExpectNewKeys { keys, agreement } = std::mem::replace(&mut self.kex, KexState::Idle)
+        let KexState::ExpectNewKeys { keys, agreement } =
+            std::mem::replace(&mut self.exchange.state, KexState::Idle)
         else {
             let number = NewKeys::NUMBER;
             return Err(TransportError::Unexpected { number, when: "before key exchange is complete" });
@@ -447,15 +449,15 @@ impl Transport {
         let key = keys.packet_key(Direction::Open).map_err(|_| unusable())?;
         let names = agreement.names;
         self.recv.new_keys(key, names.strict)?;
-        self.inflater = Inflater::new(match self.config.role {
+        self.compression.inflater = Inflater::new(match self.config.role {
             Role::Client => &names.compression_s2c,
             Role::Server => &names.compression_c2s,
         });
-        self.raw_in = Some(*keys);
-        self.decompressing = self.authenticated;
-        self.last_kex = now;
-        let first = self.names.is_none();
-        self.names = Some(names.clone());
+        self.exchange.opening_keys = Some(*keys);
+        self.compression.receiving = self.authenticated;
+        self.exchange.last = now;
+        let first = self.exchange.names.is_none();
+        self.exchange.names = Some(names.clone());
         self.events.push_back(Event::KexDone { first, names });
         Ok(())
     }

@@ -26,7 +26,7 @@ impl Transport {
     /// Returns key material that both ends of this connection derive, and no other connection has: from the
     /// first key exchange, under a label and a context. `None` before that exchange is complete.
     pub fn export(&self, label: &str, context: &[u8]) -> Option<Zeroizing<[u8; EXPORT_LEN]>> {
-        self.exporter.as_ref()?.export(label, context)
+        self.exchange.first.exporter.as_ref()?.export(label, context)
     }
 
     /// Keeps the messages of the connection protocol that are queued from now on, until they are
@@ -40,7 +40,8 @@ impl Transport {
     }
 
     fn retain_from(&mut self, first: u64, budget: usize) -> Result<(), ResumeError> {
-        let Some(keys) = self.raw_out.as_ref().filter(|_| !self.relayed && self.is_open()) else {
+        let Some(keys) = self.exchange.sealing_keys.as_ref().filter(|_| !self.relayed && self.is_open())
+        else {
             return Err(ResumeError::NotResumable);
         };
         if self.send.retention().is_some() {
@@ -66,7 +67,7 @@ impl Transport {
     /// when messages are not kept.
     pub fn message_counts(&self) -> Option<(u64, u64)> {
         let unacknowledged = self.send.retention()?.unacknowledged();
-        let held = self.held.iter().filter(|held| counted(&held.payload)).count() as u64;
+        let held = self.waiting.held.iter().filter(|held| counted(&held.payload)).count() as u64;
         Some((unacknowledged.acknowledged(), unacknowledged.sent() + held))
     }
 
@@ -83,7 +84,7 @@ impl Transport {
     /// Returns the bytes of messages that were queued after the connection broke, or that a key exchange
     /// holds back.
     pub const fn held_bytes(&self) -> usize {
-        self.held_bytes
+        self.waiting.held_bytes
     }
 
     /// Records that the connection is broken although the socket may not say so. Messages are kept from now on
@@ -130,14 +131,14 @@ impl Transport {
         let Some(mut retention) = old.send.take_retention() else { return Err(ResumeError::NotResumable) };
         old.phase = Phase::Ended;
         // Totals are the session's.
-        self.bytes_in += old.bytes_in;
-        self.bytes_out += old.bytes_out;
-        old.held_bytes = 0;
-        let held = std::mem::take(&mut old.held);
+        self.totals.bytes_in += old.totals.bytes_in;
+        self.totals.bytes_out += old.totals.bytes_out;
+        old.waiting.held_bytes = 0;
+        let held = std::mem::take(&mut old.waiting.held);
         let mut opener = Opener::default();
         loop {
             match retention.next(&mut opener) {
-                Ok(Some(opened)) => self.transmit(opened.payload(), self.compressing),
+                Ok(Some(opened)) => self.transmit(opened.payload(), self.compression.sending),
                 Ok(None) => break,
                 Err(_) => {
                     self.fail(&TransportError::Caller("a kept packet could not be opened"));
@@ -146,7 +147,7 @@ impl Transport {
             }
         }
         for held in held.iter().filter(|held| counted(&held.payload)) {
-            self.transmit(&held.payload, self.compressing);
+            self.transmit(&held.payload, self.compression.sending);
         }
         self.rekey_if_due();
         Ok(())

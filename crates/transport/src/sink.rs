@@ -20,12 +20,12 @@ impl PacketSink for Transport {
             Some(&number) if self.keeps_after_break(number) => self.hold_bounded(payload),
             Some(_) if !self.is_open() => {}
             Some(number) if self.relayed && !CONNECTION.contains(number) => {}
-            Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
+            Some(&number) if self.waiting.early.is_some() && self.kept_early(number, payload) => {}
             Some(&number) if self.must_hold(number) => {
                 self.hold_bounded(payload);
             }
             Some(_) => {
-                self.transmit(payload, self.compressing);
+                self.transmit(payload, self.compression.sending);
                 self.check_retained();
                 self.rekey_if_due();
             }
@@ -33,28 +33,33 @@ impl PacketSink for Transport {
     }
 
     fn reserve(&mut self, sizes: &[usize]) {
-        self.aside.clear();
-        let direct =
-            self.early.is_none() && self.can_send_now() && !self.deflater.when.applies(self.compressing);
+        self.waiting.aside.clear();
+        let direct = self.waiting.early.is_none()
+            && self.can_send_now()
+            && !self.compression.deflater.when.applies(self.compression.sending);
         if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
             self.send.reserve(sizes);
         } else {
             // The payloads are compressed, kept, held back or dropped, so they need separate memory first.
-            PacketSink::reserve(&mut self.aside, sizes);
+            PacketSink::reserve(&mut self.waiting.aside, sizes);
         }
     }
 
     fn reserved(&mut self, packets: usize) -> Slices<'_> {
-        if self.aside.is_empty() { self.send.reserved() } else { self.aside.reserved(packets) }
+        if self.waiting.aside.is_empty() {
+            self.send.reserved()
+        } else {
+            self.waiting.aside.reserved(packets)
+        }
     }
 
     fn commit(&mut self, used: &[usize]) {
-        if self.aside.is_empty() {
+        if self.waiting.aside.is_empty() {
             self.send.commit(used);
             self.check_retained();
             self.rekey_if_due();
         } else {
-            let mut aside = std::mem::take(&mut self.aside);
+            let mut aside = std::mem::take(&mut self.waiting.aside);
             aside.commit(used);
             for payload in aside {
                 self.payload(&payload);
@@ -67,7 +72,7 @@ impl Transport {
     /// Holds a message back; too many end the connection.
     fn hold_bounded(&mut self, payload: &[u8]) {
         let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
-        if self.held_bytes + payload.len() > most {
+        if self.waiting.held_bytes + payload.len() > most {
             return self.fail(&TransportError::TooMany("messages that need an answer"));
         }
         self.hold(payload.to_vec());

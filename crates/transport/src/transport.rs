@@ -9,15 +9,14 @@ use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::peer::Peer;
 use lh_wire::{Message, PacketSink as _};
 
-use crate::compress::{Deflater, Inflater};
-use crate::epoch::RawKeys;
-use crate::export::Exporter;
 use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
-use crate::state::{Early, Held, KexState, Phase};
+use crate::state::{
+    Compression, Extensions, Identifications, Jobs, KexState, KeyExchanges, Phase, Totals, Waiting,
+};
 use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
 
 /// Limit of unwritten answers to a peer's PINGs (and of UNIMPLEMENTED), bytes. It stops a peer that makes us
@@ -28,63 +27,20 @@ const MAX_REPLIES: usize = 1024 * 1024;
 pub struct Transport {
     pub(crate) config: Config,
     pub(crate) send: Sender,
-    /// Payloads that are reserved and cannot be written straight to the send buffer.
-    pub(crate) aside: Vec<Vec<u8>>,
     pub(crate) recv: Receiver,
     pub(crate) phase: Phase,
-    pub(crate) kex: KexState,
+    pub(crate) identifications: Identifications,
+    pub(crate) exchange: KeyExchanges,
+    pub(crate) compression: Compression,
     pub(crate) events: VecDeque<Event>,
-    /// Messages outside the key exchange, queued between our KEXINIT and our NEWKEYS.
-    pub(crate) held: VecDeque<Held>,
-    pub(crate) held_bytes: usize,
-    /// Client, before the user is authenticated: see [`keep_early`](Self::keep_early).
-    pub(crate) early: Option<Early>,
-    pub(crate) deflater: Deflater,
-    pub(crate) inflater: Inflater,
-    /// Identification lines of both sides, without line ending.
-    pub(crate) our_ident: Vec<u8>,
-    pub(crate) peer_ident: Vec<u8>,
-    pub(crate) peer_ident_text: Option<String>,
-    /// The peer's implementation, as far as it is known.
-    pub(crate) peer: Peer,
-    /// Lines the server sent before its identification.
-    pub(crate) lines: usize,
-    /// Exchange hash of the first exchange.
-    pub(crate) session_id: Option<Vec<u8>>,
-    /// Exporter of the first exchange.
-    pub(crate) exporter: Option<Exporter>,
-    pub(crate) host_key: Option<Vec<u8>>,
-    /// Host key and signature of the first exchange.
-    pub(crate) session_proof: Option<(Vec<u8>, Vec<u8>)>,
-    /// Algorithms of the last exchange in which both sides have sent NEWKEYS.
-    pub(crate) names: Option<Negotiated>,
-    pub(crate) raw_out: Option<RawKeys>,
-    pub(crate) raw_in: Option<RawKeys>,
+    pub(crate) waiting: Waiting,
+    pub(crate) jobs: Jobs,
+    pub(crate) extensions: Extensions,
+    pub(crate) totals: Totals,
     pub(crate) authenticated: bool,
     /// See [`relayed`](Self::relayed).
     pub(crate) relayed: bool,
-    /// Delayed compression has started: in packets sent, in packets received.
-    pub(crate) compressing: bool,
-    pub(crate) decompressing: bool,
-    pub(crate) next_algorithms: Option<Algorithms>,
-    pub(crate) unencrypted: Unencrypted,
-    pub(crate) last_kex: Instant,
-    pub(crate) extensions: Vec<(String, Vec<u8>)>,
-    pub(crate) ext_infos: u32,
-    /// Sequence number of the last received packet.
-    pub(crate) last_seq: u32,
-    pub(crate) packets_in: u64,
-    /// Sequence number of our last KEXINIT.
-    pub(crate) kexinit_seq: u32,
-    /// Bytes of answers that the peer can request at will and that may not be written yet.
-    pub(crate) replies: usize,
     pub(crate) eof: bool,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    /// Created jobs that wait to be taken, or to be run here.
-    pub(crate) jobs: VecDeque<Job>,
-    /// Number of jobs that were taken and not brought back.
-    jobs_out: usize,
 }
 
 impl std::fmt::Debug for Transport {
@@ -92,8 +48,8 @@ impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transport")
             .field("role", &self.config.role)
-            .field("peer", &self.peer_ident_text)
-            .field("names", &self.names)
+            .field("peer", &self.identifications.peers_text)
+            .field("names", &self.exchange.names)
             .field("authenticated", &self.authenticated)
             .finish_non_exhaustive()
     }
@@ -104,7 +60,7 @@ impl Transport {
     /// peer's.
     pub fn new(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         let mut transport = Self::blank(config, random, now);
-        let line = [&transport.our_ident[..], b"\r\n"].concat();
+        let line = [&transport.identifications.ours[..], b"\r\n"].concat();
         transport.send.push_raw(&line);
         transport.start_kex();
         transport
@@ -127,46 +83,19 @@ impl Transport {
     pub(crate) fn blank(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         Self {
             send: Sender::new(PaddingPool::new(random)),
-            aside: Vec::new(),
             recv: Receiver::new(config.max_packet),
             phase: Phase::Identification,
-            kex: KexState::Idle,
+            identifications: Identifications::new(&config),
+            exchange: KeyExchanges::new(now),
+            compression: Compression::default(),
             events: VecDeque::new(),
-            held: VecDeque::new(),
-            held_bytes: 0,
-            early: None,
-            deflater: Deflater::default(),
-            inflater: Inflater::default(),
-            our_ident: ident::ours(&config.software, &config.comments).into_bytes(),
-            peer_ident: Vec::new(),
-            peer_ident_text: None,
-            peer: Peer::Unknown,
-            lines: 0,
-            session_id: None,
-            exporter: None,
-            host_key: None,
-            session_proof: None,
-            names: None,
-            raw_out: None,
-            raw_in: None,
+            waiting: Waiting::default(),
+            jobs: Jobs::default(),
+            extensions: Extensions::default(),
+            totals: Totals::default(),
             authenticated: false,
             relayed: false,
-            compressing: false,
-            decompressing: false,
-            next_algorithms: None,
-            unencrypted: Unencrypted::Refused,
-            last_kex: now,
-            extensions: Vec::new(),
-            ext_infos: 0,
-            last_seq: 0,
-            packets_in: 0,
-            kexinit_seq: 0,
-            replies: 0,
             eof: false,
-            bytes_in: 0,
-            bytes_out: 0,
-            jobs: VecDeque::new(),
-            jobs_out: 0,
             config,
         }
     }
@@ -178,7 +107,7 @@ impl Transport {
 
     /// Records that `n` bytes were read into the start of [`recv_space`](Self::recv_space).
     pub fn received(&mut self, n: usize) {
-        self.bytes_in += n as u64;
+        self.totals.bytes_in += n as u64;
         // After the end of the connection, received bytes are discarded.
         if self.is_open() {
             self.recv.received(n);
@@ -225,19 +154,19 @@ impl Transport {
 
     /// Handles one line; returns false when there is none.
     fn identification(&mut self) -> Result<bool, TransportError> {
-        match ident::next(self.config.role, self.lines, self.recv.unread())? {
+        match ident::next(self.config.role, self.identifications.lines, self.recv.unread())? {
             Found::Nothing => return Ok(false),
             Found::Banner(len, line) => {
                 self.recv.take(len);
-                self.lines += 1;
+                self.identifications.lines += 1;
                 self.events.push_back(Event::Banner(line));
             }
             Found::Identification(len, line) => {
                 self.recv.take(len);
                 let text = ident::printable(&line);
-                self.peer_ident = line;
-                self.peer = Peer::of(&text);
-                self.peer_ident_text = Some(text.clone());
+                self.identifications.peers = line;
+                self.identifications.peer = Peer::of(&text);
+                self.identifications.peers_text = Some(text.clone());
                 self.phase = Phase::Packets;
                 self.events.push_back(Event::PeerIdentification(text));
             }
@@ -296,7 +225,7 @@ impl Transport {
     /// Seals the queued packets. Call it before [`output_slices`](Self::output_slices).
     pub fn output(&mut self, now: Instant) {
         let _ = now;
-        let sealed = self.send.seal(&mut self.jobs);
+        let sealed = self.send.seal(&mut self.jobs.created);
         self.check_sealed(sealed);
     }
 
@@ -319,15 +248,15 @@ impl Transport {
     /// Takes the oldest job to run. Look for jobs after [`output`](Self::output) and after
     /// [`poll`](Self::poll) returned `None`.
     pub fn next_job(&mut self) -> Option<Job> {
-        let job = self.jobs.pop_front()?;
-        self.jobs_out += 1;
+        let job = self.jobs.created.pop_front()?;
+        self.jobs.taken += 1;
         Some(job)
     }
 
     /// Brings back a finished job, in any order. [`output_slices`](Self::output_slices) or
     /// [`poll`](Self::poll) returns the resulting bytes or events.
     pub fn finish_job(&mut self, job: Job) {
-        self.jobs_out = self.jobs_out.saturating_sub(1);
+        self.jobs.taken = self.jobs.taken.saturating_sub(1);
         self.put_back(job);
     }
 
@@ -343,12 +272,12 @@ impl Transport {
 
     /// Returns the number of jobs that were taken and not brought back.
     pub const fn jobs_out(&self) -> usize {
-        self.jobs_out
+        self.jobs.taken
     }
 
     /// Runs all jobs that were not taken, in this thread.
     pub fn run_jobs(&mut self) {
-        while let Some(mut job) = self.jobs.pop_front() {
+        while let Some(mut job) = self.jobs.created.pop_front() {
             job.run();
             self.put_back(job);
         }
@@ -368,13 +297,13 @@ impl Transport {
     /// Records that the first `n` bytes of the output were written to the socket.
     pub fn written(&mut self, n: usize) {
         self.send.written(n);
-        self.replies = self.replies.saturating_sub(n);
-        self.bytes_out += n as u64;
+        self.waiting.replies = self.waiting.replies.saturating_sub(n);
+        self.totals.bytes_out += n as u64;
     }
 
     /// Returns the number of bytes queued but not written, including packets held back during a key exchange.
     pub fn queued_bytes(&self) -> usize {
-        self.send.queued() + self.held_bytes
+        self.send.queued() + self.waiting.held_bytes
     }
 
     /// Returns the number of bytes that could be written at once if the peer read them. The caller stops
@@ -386,10 +315,14 @@ impl Transport {
 
     /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout).
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.authenticated || self.relayed || !self.is_open() || !matches!(self.kex, KexState::Idle) {
+        if !self.authenticated
+            || self.relayed
+            || !self.is_open()
+            || !matches!(self.exchange.state, KexState::Idle)
+        {
             return None;
         }
-        self.last_kex.checked_add(self.config.rekey.interval?)
+        self.exchange.last.checked_add(self.config.rekey.interval?)
     }
 
     /// Starts a rekey if its interval has passed.
@@ -402,25 +335,25 @@ impl Transport {
     /// Starts a key exchange now, unless one is in progress. Do not call it before authentication: OpenSSH
     /// refuses such an exchange, and the transport itself never starts one then.
     pub fn request_rekey(&mut self) {
-        if self.is_open() && matches!(self.kex, KexState::Idle) && !self.relayed {
+        if self.is_open() && matches!(self.exchange.state, KexState::Idle) && !self.relayed {
             self.start_kex();
         }
     }
 
     /// Replaces the offered algorithms from the next key exchange on.
     pub fn set_algorithms(&mut self, algorithms: Algorithms) {
-        self.next_algorithms = Some(algorithms);
+        self.exchange.next_algorithms = Some(algorithms);
     }
 
     /// Sets which unencrypted ciphers may be negotiated, from the next key exchange on and never before
     /// authentication. Initially none, also for a connection that was [thawed](Self::thaw).
     pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
-        self.unencrypted = unencrypted;
+        self.exchange.unencrypted = unencrypted;
     }
 
     /// Returns false when a cipher that does not encrypt is in use in either direction.
     pub fn is_encrypted(&self) -> bool {
-        let keys = [&self.raw_in, &self.raw_out].into_iter().flatten();
+        let keys = [&self.exchange.opening_keys, &self.exchange.sealing_keys].into_iter().flatten();
         keys.map(|keys| keys.cipher).all(Cipher::encrypts)
     }
 
@@ -441,12 +374,12 @@ impl Transport {
         if !self.relayed {
             self.transmit(
                 &Disconnect::new(reason, description.as_bytes(), b"").to_payload(),
-                self.compressing,
+                self.compression.sending,
             );
         }
         self.phase = Phase::Ended;
-        self.held.clear();
-        self.held_bytes = 0;
+        self.waiting.held.clear();
+        self.waiting.held_bytes = 0;
     }
 
     /// Server: announces the signature algorithms for the requested user, to a client that supports it
@@ -466,57 +399,57 @@ impl Transport {
         // A key exchange may hold back a server's SUCCESS. The client then does not know yet, and messages of
         // the exchange are not compressed. `finish` and `on_newkeys` start the compression later.
         let server = self.config.role == Role::Server;
-        self.compressing = !(server && self.holding());
-        self.decompressing = !server || matches!(self.kex, KexState::Idle);
+        self.compression.sending = !(server && self.holding());
+        self.compression.receiving = !server || matches!(self.exchange.state, KexState::Idle);
     }
 
     /// Answers the packet that [`poll`](Self::poll) returned last with SSH_MSG_UNIMPLEMENTED (RFC 4253
     /// section 11.4).
     pub fn reply_unimplemented(&mut self) {
-        self.reply(&Unimplemented::new(self.last_seq).to_payload());
+        self.reply(&Unimplemented::new(self.totals.last_seq).to_payload());
     }
 
     /// Sends an answer that the peer can request any number of times.
     pub(crate) fn reply(&mut self, payload: &[u8]) {
-        self.replies += payload.len() + 32;
+        self.waiting.replies += payload.len() + 32;
         self.payload(payload);
     }
 
     /// Returns true when the peer makes us answer and does not read the answers.
     pub(crate) const fn too_many_replies(&self) -> bool {
-        self.replies > MAX_REPLIES
+        self.waiting.replies > MAX_REPLIES
     }
 
     /// Returns the exchange hash of the first key exchange; `None` before it is complete.
     pub fn session_id(&self) -> Option<&[u8]> {
-        self.session_id.as_deref()
+        self.exchange.first.session_id.as_deref()
     }
 
     /// Returns the algorithms of the last key exchange; `None` before the first is complete.
     pub const fn negotiated(&self) -> Option<&Negotiated> {
-        self.names.as_ref()
+        self.exchange.names.as_ref()
     }
 
     /// Returns the peer's identification, without line ending; everything but printable ASCII is escaped.
     pub fn peer_identification(&self) -> Option<&str> {
-        self.peer_ident_text.as_deref()
+        self.identifications.peers_text.as_deref()
     }
 
     /// Returns the peer's implementation, as far as it is known; [`Peer::limits`] has what it accepts. Final
     /// after the first key exchange.
     pub const fn peer(&self) -> Peer {
-        self.peer
+        self.identifications.peer
     }
 
     /// Returns true when a message of `length` bytes can be sent to this peer.
     pub fn can_send_message(&self, length: usize) -> bool {
-        let limit = self.peer.limits().sent_packet;
+        let limit = self.identifications.peer.limits().sent_packet;
         limit.is_none_or(|limit| self.send.packet_length(length) <= limit as usize)
     }
 
     /// Returns the value of an extension that the peer announced in EXT_INFO; the last value counts.
     pub fn peer_extension(&self, name: &str) -> Option<&[u8]> {
-        self.extensions.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value.as_slice())
+        self.extensions.entries.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value.as_slice())
     }
 
     /// Returns true when the peer announced that it answers PING (`ping@openssh.com`).
@@ -527,14 +460,14 @@ impl Transport {
     /// Returns the host key blob of the last key exchange (on a server, its own). Host-bound authentication
     /// signs it.
     pub fn host_key(&self) -> Option<&[u8]> {
-        self.host_key.as_deref()
+        self.exchange.host_key.as_deref()
     }
 
     /// Returns the host key of the first key exchange and its signature over the session identifier. An agent
     /// requires this proof before it permits the use of a key for this session. It is not preserved by
     /// freezing.
     pub fn session_proof(&self) -> Option<(&[u8], &[u8])> {
-        self.session_proof.as_ref().map(|(key, signature)| (key.as_slice(), signature.as_slice()))
+        self.exchange.first.proof.as_ref().map(|(key, signature)| (key.as_slice(), signature.as_slice()))
     }
 
     /// Returns true when the user is authenticated.
@@ -549,16 +482,16 @@ impl Transport {
 
     /// Returns the number of bytes received from the socket.
     pub const fn bytes_in(&self) -> u64 {
-        self.bytes_in
+        self.totals.bytes_in
     }
 
     /// Returns the number of complete authentic packets received; a thawed connection counts from zero.
     pub const fn packets_in(&self) -> u64 {
-        self.packets_in
+        self.totals.packets_in
     }
 
     /// Returns the number of bytes written to the socket.
     pub const fn bytes_out(&self) -> u64 {
-        self.bytes_out
+        self.totals.bytes_out
     }
 }

@@ -204,12 +204,12 @@ fn lines_before_the_identification_are_passed_on() {
 /// one.
 pub(crate) fn with_kexinit(config: Config, seed: u64, change: impl FnOnce(&mut Vec<u8>)) -> Transport {
     let mut transport = Transport::blank(config, random(seed), Instant::now());
-    let line = [&transport.our_ident[..], b"\r\n"].concat();
+    let line = [&transport.identifications.ours[..], b"\r\n"].concat();
     transport.send.push_raw(&line);
     let mut ours = negotiate::offer(&transport.config, [9; 16], true, crate::Unencrypted::Refused);
     change(&mut ours);
     transport.send.push(&ours);
-    transport.kex = KexState::InitSent { ours, unencrypted: crate::Unencrypted::Refused };
+    transport.exchange.state = KexState::InitSent { ours, unencrypted: crate::Unencrypted::Refused };
     assert!(matches!(transport.phase, Phase::Identification));
     transport
 }

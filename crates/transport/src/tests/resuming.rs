@@ -343,7 +343,10 @@ fn both_ends_export_the_same() {
     }
     let other = Pair::established(Config::client(), server_config());
     assert_ne!(one, export(&other.client, "label", b"context"));
-    for keys in [&pair.client.transport.raw_in, &pair.client.transport.raw_out].into_iter().flatten() {
+    for keys in [&pair.client.transport.exchange.opening_keys, &pair.client.transport.exchange.sealing_keys]
+        .into_iter()
+        .flatten()
+    {
         assert!(![&keys.key, &keys.iv, &keys.mac_key].iter().any(|key| key[..].starts_with(&one[..16])));
     }
     // It is that of the first exchange, also in another process.

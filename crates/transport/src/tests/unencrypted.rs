@@ -238,7 +238,7 @@ fn unencrypted_cipher_is_refused_before_authentication() {
                 let macs = ["none", "hmac-sha2-256"];
                 peer.packet(&kexinit(&["curve25519-sha256"], &["ssh-ed25519"], &ciphers, &macs, &["none"]));
                 hear(&mut transport, &peer.take_output()).unwrap();
-                let crate::state::KexState::Running { agreement, .. } = &transport.kex else {
+                let crate::state::KexState::Running { agreement, .. } = &transport.exchange.state else {
                     panic!("no agreement")
                 };
                 for cipher in [agreement.cipher_c2s, agreement.cipher_s2c] {
