@@ -543,6 +543,10 @@ fn copies_take_the_flags_of_connections() {
     for ran in copy(&["-6", "-i", &key]) {
         assert_ne!(ran.code, 0);
     }
+    // A key that is not there is named, and the next one is tried.
+    for ran in all(copy(&["-i", "/nonexistent/key", "-i", &key]), "-i twice") {
+        has(&ran.err, "Identity file /nonexistent/key not accessible: No such file or directory.");
+    }
     let identity = format!("IdentityFile={key}");
     all(copy(&["-o", &identity]), "-o");
     // -B forbids the prompts that a key with a passphrase would need.
