@@ -135,9 +135,14 @@ impl Monitor {
         if candidate.must_change_password || candidate.joined.is_some() || self.joining.listener.is_none() {
             return;
         }
-        let (name, proofs) = (candidate.name.clone(), candidate.proofs.clone());
-        let options = candidate.options.clone();
-        self.resuming.terms = Some(SessionTerms { name, proofs, options, grace });
+        let Some(user) = &candidate.user else { return };
+        self.resuming.terms = Some(SessionTerms {
+            name: candidate.name.clone(),
+            account: user.name.clone(),
+            proofs: candidate.proofs.clone(),
+            options: candidate.options.clone(),
+            grace,
+        });
     }
 
     /// What the session is, once: for the process that asks to outlive its connection.

@@ -28,8 +28,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// What a session is that may go on over another connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionTerms {
-    /// The name that the client has logged in with.
+    /// The name that the client has logged in with, with a style behind a colon where it has typed one.
     pub(crate) name: String,
+    /// The account's name in the user database: its sessions count together, whatever was typed.
+    pub(crate) account: String,
     /// Proofs of the user's identity, a line for each method that succeeded.
     pub(crate) proofs: String,
     /// What its key or certificate allows and forces.

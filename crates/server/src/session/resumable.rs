@@ -140,7 +140,7 @@ impl Resumable {
     /// Tells the listener that the session waits, if it does.
     pub(super) fn notify(&self, listener: &mut impl Write) {
         let Some(Waiting { since, grace }) = self.waiting else { return };
-        let (handle, user) = (self.secret.handle(), self.session.name.clone());
+        let (handle, user) = (self.secret.handle(), self.session.account.clone());
         let (address, waited) = (self.address, since.elapsed());
         // A listener that has been restarted adopts the session, and is told then.
         let _ = listener.write_all(&Notice::Waits { handle, user, address, waited, grace }.encode());
@@ -369,8 +369,8 @@ mod tests {
             handle[..4].copy_from_slice(&std::process::id().to_be_bytes());
             let export: Export = Zeroizing::new([3; 32]);
             let grace = std::time::Duration::from_secs(60);
-            let (name, proofs) = ("ada".to_owned(), String::new());
-            let session = SessionTerms { name, proofs, options: KeyOptions::default(), grace };
+            let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
+            let session = SessionTerms { name, account, proofs, options: KeyOptions::default(), grace };
             let log = Log::lines(Level::Info);
             let (resumable, theirs) =
                 Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
@@ -389,10 +389,10 @@ mod tests {
 
         /// A monitor whose client has made the right claim, for a connection with this identifier.
         fn claimed(&mut self, session_id: &[u8]) -> MonitorSocket {
-            let request = self.client.request("ada", session_id, 0).to_payload();
-            let before = 1 + 4 + 3 + 4 + 14 + 4 + NAME.len();
+            let request = self.client.request("ada:style", session_id, 0).to_payload();
+            let before = 1 + 4 + 9 + 4 + 14 + 4 + NAME.len();
             let claim = FromClaimant::Claim {
-                user: "ada".to_owned(),
+                user: "ada:style".to_owned(),
                 fields: request[before..].to_vec(),
                 session_id: session_id.to_vec(),
             };
@@ -447,7 +447,8 @@ mod tests {
         scene.user.send(&FromUser::Resumed.encode()).unwrap();
         scene.serve();
         let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
-        assert!(matches!(waits, Notice::Waits { .. }));
+        // Counted by account: a style makes no other user of it.
+        assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
         assert_eq!(scene.listener[used..], Notice::GoesOn(scene.handle).encode());
     }
 
