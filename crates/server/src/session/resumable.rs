@@ -33,6 +33,8 @@ pub(super) struct Resumable {
     attempt: Option<Attempt>,
     /// The connection that the user session process was given last.
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
+    /// The secret was rolled for a connection that the session does not go on over yet.
+    is_rolled: bool,
     /// The session has no connection.
     waiting: Option<Waiting>,
     /// Where the client was last.
@@ -105,6 +107,7 @@ impl Resumable {
                 user,
                 attempt: None,
                 going_on: None,
+                is_rolled: false,
                 waiting: None,
                 address,
                 log,
@@ -281,11 +284,14 @@ impl Resumable {
                         "connection of user {name} lost; the session waits for {seconds} seconds"
                     );
                 }
+                // Of the connection before it says nothing about who has the secret now.
+                FromUser::Heard if self.is_rolled => {}
                 FromUser::Heard => self.secret.confirm(),
                 FromUser::Received(received) => self.let_go(Some(received), control),
                 FromUser::Cannot => self.let_go(None, control),
                 FromUser::Resumed => {
                     let Some((session_id, peer, local)) = self.going_on.take() else { return Err(wrong()) };
+                    self.is_rolled = false;
                     monitor.moved(&session_id, peer, local);
                     self.address = peer.ip();
                     self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
@@ -320,6 +326,7 @@ impl Resumable {
             let _ = attempt.claimant.send(&ToClaimant::Refused { overtaken: false }.encode());
             return;
         };
+        self.is_rolled = true;
         // Until the connection has come: it may not.
         self.begin_to_wait(self.session.grace, control);
         // A claimant that is gone takes its client with it, who then claims the session again.
@@ -450,6 +457,24 @@ mod tests {
         // Counted by account: a style makes no other user of it.
         assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
         assert_eq!(scene.listener[used..], Notice::GoesOn(scene.handle).encode());
+    }
+
+    #[test]
+    fn late_word_of_the_old_connection_confirms_nothing() {
+        let mut scene = Scene::new(3);
+        // The answers are lost: the client goes on to claim with the secret that it has.
+        for id in [b"first", b"other"] {
+            let mut claimant = scene.claimed(id);
+            scene.take(&claimant);
+            scene.answer(5);
+            scene.user.send(&FromUser::Heard.encode()).unwrap();
+            scene.serve();
+            let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+            assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
+            drop(claimant);
+            scene.serve();
+        }
+        scene.claimed(b"last");
     }
 
     #[test]
