@@ -85,7 +85,11 @@ impl Claimant {
         self.link.transport().payload(&request.to_payload());
         let mut answer = None;
         loop {
-            let Event::Packet(payload) = self.link.next_event(None).ok()? else { continue };
+            let payload = match self.link.next_event(None).ok()? {
+                Event::Packet(payload) => payload,
+                Event::Disconnected { .. } => return None,
+                _ => continue,
+            };
             match payload[0] {
                 ACCEPTED => answer = Some(Accepted::decode(&payload).unwrap()),
                 UserauthFailure::NUMBER => return None,
@@ -166,6 +170,39 @@ fn a_session_whose_key_is_gone_is_not_resumed() {
     // And the sessions end.
     let ended = "session ends: its user may not have it any more";
     eventually("the sessions end", || server.log().matches(ended).count() == 2);
+}
+
+/// What cannot be looked up for the moment ends no session.
+///
+/// Covers: sshd_config AuthorizedKeysCommand; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_outlives_a_lookup_that_fails() {
+    let lab = Lab::new();
+    let keys = lab.read("authorized_keys");
+    lab.write("listed_keys", &keys);
+    lab.write("authorized_keys", "");
+    let server = Lhsshd::start(
+        &lab,
+        &format!(
+            "ResumeGrace 1m\nAuthorizedKeysCommand /bin/cat {}\nAuthorizedKeysCommandUser {}\n",
+            lab.arg("listed_keys"),
+            me()
+        ),
+    );
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    // The command fails once.
+    std::fs::remove_file(lab.path("listed_keys")).unwrap();
+    let mut claimant = Claimant::new(server.port);
+    let request = secret.request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    eventually("it is logged", || server.log().contains("as far as could be looked up"));
+    lab.write("listed_keys", &keys);
+    let mut claimant = Claimant::new(server.port);
+    let request = secret.request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_some(), "{}", server.log());
+    eventually("it goes on", || server.log().contains(" resumed from 127.0.0.1 port "));
 }
 
 /// Covers: sshd_config PerSourcePenalties; wire resume@longhaul

@@ -30,7 +30,7 @@ mod ticket_state;
 mod unfailing;
 mod who;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -119,6 +119,9 @@ pub(crate) struct Monitor {
     /// Files of the user's that have been read, by path: once for each connection.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
     groups: KnownGroups,
+    /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits
+    /// for its client does not end.
+    doubt: Cell<bool>,
     /// Signatures of host keys after the login.
     signing: SigningRate,
     /// The listener's secret: how long a failure takes depends on it.
@@ -163,6 +166,7 @@ impl Monitor {
             pause: std::thread::sleep,
             files: RefCell::default(),
             groups: KnownGroups::default(),
+            doubt: Cell::default(),
             signing,
             delay_key: DelayKey::default(),
             stage: Stage::KeyExchange,
@@ -404,14 +408,23 @@ impl Monitor {
     fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         self.log.set_field(Field::User, account);
-        let mut user = account::look_up(account);
+        let mut user = account::find(account).unwrap_or_else(|problem| {
+            error!(self.log, "cannot look up user {account}: {problem}");
+            self.doubt.set(true);
+            None
+        });
         let mut groups: &[String] = &[];
         let known = user.as_ref().map(|user| self.groups.of(user)).transpose();
         match &known {
-            Ok(known) => groups = known.as_ref().map_or(groups, |known| &known.names),
+            Ok(None) => {}
+            Ok(Some(known)) => {
+                groups = &known.names;
+                self.doubt.set(self.doubt.get() || !known.is_complete);
+            }
             Err(problem) => {
                 // Rules about groups could not be applied.
                 error!(self.log, "cannot look up the groups of user {account}: {problem}");
+                self.doubt.set(true);
                 user = None;
             }
         }
@@ -421,6 +434,7 @@ impl Monitor {
             Err(problem) => {
                 // With rules that cannot be read every login is refused.
                 error!(self.log, "{problem}");
+                self.doubt.set(true);
                 (self.config.settings.clone(), None)
             }
         };

@@ -11,12 +11,22 @@ use lh_crypto::PublicKey;
 use lh_resume::message::Request;
 
 use super::chains::{advance, enabled};
+use super::revoked::Revocation;
 use super::{Candidate, Monitor, Stage, Unexpected, Verdict};
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
 use crate::resuming::{Claimant, Claimed, SessionTerms};
+
+/// Why a session may not go on.
+#[derive(Debug, Clone, Copy)]
+enum No {
+    /// Whatever else could be looked up.
+    Certain(&'static str),
+    /// By what could be looked up.
+    AsFarAsKnown(&'static str),
+}
 
 impl Monitor {
     /// Lets the connection take a session over, if the client proves that it is the client's.
@@ -50,16 +60,14 @@ impl Monitor {
         };
         candidate.proofs = proofs;
         if let Err(why) = self.still_allowed(candidate, &options) {
-            claimant.end();
-            self.refused(candidate, why);
-            return None;
+            return self.forbid(candidate, &claimant, why);
         }
         match self.account_in_order(candidate) {
             Verdict::Accept if !candidate.must_change_password => {}
             denied => {
-                claimant.end();
-                self.refused(candidate, "the account is not in order");
-                return matches!(denied, Verdict::Denied(_)).then_some(denied);
+                let why = No::AsFarAsKnown("the account is not in order");
+                let verdict = self.forbid(candidate, &claimant, why);
+                return verdict.or(matches!(denied, Verdict::Denied(_)).then_some(denied));
             }
         }
         match claimant.take(&attempt.export, self.peer, self.local) {
@@ -79,14 +87,31 @@ impl Monitor {
         }
     }
 
+    /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes on to
+    /// wait, and the client may come again.
+    fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: No) -> Option<Verdict> {
+        let (No::Certain(why) | No::AsFarAsKnown(why)) = no;
+        if self.doubt.get() && matches!(no, No::AsFarAsKnown(_)) {
+            self.refused(
+                candidate,
+                &format!("{why}, as far as could be looked up; the session goes on to wait"),
+            );
+            return Some(Verdict::Later);
+        }
+        claimant.end();
+        self.refused(candidate, why);
+        None
+    }
+
     fn refused(&self, candidate: &Candidate, why: &str) {
         let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
         info!(self.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
     }
 
     /// Whether the user could still log in by the methods, and with the keys, of the login.
-    fn still_allowed(&self, candidate: &Candidate, options: &KeyOptions) -> Result<(), &'static str> {
-        let Some(user) = &candidate.user else { return Err("the account is closed") };
+    fn still_allowed(&self, candidate: &Candidate, options: &KeyOptions) -> Result<(), No> {
+        use No::{AsFarAsKnown, Certain};
+        let Some(user) = &candidate.user else { return Err(AsFarAsKnown("the account is closed")) };
         let methods = enabled(&candidate.settings);
         let mut chains = candidate.chains.clone();
         let mut now = KeyOptions::default();
@@ -95,31 +120,38 @@ impl Monitor {
             let method = method.split('/').next().unwrap_or(method);
             advance(&mut chains, method);
             if method != "none" && !methods.contains(&method) {
-                return Err("the method of the login is not allowed any more");
+                return Err(AsFarAsKnown("the method of the login is not allowed any more"));
             }
             if !self.root_may(candidate, method) {
-                return Err("root may not log in that way any more");
+                return Err(AsFarAsKnown("root may not log in that way any more"));
             }
             if !matches!(method, "publickey" | "hostbased") {
                 continue;
             }
             let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
-                return Err("the key of the login cannot be read");
+                return Err(Certain("the key of the login cannot be read"));
             };
-            if self.is_revoked(&candidate.settings, &key) {
-                return Err("the key of the login is revoked");
+            match self.revocation(&candidate.settings, &key) {
+                Revocation::No => {}
+                Revocation::Yes => return Err(Certain("the key of the login is revoked")),
+                Revocation::Unknown => {
+                    self.doubt.set(true);
+                    return Err(AsFarAsKnown("the key of the login may be revoked"));
+                }
             }
             if method == "publickey" {
                 let found = self.find_key(&candidate.settings, user, &key);
-                let found = found.ok_or("the key of the login is not accepted any more")?;
-                now = now.merged(&found).map_err(|_| "the options of its keys contradict each other")?;
+                let found = found.ok_or(AsFarAsKnown("the key of the login is not accepted any more"))?;
+                now = now
+                    .merged(&found)
+                    .map_err(|_| AsFarAsKnown("the options of its keys contradict each other"))?;
             }
         }
         if !chains.is_empty() && !chains.iter().any(Vec::is_empty) {
-            return Err("the methods of the login are not enough any more");
+            return Err(AsFarAsKnown("the methods of the login are not enough any more"));
         }
         // The session goes on with what it may do: less is not to be had this way.
-        if now == *options { Ok(()) } else { Err("the key of the login has other options now") }
+        if now == *options { Ok(()) } else { Err(AsFarAsKnown("the key of the login has other options now")) }
     }
 
     /// The session that this connection takes over, once the client has been told.

@@ -12,24 +12,36 @@ use crate::log::{Log, error};
 /// A list of every key a large site ever had is smaller.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether a file revokes the key, or the authority of its certificate. A file that cannot be read revokes every key, so that
-/// no accident lets a revoked one in.
-pub(super) fn is_revoked(settings: &ServerSettings, key: &PublicKey, log: &Log) -> bool {
-    settings.revoked_keys.list().iter().any(|path| match in_file(Path::new(path), key) {
-        Ok(false) => false,
-        Ok(true) => {
-            error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
-            true
+/// Whether a key is revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Revocation {
+    No,
+    /// A file cannot be read. The key must not let anybody in, so that no accident lets a revoked one in.
+    Unknown,
+    Yes,
+}
+
+/// Whether a file revokes the key, or the authority of its certificate.
+pub(super) fn revocation(settings: &ServerSettings, key: &PublicKey, log: &Log) -> Revocation {
+    let mut worst = Revocation::No;
+    for path in settings.revoked_keys.list() {
+        match in_file(Path::new(path), key) {
+            Ok(false) => {}
+            Ok(true) => {
+                error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
+                return Revocation::Yes;
+            }
+            Err(problem) => {
+                error!(
+                    log,
+                    "Error checking authentication key {} in revoked keys file {path}: {problem}",
+                    describe(settings, key)
+                );
+                worst = Revocation::Unknown;
+            }
         }
-        Err(problem) => {
-            error!(
-                log,
-                "Error checking authentication key {} in revoked keys file {path}: {problem}",
-                describe(settings, key)
-            );
-            true
-        }
-    })
+    }
+    worst
 }
 
 fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
@@ -79,13 +91,13 @@ mod tests {
         let log = Log::lines(Level::Info);
         let check = |text: &str, key: &PublicKey| {
             std::fs::write(&path, text).unwrap();
-            (is_revoked(&settings, key, &log), log.taken().join("\n"))
+            (revocation(&settings, key, &log), log.taken().join("\n"))
         };
         let whole = line(&bad);
         // A kind that is not known here is no broken line: its keys cannot log in anyway.
         let sound = format!("# a comment\n\n{whole}\r\nssh-future AAAACnNzaC1mdXR1cmUAAAABeA== x\n");
-        assert_eq!(check(&sound, &good), (false, String::new()));
-        assert!(check(&sound, &bad).0);
+        assert_eq!(check(&sound, &good), (Revocation::No, String::new()));
+        assert_eq!(check(&sound, &bad).0, Revocation::Yes);
         let (head, tail) = whole.split_at(40);
         for (text, place) in [
             (format!("{}\n{head}\n{tail}\n", line(&key())), "line 2: not a public key"),
@@ -95,7 +107,7 @@ mod tests {
         ] {
             for key in [&good, &bad] {
                 let (revoked, lines) = check(&text, key);
-                assert!(revoked && lines.contains(place), "{text}: {lines}");
+                assert!(revoked != Revocation::No && lines.contains(place), "{text}: {lines}");
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
