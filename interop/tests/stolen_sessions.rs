@@ -172,6 +172,29 @@ fn a_session_whose_key_is_gone_is_not_resumed() {
     eventually("the sessions end", || server.log().matches(ended).count() == 2);
 }
 
+/// A login under lax rules does not outlast them.
+///
+/// Covers: sshd_config ForceCommand; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_with_other_rules_is_not_resumed() {
+    let lab = Lab::new();
+    lab.write("rules.conf", "");
+    let server = Lhsshd::start(&lab, &format!("ResumeGrace 1m\nInclude {}\n", lab.arg("rules.conf")));
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    lab.write("rules.conf", "ForceCommand /bin/false\nAllowTcpForwarding no\n");
+    let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    eventually("it listens again", || server.log().matches("Server listening on").count() == 2);
+    let mut claimant = Claimant::new(server.port);
+    let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    let why = "refused: the rules of the login were others: AllowTcpForwarding, ForceCommand";
+    eventually("it is logged", || server.log().contains(why));
+    let ended = "session ends: its user may not have it any more";
+    eventually("the session ends", || server.log().contains(ended));
+}
+
 /// What cannot be looked up for the moment ends no session.
 ///
 /// Covers: sshd_config AuthorizedKeysCommand; sshd_config ResumeGrace; wire resume@longhaul

@@ -23,6 +23,7 @@ mod resume_state;
 mod resuming;
 mod revoked;
 mod rhosts;
+mod session_rules;
 mod signing;
 mod stage;
 mod terminals;

@@ -12,20 +12,28 @@ use lh_resume::message::Request;
 
 use super::chains::{advance, enabled};
 use super::revoked::Revocation;
+use super::session_rules;
 use super::{Candidate, Monitor, Stage, Unexpected, Verdict};
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
-use crate::resuming::{Claimant, Claimed, SessionTerms};
+use crate::resuming::{Claimant, Claimed, Login, SessionTerms};
 
 /// Why a session may not go on.
-#[derive(Debug, Clone, Copy)]
-enum No {
+struct Forbidden {
+    why: String,
     /// Whatever else could be looked up.
-    Certain(&'static str),
-    /// By what could be looked up.
-    AsFarAsKnown(&'static str),
+    is_certain: bool,
+}
+
+fn certain(why: &str) -> Forbidden {
+    Forbidden { why: why.to_owned(), is_certain: true }
+}
+
+/// A no that a look-up which has failed could have made a yes.
+fn unless_unknown(why: &str) -> Forbidden {
+    Forbidden { why: why.to_owned(), is_certain: false }
 }
 
 impl Monitor {
@@ -38,8 +46,8 @@ impl Monitor {
         }
         let request = Request::from_fields(&candidate.name, &attempt.fields).ok()?;
         let claimed = Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.session_id);
-        let (mut claimant, proofs, options) = match claimed {
-            Ok(Claimed::Right(claimant, proofs, options)) => (claimant, proofs, options),
+        let (mut claimant, login) = match claimed {
+            Ok(Claimed::Right(claimant, login)) => (claimant, login),
             Ok(Claimed::Refused { overtaken }) => {
                 self.resuming.uncharged = overtaken;
                 self.refused(
@@ -58,15 +66,15 @@ impl Monitor {
                 return Some(Verdict::Later);
             }
         };
-        candidate.proofs = proofs;
-        if let Err(why) = self.still_allowed(candidate, &options) {
-            return self.forbid(candidate, &claimant, why);
+        candidate.proofs.clone_from(&login.proofs);
+        if let Err(why) = self.still_allowed(candidate, &login) {
+            return self.forbid(candidate, &claimant, &why);
         }
         match self.account_in_order(candidate) {
             Verdict::Accept if !candidate.must_change_password => {}
             denied => {
-                let why = No::AsFarAsKnown("the account is not in order");
-                let verdict = self.forbid(candidate, &claimant, why);
+                let why = unless_unknown("the account is not in order");
+                let verdict = self.forbid(candidate, &claimant, &why);
                 return verdict.or(matches!(denied, Verdict::Denied(_)).then_some(denied));
             }
         }
@@ -89,9 +97,9 @@ impl Monitor {
 
     /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes on to
     /// wait, and the client may come again.
-    fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: No) -> Option<Verdict> {
-        let (No::Certain(why) | No::AsFarAsKnown(why)) = no;
-        if self.doubt.get() && matches!(no, No::AsFarAsKnown(_)) {
+    fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: &Forbidden) -> Option<Verdict> {
+        let Forbidden { why, is_certain } = no;
+        if self.doubt.get() && !is_certain {
             self.refused(
                 candidate,
                 &format!("{why}, as far as could be looked up; the session goes on to wait"),
@@ -109,9 +117,8 @@ impl Monitor {
     }
 
     /// Whether the user could still log in by the methods, and with the keys, of the login.
-    fn still_allowed(&self, candidate: &Candidate, options: &KeyOptions) -> Result<(), No> {
-        use No::{AsFarAsKnown, Certain};
-        let Some(user) = &candidate.user else { return Err(AsFarAsKnown("the account is closed")) };
+    fn still_allowed(&self, candidate: &Candidate, login: &Login) -> Result<(), Forbidden> {
+        let Some(user) = &candidate.user else { return Err(unless_unknown("the account is closed")) };
         let methods = enabled(&candidate.settings);
         let mut chains = candidate.chains.clone();
         let mut now = KeyOptions::default();
@@ -120,38 +127,48 @@ impl Monitor {
             let method = method.split('/').next().unwrap_or(method);
             advance(&mut chains, method);
             if method != "none" && !methods.contains(&method) {
-                return Err(AsFarAsKnown("the method of the login is not allowed any more"));
+                return Err(unless_unknown("the method of the login is not allowed any more"));
             }
             if !self.root_may(candidate, method) {
-                return Err(AsFarAsKnown("root may not log in that way any more"));
+                return Err(unless_unknown("root may not log in that way any more"));
             }
             if !matches!(method, "publickey" | "hostbased") {
                 continue;
             }
             let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
-                return Err(Certain("the key of the login cannot be read"));
+                return Err(certain("the key of the login cannot be read"));
             };
             match self.revocation(&candidate.settings, &key) {
                 Revocation::No => {}
-                Revocation::Yes => return Err(Certain("the key of the login is revoked")),
+                Revocation::Yes => return Err(certain("the key of the login is revoked")),
                 Revocation::Unknown => {
                     self.doubt.set(true);
-                    return Err(AsFarAsKnown("the key of the login may be revoked"));
+                    return Err(unless_unknown("the key of the login may be revoked"));
                 }
             }
             if method == "publickey" {
                 let found = self.find_key(&candidate.settings, user, &key);
-                let found = found.ok_or(AsFarAsKnown("the key of the login is not accepted any more"))?;
+                let found =
+                    found.ok_or_else(|| unless_unknown("the key of the login is not accepted any more"))?;
                 now = now
                     .merged(&found)
-                    .map_err(|_| AsFarAsKnown("the options of its keys contradict each other"))?;
+                    .map_err(|_| unless_unknown("the options of its keys contradict each other"))?;
             }
         }
         if !chains.is_empty() && !chains.iter().any(Vec::is_empty) {
-            return Err(AsFarAsKnown("the methods of the login are not enough any more"));
+            return Err(unless_unknown("the methods of the login are not enough any more"));
         }
         // The session goes on with what it may do: less is not to be had this way.
-        if now == *options { Ok(()) } else { Err(AsFarAsKnown("the key of the login has other options now")) }
+        if now != *login.options {
+            return Err(unless_unknown("the key of the login has other options now"));
+        }
+        let rules = session_rules::of(&candidate.settings);
+        let changed = session_rules::differences(&login.rules, &rules);
+        if !changed.is_empty() {
+            let changed = changed.join(", ");
+            return Err(unless_unknown(&format!("the rules of the login were others: {changed}")));
+        }
+        Ok(())
     }
 
     /// The session that this connection takes over, once the client has been told.
@@ -173,6 +190,7 @@ impl Monitor {
             account: user.name.clone(),
             proofs: candidate.proofs.clone(),
             options: candidate.options.clone(),
+            rules: session_rules::of(&candidate.settings),
             grace,
         });
     }

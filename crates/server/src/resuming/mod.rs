@@ -19,7 +19,7 @@ use lh_resume::Handle;
 use crate::key_options::KeyOptions;
 
 pub(crate) use claimant::{Claimant, Claimed};
-pub(crate) use messages::{FromClaimant, FromUser, Moved, ToClaimant, ToUser};
+pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
 pub(crate) use notice::{END, GOES_ON, Notice, WAITS};
 
 /// How long one process may keep the other waiting.
@@ -36,6 +36,8 @@ pub(crate) struct SessionTerms {
     pub(crate) proofs: String,
     /// What its key or certificate allows and forces.
     pub(crate) options: KeyOptions,
+    /// What the configuration allowed and forced at the login, a line for each keyword.
+    pub(crate) rules: Vec<String>,
     /// How long it waits.
     pub(crate) grace: Duration,
 }

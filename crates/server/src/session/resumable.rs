@@ -17,7 +17,7 @@ use crate::log::{Field, Log, debug, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::{MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorSocket, MonitorSocketError};
 use crate::resuming::{
-    FromClaimant, FromUser, Moved, Notice, PATIENCE, SessionTerms, ToClaimant, ToUser, check, listen,
+    FromClaimant, FromUser, Login, Moved, Notice, PATIENCE, SessionTerms, ToClaimant, ToUser, check, listen,
 };
 
 /// Connections that are looked at before anything else is done.
@@ -212,9 +212,9 @@ impl Resumable {
             (FromClaimant::Claim { user, fields, session_id }, Step::Connected) => {
                 match self.verify(&user, &fields, &session_id) {
                     Ok(verified) => {
-                        let SessionTerms { proofs, options, .. } = self.session.clone();
-                        let options = Box::new(options);
-                        attempt.claimant.send(&ToClaimant::Right { proofs, options }.encode())?;
+                        let SessionTerms { proofs, options, rules, .. } = self.session.clone();
+                        let login = Login { proofs, options: Box::new(options), rules };
+                        attempt.claimant.send(&ToClaimant::Right(login).encode())?;
                         Step::Right(Claim { verified, session_id })
                     }
                     Err(why) => {
@@ -377,7 +377,8 @@ mod tests {
             let export: Export = Zeroizing::new([3; 32]);
             let grace = std::time::Duration::from_secs(60);
             let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
-            let session = SessionTerms { name, account, proofs, options: KeyOptions::default(), grace };
+            let (options, rules) = (KeyOptions::default(), Vec::new());
+            let session = SessionTerms { name, account, proofs, options, rules, grace };
             let log = Log::lines(Level::Info);
             let (resumable, theirs) =
                 Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
@@ -407,7 +408,7 @@ mod tests {
             claimant.send(&claim.encode()).unwrap();
             self.serve();
             let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
-            assert!(matches!(answer, ToClaimant::Right { .. }), "{answer:?}");
+            assert!(matches!(answer, ToClaimant::Right(_)), "{answer:?}");
             claimant
         }
 

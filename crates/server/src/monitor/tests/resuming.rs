@@ -7,7 +7,7 @@ use lh_auth::server::ResumeAttempt;
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 
 use super::*;
-use crate::resuming::{FromClaimant, ToClaimant};
+use crate::resuming::{FromClaimant, Login, ToClaimant};
 
 const FIRST: [u8; 32] = [3; 32];
 
@@ -73,8 +73,9 @@ fn claim(handle: Handle, user: &str) -> Method {
 /// session was told.
 fn claimed(scene: &mut Scene, number: u8) -> (Verdict, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
-    let right = ToClaimant::Right { proofs, options: Box::default() };
-    let (handle, session) = session(number, right);
+    let right =
+        Login { proofs, options: Box::default(), rules: session_rules::of(&scene.monitor.config.settings) };
+    let (handle, session) = session(number, ToClaimant::Right(right));
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let verdict = scene.decide(claim(handle, &scene.user)).unwrap();
     // The other end of the conversation closes.
