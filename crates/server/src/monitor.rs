@@ -329,7 +329,7 @@ impl Monitor {
         self.attempts = self.attempts.saturating_add(1);
         let mut candidate = match self.candidate.take() {
             Some(candidate) => candidate,
-            None => self.meet(&attempt.user)?,
+            None => self.admit(attempt)?,
         };
         let verdict = self.judge(&mut candidate, &attempt.method);
         self.log_attempt(&candidate, &attempt.method, &verdict);
@@ -403,10 +403,26 @@ impl Monitor {
         Origin { address: self.peer.ip(), name: self.host_name.as_deref() }
     }
 
-    /// The first word about a user: looks the account up and applies the `Match` blocks that fit it.
+    /// The first word about a user. A connection that `RefuseConnection` prohibits ends, and so does the session that
+    /// its client wants to take over.
+    fn admit(&mut self, attempt: &Attempt) -> Result<Candidate, Unexpected> {
+        let mut candidate = self.meet(&attempt.user);
+        if !candidate.settings.refuse_connection.value {
+            return Ok(candidate);
+        }
+        if let Method::Resume(claim) = &attempt.method {
+            self.resume(&mut candidate, claim);
+        }
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+        info!(self.log, "administratively prohibited connection for {invalid}{name} from {ip} port {port}");
+        Err(Unexpected::Prohibited)
+    }
+
+    /// Looks the account up and applies the `Match` blocks that fit it.
     /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
     /// the account's name.
-    fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
+    fn meet(&self, name: &str) -> Candidate {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         self.log.set_field(Field::User, account);
         let mut user = account::find(account).unwrap_or_else(|problem| {
@@ -462,17 +478,8 @@ impl Monitor {
                 }
             }
         };
-        if settings.refuse_connection.value {
-            let (ip, port) = (self.peer.ip(), self.peer.port());
-            let invalid = if user.is_none() { "invalid user " } else { "" };
-            info!(
-                self.log,
-                "administratively prohibited connection for {invalid}{name} from {ip} port {port}"
-            );
-            return Err(Unexpected::Prohibited);
-        }
         let chains = chains::usable(&settings, &self.log);
-        Ok(Candidate {
+        Candidate {
             name: name.to_owned(),
             user,
             shadow,
@@ -483,7 +490,7 @@ impl Monitor {
             used_keys: Vec::new(),
             joined: None,
             proofs: String::new(),
-        })
+        }
     }
 }
 

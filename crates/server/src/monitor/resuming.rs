@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use lh_auth::server::ResumeAttempt;
-use lh_crypto::PublicKey;
+use lh_crypto::{PublicKey, key_algorithms};
 use lh_resume::message::Request;
 
 use super::chains::{advance, enabled};
@@ -41,9 +41,18 @@ impl Monitor {
     pub(super) fn resume(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         self.resuming.uncharged = false;
         // Not as a step of several: at the login all steps were taken.
-        if candidate.settings.resume_grace.duration().is_none() || !candidate.proofs.is_empty() {
+        if !candidate.proofs.is_empty() {
             return None;
         }
+        let verdict = self.take_over(candidate, attempt);
+        if !matches!(verdict, Some(Verdict::Resume(_))) {
+            // They are that session's, and prove nothing for a login over this connection.
+            candidate.proofs.clear();
+        }
+        verdict
+    }
+
+    fn take_over(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         let request = Request::from_fields(&candidate.name, &attempt.fields).ok()?;
         let claimed = Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.session_id);
         let (mut claimant, login) = match claimed {
@@ -118,8 +127,15 @@ impl Monitor {
 
     /// Whether the user could still log in by the methods, and with the keys, of the login.
     fn still_allowed(&self, candidate: &Candidate, login: &Login) -> Result<(), Forbidden> {
+        let settings = &candidate.settings;
+        if settings.refuse_connection.value {
+            return Err(unless_unknown("connections are prohibited (RefuseConnection)"));
+        }
+        if settings.resume_grace.duration().is_none() {
+            return Err(unless_unknown("sessions may not wait for their clients now (ResumeGrace)"));
+        }
         let Some(user) = &candidate.user else { return Err(unless_unknown("the account is closed")) };
-        let methods = enabled(&candidate.settings);
+        let methods = enabled(settings);
         let mut chains = candidate.chains.clone();
         let mut now = KeyOptions::default();
         for proof in candidate.proofs.lines() {
@@ -138,7 +154,18 @@ impl Monitor {
             let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
                 return Err(certain("the key of the login cannot be read"));
             };
-            match self.revocation(&candidate.settings, &key) {
+            let accepted = match method {
+                "publickey" => ("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms.value),
+                _ => ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value),
+            };
+            // Which of its algorithms the login was signed with is not known any more.
+            let names = accepted.1.apply(&key_algorithms::DEFAULT);
+            let algorithm =
+                key.signature_algorithms().iter().find(|name| names.iter().any(|one| one == *name));
+            if algorithm.and_then(|name| self.usable_key(settings, key.blob(), name, accepted)).is_none() {
+                return Err(unless_unknown("keys like that of the login are not accepted any more"));
+            }
+            match self.revocation(settings, &key) {
                 Revocation::No => {}
                 Revocation::Yes => return Err(certain("the key of the login is revoked")),
                 Revocation::Unknown => {
@@ -147,7 +174,7 @@ impl Monitor {
                 }
             }
             if method == "publickey" {
-                let found = self.find_key(&candidate.settings, user, &key);
+                let found = self.find_key(settings, user, &key);
                 let found =
                     found.ok_or_else(|| unless_unknown("the key of the login is not accepted any more"))?;
                 now = now
@@ -162,7 +189,7 @@ impl Monitor {
         if now != *login.options {
             return Err(unless_unknown("the key of the login has other options now"));
         }
-        let rules = session_rules::of(&candidate.settings);
+        let rules = session_rules::of(settings);
         let changed = session_rules::differences(&login.rules, &rules);
         if !changed.is_empty() {
             let changed = changed.join(", ");

@@ -71,13 +71,13 @@ fn claim(handle: Handle, user: &str) -> Method {
 
 /// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what the
 /// session was told.
-fn claimed(scene: &mut Scene, number: u8) -> (Verdict, Vec<FromClaimant>) {
+fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
     let right =
         Login { proofs, options: Box::default(), rules: session_rules::of(&scene.monitor.config.settings) };
     let (handle, session) = session(number, ToClaimant::Right(right));
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
-    let verdict = scene.decide(claim(handle, &scene.user)).unwrap();
+    let verdict = scene.decide(claim(handle, &scene.user));
     // The other end of the conversation closes.
     drop(scene.monitor.take_claimant());
     (verdict, session.join().unwrap())
@@ -98,26 +98,57 @@ fn a_session_ends_only_by_a_definite_no() {
     let mut listed = scene("");
     std::fs::write(&path, listed.key.public().to_openssh_line("")).unwrap();
     let (verdict, heard) = claimed(&mut listed, 30);
-    assert!(matches!(verdict, Verdict::Resume(_)), "{verdict:?}: {:?}", listed.log.taken());
+    assert!(matches!(verdict, Ok(Verdict::Resume(_))), "{verdict:?}: {:?}", listed.log.taken());
     assert!(matches!(heard[..], [FromClaimant::Take { .. }]), "{heard:?}");
     let mut unreadable = scene("RevokedKeys /nonexistent/revoked\n");
     std::fs::write(&path, unreadable.key.public().to_openssh_line("")).unwrap();
-    assert_eq!(claimed(&mut unreadable, 31), (Verdict::Later, Vec::new()));
+    assert_eq!(claimed(&mut unreadable, 31), (Ok(Verdict::Later), Vec::new()));
     // It fails: nobody knows.
     let mut failing = scene("");
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(claimed(&mut failing, 32), (Verdict::Later, Vec::new()));
+    assert_eq!(claimed(&mut failing, 32), (Ok(Verdict::Later), Vec::new()));
     assert!(failing.log.taken().iter().any(|line| line.contains("as far as could be looked up")));
     // It answers that the key is gone, or a list says that it is revoked, whatever else fails.
     std::fs::write(&path, "").unwrap();
     let (verdict, heard) = claimed(&mut scene(""), 33);
-    assert!(matches!(verdict, Verdict::Reject { .. }), "{verdict:?}");
+    assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
     assert_eq!(heard, [FromClaimant::End]);
     let revoked = tempfile::NamedTempFile::new().unwrap();
     let mut lost = scene(&format!("RevokedKeys /nonexistent/revoked {}\n", revoked.path().display()));
     std::fs::write(revoked.path(), lost.key.public().to_openssh_line("")).unwrap();
     let (verdict, heard) = claimed(&mut lost, 34);
-    assert!(matches!(verdict, Verdict::Reject { .. }), "{verdict:?}");
+    assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
     assert_eq!(heard, [FromClaimant::End]);
     drop(keys);
+}
+
+#[test]
+fn what_the_new_address_may_not_have_ends() {
+    for (number, lines, why) in [
+        (40, "ResumeGrace 0", "sessions may not wait for their clients now (ResumeGrace)"),
+        (41, "RefuseConnection yes\nResumeGrace 1m", "connections are prohibited (RefuseConnection)"),
+        (
+            42,
+            "PubkeyAcceptedAlgorithms rsa-sha2-512\nResumeGrace 1m",
+            "keys like that of the login are not accepted any more",
+        ),
+    ] {
+        let mut scene = Scene::new(lines);
+        let (verdict, heard) = claimed(&mut scene, number);
+        let ended = matches!(verdict, Ok(Verdict::Reject { .. }) | Err(Unexpected::Prohibited));
+        assert!(ended, "{lines}: {verdict:?}");
+        assert_eq!(heard, [FromClaimant::End], "{lines}");
+        let log = scene.log.taken().join("\n");
+        assert!(log.contains(&format!("refused: {why}")), "{lines}: {log}");
+    }
+}
+
+#[test]
+fn a_refused_claim_proves_nothing_for_a_login() {
+    let mut scene = Scene::new("ResumeGrace 0");
+    assert_eq!(claimed(&mut scene, 50).1, [FromClaimant::End]);
+    let right = scene.signed(&FIRST, &scene.user, None);
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+    let grant = scene.monitor.grant(Zeroizing::default()).unwrap();
+    assert_eq!(grant.proofs.lines().count(), 1, "{}", grant.proofs);
 }
