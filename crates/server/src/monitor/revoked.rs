@@ -59,19 +59,49 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
     let text = String::from_utf8_lossy(&content);
     let mut broken = None;
     for (number, line) in (1..).zip(text.lines()) {
-        match parse_line(line) {
-            Line::Blank => {}
+        let problem = match parse_line(line) {
             // The key itself, certified or not, or the authority that certified it.
             Line::Entry(entry) if entry.key.plain() == key.plain() || Some(&entry.key) == authority => {
                 return Ok(true);
             }
-            Line::Entry(_) => {}
-            Line::BadOptions(why) => broken = broken.or(Some(format!("line {number}: bad options: {why}"))),
-            Line::Malformed => broken = broken.or(Some(format!("line {number}: not a public key"))),
-        }
+            Line::Blank => hidden_in_note(line).then(|| HIDDEN.to_owned()),
+            Line::Entry(entry) => holds_key(&entry.comment).then(|| HIDDEN.to_owned()),
+            Line::BadOptions(why) => Some(format!("bad options: {why}")),
+            Line::Malformed => Some("not a public key".to_owned()),
+        };
+        let problem = problem.or_else(|| has_inner_return(line).then(|| INNER_RETURN.to_owned()));
+        broken = broken.or_else(|| problem.map(|problem| format!("line {number}: {problem}")));
     }
     // A line that was wrapped or cut was to revoke a key, and which is unknown.
     broken.map_or(Ok(false), Err)
+}
+
+const HIDDEN: &str = "a second key in one line";
+const INNER_RETURN: &str = "a carriage return inside of a line";
+
+/// Whether one line was several to the editor that wrote it, which ends lines with carriage returns.
+fn has_inner_return(line: &str) -> bool {
+    line.trim_end_matches('\r').contains('\r')
+}
+
+/// Whether the comment of a key holds another key: it was added to a file whose last line had no end. The blob of any
+/// key begins with the length of its type's name, which is below 2^16.
+fn holds_key(comment: &str) -> bool {
+    /// Characters of the shortest name and key.
+    const SHORTEST: usize = 16;
+    comment.split_whitespace().any(|word| word.len() >= SHORTEST && word.starts_with("AAAA"))
+}
+
+/// Whether a key was added to a line with a note that had no end: its type is glued to the note's last word. A note
+/// that is a key, revoked no more, is none.
+fn hidden_in_note(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let [before, word] = pair else { return false };
+        PublicKey::from_base64(word).is_some_and(|key| {
+            before.ends_with(key.key_type()) && before.trim_start_matches('#') != key.key_type()
+        })
+    })
 }
 
 #[cfg(test)]
@@ -108,6 +138,25 @@ mod tests {
             for key in [&good, &bad] {
                 let (revoked, lines) = check(&text, key);
                 assert!(revoked != Revocation::No && lines.contains(place), "{text}: {lines}");
+                assert!(lines.contains(&path.display().to_string()), "{lines}");
+            }
+        }
+        // A key that was added to a last line without an end, by whichever means, and other systems' line ends.
+        let other = line(&key());
+        let comment = "ssh-ed25519 is what this is";
+        assert_eq!(check(&format!("# {whole}\n#{whole}\n{other} {comment}\n"), &good).0, Revocation::No);
+        for (text, place) in [
+            (format!("{other}{whole}\n"), "line 1: a second key in one line"),
+            (format!("\n{other} no-pty {whole}"), "line 2: a second key in one line"),
+            (format!("{other} {}\n", &whole[..whole.len() - 30]), "line 1: a second key in one line"),
+            (format!("# revoked in May{whole}\n"), "line 1: a second key in one line"),
+            (format!("{other}\r{whole}\r"), "line 1: a second key in one line"),
+            (format!("# revoked\r{whole}\r"), "line 1: a carriage return inside of a line"),
+            (format!("{other}\n\n# a\r\r# b\r\n"), "line 3: a carriage return inside of a line"),
+        ] {
+            for key in [&good, &bad] {
+                let (revoked, lines) = check(&text, key);
+                assert!(revoked != Revocation::No && lines.contains(place), "{text:?}: {lines}");
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
