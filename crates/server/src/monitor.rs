@@ -61,6 +61,7 @@ use fingerprints::{describe, fingerprint};
 use gss_context::{Gss, is_offer};
 use pam::Modules;
 use resume_state::Resuming;
+use revoked::RevokedKeys;
 use signing::SigningRate;
 use stage::Stage;
 pub(crate) use stage::Unexpected;
@@ -119,6 +120,7 @@ pub(crate) struct Monitor {
     pause: fn(Duration),
     /// Files of the user's that have been read, by path: once for each connection.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
+    revoked: RevokedKeys,
     groups: KnownGroups,
     /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits
     /// for its client does not end.
@@ -166,6 +168,7 @@ impl Monitor {
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             files: RefCell::default(),
+            revoked: RevokedKeys::default(),
             groups: KnownGroups::default(),
             doubt: Cell::default(),
             signing,
@@ -371,6 +374,9 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         self.stage = Stage::Over;
+        // They may be large, and a session may last.
+        self.revoked.forget();
+        self.files.take();
         let key = self.who().key;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;

@@ -13,7 +13,7 @@ use lh_sys::ids::with_effective;
 use lh_sys::users::User;
 
 use super::external::External;
-use super::revoked::{self, Revocation};
+use super::revoked::Revocation;
 use super::{Candidate, Monitor, describe};
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
@@ -92,10 +92,10 @@ impl Monitor {
 
     /// Whether the key or the authority that certified it is revoked.
     pub(super) fn revocation(&self, settings: &ServerSettings, key: &PublicKey) -> Revocation {
-        let own = revoked::revocation(settings, key, &self.log);
+        let own = self.revoked.check(settings, key, &self.log);
         match key.certificate().map(Certificate::authority) {
             Some(authority) if own != Revocation::Yes => {
-                own.max(revoked::revocation(settings, authority, &self.log))
+                own.max(self.revoked.check(settings, authority, &self.log))
             }
             _ => own,
         }
