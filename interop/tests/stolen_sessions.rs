@@ -7,7 +7,7 @@ use lh_client::{Client, Options, connect, local_account};
 use lh_config::client::{CommandLine, Request as Config};
 use lh_crypto::{SystemRandom, Zeroizing};
 use lh_driver::{Control, ControlCx, ControlEvent, Link, Stream};
-use lh_interop::{Lab, Lhsshd, eventually, me};
+use lh_interop::{Lab, Lhsshd, PamService, eventually, me};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 use lh_terminal::TerminalUi;
@@ -226,6 +226,36 @@ fn a_session_outlives_a_lookup_that_fails() {
     let request = secret.request(&me(), &claimant.id(), 0);
     assert!(claimant.claim(&request).is_some(), "{}", server.log());
     eventually("it goes on", || server.log().contains(" resumed from 127.0.0.1 port "));
+}
+
+/// Nor does a PAM module that cannot tell.
+///
+/// Covers: sshd_config UsePAM (modules without an answer)
+#[test]
+fn a_session_outlives_modules_without_an_answer() {
+    let rules = |account: &str| {
+        format!("auth required pam_permit.so\nsession required pam_permit.so\naccount required {account}\n")
+    };
+    let Some(service) = PamService::new("no-answer", &rules("pam_permit.so")) else { return };
+    let lab = Lab::new();
+    let config = format!("ResumeGrace 1m\nUsePAM yes\nPAMServiceName {}\n", service.name);
+    let server = Lhsshd::start(&lab, &config);
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    let mut claim = || {
+        let mut claimant = Claimant::new(server.port);
+        let request = secret.request(&me(), &claimant.id(), 0);
+        claimant.claim(&request).is_some()
+    };
+    service.rules(&rules("pam_debug.so acct=authinfo_unavail"));
+    assert!(!claim());
+    eventually("it is logged", || server.log().contains("as far as could be looked up"));
+    // A refusal is one.
+    service.rules(&rules("pam_debug.so acct=acct_expired"));
+    assert!(!claim());
+    let ended = "session ends: its user may not have it any more";
+    eventually("the session ends", || server.log().contains(ended));
 }
 
 /// Covers: sshd_config PerSourcePenalties; wire resume@longhaul
