@@ -1,22 +1,89 @@
 //! Attacks by clients on `lhsshd`, before and after the login.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lh_interop::{
-    Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
-    skip_without_kernel_support, uninterrupted,
+    Agent, Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, open_to_all, our, peers,
+    process, script, skip, skip_without_kernel_support, uninterrupted,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Options of the client for a login without a key.
 const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
+
+/// Configuration that permits whatever may be forwarded.
+const ALL_FORWARDS: &str = "PermitTunnel yes\nX11Forwarding yes\n";
+
+/// Makes `ssh` a program that connects to `port` of this host once it listens there, shows what comes, and ends.
+fn through_local_port(lab: &Lab, ssh: &Path, port: u16) -> PathBuf {
+    let program = lab.path("through");
+    script(
+        &program,
+        &format!(
+            "exec bash -c '{ssh} \"$@\" & pid=$!\n\
+             until (exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1; cat <&3; exit 0) 2>/dev/null; do\n\
+             kill -0 $pid || exit 99; sleep 0.05; done; kill $pid; wait $pid; exit 0' bash \"$@\"",
+            ssh = ssh.display()
+        ),
+    );
+    program
+}
+
+/// Checks that a login with these options, which succeeds, may forward nothing and copy nothing.
+fn forwards_nothing(scene: &mut Scene, user: &TestUser, options: &[&str]) {
+    let ssh = scene.ssh.clone();
+    let ran = |scene: &Scene, more: &[&str], command: &[&str]| {
+        scene.ssh_typing(&user.name, &[user.password], &[options, more].concat(), command)
+    };
+    // What would be reached says so.
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = tcp.local_addr().unwrap().to_string();
+    let path = scene.lab.path("target.sock");
+    let unix = UnixListener::bind(&path).unwrap();
+    open_to_all(scene.lab.dir());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    std::thread::spawn(move || tcp.incoming().flatten().for_each(|mut one| drop(one.write_all(b"reached"))));
+    std::thread::spawn(move || unix.incoming().flatten().for_each(|mut one| drop(one.write_all(b"reached"))));
+    let connected = ran(scene, &["-W", &target], &[]);
+    assert!(connected.err.contains("administratively prohibited"), "{}", connected.err);
+    for to in [target.clone(), path.display().to_string()] {
+        let port = lh_interop::tunnel::free_port();
+        scene.ssh = through_local_port(&scene.lab, &ssh, port);
+        let reached = ran(scene, &["-v", "-N", "-L", &format!("{port}:{to}")], &[]);
+        assert_eq!((reached.code, reached.text().as_str()), (0, ""), "{to}: {}", reached.err);
+        assert!(reached.err.contains("administratively prohibited"), "{to}: {}", reached.err);
+    }
+    scene.ssh.clone_from(&ssh);
+    let socket = scene.lab.arg("reverse.sock");
+    for listen in [format!("0:{target}"), format!("{socket}:{target}")] {
+        let listening = ran(scene, &["-N", "-o", "ExitOnForwardFailure=yes", "-R", &listen], &[]);
+        assert_eq!(listening.code, 255, "{listen}: {}", listening.err);
+        assert!(listening.err.contains("remote port forwarding failed"), "{listen}: {}", listening.err);
+    }
+    let tunnel = ran(scene, &["-w", "any", "-o", "ExitOnForwardFailure=yes", "-N"], &[]);
+    assert_eq!(tunnel.code, 255, "{}", tunnel.err);
+    let sftp = ran(scene, &["-s"], &["sftp"]);
+    assert_ne!(sftp.code, 0, "{}", sftp.err);
+    assert_eq!(sftp.text(), "");
+    // The client asks for these where it has an agent and a display itself.
+    let agent = Agent::ours(&scene.lab, "own-agent", &[]);
+    scene.ssh = scene.lab.path("with-both");
+    let variables = format!("DISPLAY=127.0.0.1:99 SSH_AUTH_SOCK={}", agent.socket.display());
+    script(&scene.ssh, &format!("exec env {variables} {} \"$@\"", ssh.display()));
+    let asked = ran(scene, &["-A", "-Y"], &["true"]);
+    assert!(asked.err.contains("X11 forwarding request failed"), "{}", asked.err);
+    scene.logged("agent forwarding is not allowed");
+    scene.ssh = ssh;
+}
 
 /// Covers: expired passwords and forwards; sshd_config AllowTcpForwarding
 #[test]
@@ -26,28 +93,26 @@ fn an_expired_password_forwards_nothing() {
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
-    let Some(scene) = Scene::with_lab("expired_forwards", lab, "PermitTunnel yes") else { return };
+    let Some(mut scene) = Scene::with_lab("expired_forwards", lab, ALL_FORWARDS) else { return };
     scene.lab.run(Path::new("chage"), &["-d", "0", &user.name]).ok("chage");
-    let ran = |options: &[&str], command: &[&str]| {
-        scene.ssh_typing(&user.name, &[user.password], &[&NO_KEY[..], options].concat(), command)
-    };
-    let told = ran(&[], &["echo ran"]);
+    let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
     assert_eq!((told.code, told.text().as_str()), (1, ""), "{}", told.err);
     assert!(told.err.contains("WARNING: Your password has expired."), "{}", told.err);
-    let target = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = target.local_addr().unwrap().to_string();
-    let connected = ran(&["-W", &target], &[]);
-    assert!(connected.err.contains("administratively prohibited"), "{}", connected.err);
-    let socket = scene.lab.arg("reverse.sock");
-    for listen in [format!("0:{target}"), format!("{socket}:{target}")] {
-        let listening = ran(&["-N", "-o", "ExitOnForwardFailure=yes", "-R", &listen], &[]);
-        assert_eq!(listening.code, 255, "{listen}: {}", listening.err);
-        assert!(listening.err.contains("remote port forwarding failed"), "{listen}: {}", listening.err);
-    }
-    let sftp = ran(&["-s"], &["sftp"]);
-    assert_eq!(sftp.code, 1, "{}", sftp.err);
-    let tunnel = ran(&["-w", "any", "-o", "ExitOnForwardFailure=yes", "-N"], &[]);
-    assert_eq!(tunnel.code, 255, "{}", tunnel.err);
+    forwards_nothing(&mut scene, &user, &NO_KEY);
+}
+
+/// Covers: refused PAM sessions and forwards; sshd_config UsePAM
+#[test]
+fn a_session_that_pam_refuses_forwards_nothing() {
+    let rules = "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_deny.so\n";
+    let Some(service) = PamService::new("refused-session", rules) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let config = format!("UsePAM yes\nPAMServiceName {}\n{ALL_FORWARDS}", service.name);
+    let Some(mut scene) = Scene::with_lab("refused_session", lab, &config) else { return };
+    let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
+    assert_eq!((told.code, told.text().as_str()), (254, ""), "{}", told.err);
+    forwards_nothing(&mut scene, &user, &NO_KEY);
 }
 
 /// A PAM module that replaces the user who logs in.

@@ -117,3 +117,39 @@ fn debian_s_subsystem_line_means_the_internal_server() {
         eventually(logged, || server.log().contains(logged));
     }
 }
+
+/// A client that names the program itself gets what its shell makes of that, as with sshd.
+///
+/// Covers: sshd_config LonghaulSftp
+#[test]
+fn sftp_server_with_other_arguments_is_that_program() {
+    let Some([ssh, sftp]) = peers("sftp_server_arguments", ["ssh", "sftp"]) else { return };
+    if !Path::new(DEBIANS).exists() {
+        return skip("sftp_server_arguments", "OpenSSH's sftp-server is not installed");
+    }
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let me = lh_interop::me();
+    let ask = |command: &str| {
+        let mut args = lab.client_options();
+        args.extend(["-p".to_owned(), server.port_arg(), format!("{me}@127.0.0.1"), command.to_owned()]);
+        lab.run(&ssh, &args)
+    };
+    for arguments in ["-Q requests", "-h 2>&1", "-Q requests 2>/dev/null | head -n 1; echo end"] {
+        let command = format!("{DEBIANS} {arguments}");
+        let here = lab.run(Path::new("/bin/sh"), &["-c".to_owned(), command.clone()]);
+        let there = ask(&command);
+        assert_eq!((there.code, there.text()), (here.code, here.text()), "{command}: {}", there.err);
+        assert!(!there.text().is_empty(), "{command}");
+    }
+    let logged = format!("serving SFTP by {DEBIANS}, not by internal-sftp");
+    eventually("it is logged", || server.log().matches(&logged).count() == 3);
+    // Alone it is replaced, and the log says so.
+    let mut args = lab.client_options();
+    args.extend(["-P".to_owned(), server.port_arg(), "-s".to_owned(), DEBIANS.to_owned()]);
+    lab.write("batch", "pwd\n");
+    args.extend(["-b".to_owned(), lab.arg("batch"), format!("{me}@127.0.0.1")]);
+    lab.run(&sftp, &args).ok("sftp -s");
+    let logged = format!("serving SFTP by internal-sftp in place of {DEBIANS}");
+    eventually("it is logged", || server.log().contains(&logged));
+}

@@ -7,7 +7,7 @@ use lh_client::{Client, Options, connect, local_account};
 use lh_config::client::{CommandLine, Request as Config};
 use lh_crypto::{SystemRandom, Zeroizing};
 use lh_driver::{Control, ControlCx, ControlEvent, Link, Stream};
-use lh_interop::{Lab, Lhsshd, eventually, me};
+use lh_interop::{Lab, Lhsshd, PamService, eventually, me};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 use lh_terminal::TerminalUi;
@@ -85,7 +85,11 @@ impl Claimant {
         self.link.transport().payload(&request.to_payload());
         let mut answer = None;
         loop {
-            let Event::Packet(payload) = self.link.next_event(None).ok()? else { continue };
+            let payload = match self.link.next_event(None).ok()? {
+                Event::Packet(payload) => payload,
+                Event::Disconnected { .. } => return None,
+                _ => continue,
+            };
             match payload[0] {
                 ACCEPTED => answer = Some(Accepted::decode(&payload).unwrap()),
                 UserauthFailure::NUMBER => return None,
@@ -166,6 +170,92 @@ fn a_session_whose_key_is_gone_is_not_resumed() {
     // And the sessions end.
     let ended = "session ends: its user may not have it any more";
     eventually("the sessions end", || server.log().matches(ended).count() == 2);
+}
+
+/// A login under lax rules does not outlast them.
+///
+/// Covers: sshd_config ForceCommand; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_with_other_rules_is_not_resumed() {
+    let lab = Lab::new();
+    lab.write("rules.conf", "");
+    let server = Lhsshd::start(&lab, &format!("ResumeGrace 1m\nInclude {}\n", lab.arg("rules.conf")));
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    lab.write("rules.conf", "ForceCommand /bin/false\nAllowTcpForwarding no\n");
+    let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    eventually("it listens again", || server.log().matches("Server listening on").count() == 2);
+    let mut claimant = Claimant::new(server.port);
+    let request = ClientSecret::new(handle, &export).request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    let why = "refused: the rules of the login were others: AllowTcpForwarding, ForceCommand";
+    eventually("it is logged", || server.log().contains(why));
+    let ended = "session ends: its user may not have it any more";
+    eventually("the session ends", || server.log().contains(ended));
+}
+
+/// What cannot be looked up for the moment ends no session.
+///
+/// Covers: sshd_config AuthorizedKeysCommand; sshd_config ResumeGrace; wire resume@longhaul
+#[test]
+fn a_session_outlives_a_lookup_that_fails() {
+    let lab = Lab::new();
+    let keys = lab.read("authorized_keys");
+    lab.write("listed_keys", &keys);
+    lab.write("authorized_keys", "");
+    let server = Lhsshd::start(
+        &lab,
+        &format!(
+            "ResumeGrace 1m\nAuthorizedKeysCommand /bin/cat {}\nAuthorizedKeysCommandUser {}\n",
+            lab.arg("listed_keys"),
+            me()
+        ),
+    );
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    // The command fails once.
+    std::fs::remove_file(lab.path("listed_keys")).unwrap();
+    let mut claimant = Claimant::new(server.port);
+    let request = secret.request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_none());
+    eventually("it is logged", || server.log().contains("as far as could be looked up"));
+    lab.write("listed_keys", &keys);
+    let mut claimant = Claimant::new(server.port);
+    let request = secret.request(&me(), &claimant.id(), 0);
+    assert!(claimant.claim(&request).is_some(), "{}", server.log());
+    eventually("it goes on", || server.log().contains(" resumed from 127.0.0.1 port "));
+}
+
+/// Nor does a PAM module that cannot tell.
+///
+/// Covers: sshd_config UsePAM (modules without an answer)
+#[test]
+fn a_session_outlives_modules_without_an_answer() {
+    let rules = |account: &str| {
+        format!("auth required pam_permit.so\nsession required pam_permit.so\naccount required {account}\n")
+    };
+    let Some(service) = PamService::new("no-answer", &rules("pam_permit.so")) else { return };
+    let lab = Lab::new();
+    let config = format!("ResumeGrace 1m\nUsePAM yes\nPAMServiceName {}\n", service.name);
+    let server = Lhsshd::start(&lab, &config);
+    let mut client = logged_in(&lab, server.port);
+    let (handle, export) = session(&mut client);
+    let mut secret = ClientSecret::new(handle, &export);
+    let mut claim = || {
+        let mut claimant = Claimant::new(server.port);
+        let request = secret.request(&me(), &claimant.id(), 0);
+        claimant.claim(&request).is_some()
+    };
+    service.rules(&rules("pam_debug.so acct=authinfo_unavail"));
+    assert!(!claim());
+    eventually("it is logged", || server.log().contains("as far as could be looked up"));
+    // A refusal is one.
+    service.rules(&rules("pam_debug.so acct=acct_expired"));
+    assert!(!claim());
+    let ended = "session ends: its user may not have it any more";
+    eventually("the session ends", || server.log().contains(ended));
 }
 
 /// Covers: sshd_config PerSourcePenalties; wire resume@longhaul

@@ -1,6 +1,7 @@
 //! Whether an account may log in at all: shell, lock, expiry, `AllowUsers` and its relatives.
 
 use std::ffi::OsStr;
+use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 
@@ -137,13 +138,21 @@ fn in_groups(groups: &[String], patterns: &[String]) -> bool {
 /// The names of all groups of the user with this name; none where there is no such user.
 pub fn groups_of(user: &str) -> Vec<String> {
     let ids = look_up(user).and_then(|user| users::groups_of(&user).ok());
-    user_groups::names_of(&ids.unwrap_or_default())
+    user_groups::names_of(&ids.unwrap_or_default()).0
+}
+
+/// Looks a user up; a database that does not answer has none.
+pub(crate) fn look_up(name: &str) -> Option<User> {
+    find(name).ok().flatten()
 }
 
 /// Looks a user up. Names with bytes no account has (control characters, slashes) are not even asked for.
-pub(crate) fn look_up(name: &str) -> Option<User> {
+///
+/// # Errors
+/// The user database does not tell.
+pub(crate) fn find(name: &str) -> io::Result<Option<User>> {
     let sound = !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control);
-    sound.then(|| users::by_name(OsStr::new(name)).ok().flatten()).flatten()
+    if sound { users::by_name(OsStr::new(name)) } else { Ok(None) }
 }
 
 /// What the age of a password means for a login with it.

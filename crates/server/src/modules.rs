@@ -59,6 +59,8 @@ pub(crate) enum Outcome {
     /// The account is in order but for its password, which is too old.
     MustChange,
     Bad,
+    /// A module or what it asks does not answer: whether the account is in order is not known.
+    Unavailable,
 }
 
 fn put_texts(out: &mut Vec<u8>, texts: &[&str]) {
@@ -178,6 +180,7 @@ impl Report {
                 let outcome = match reader.u8()? {
                     0 => Outcome::Good,
                     1 => Outcome::MustChange,
+                    3 => Outcome::Unavailable,
                     _ => Outcome::Bad,
                 };
                 Self::Done { outcome, why: text(&mut reader)?, said: text(&mut reader)? }
@@ -234,6 +237,7 @@ mod tests {
         for report in [
             Report::Ask(vec![("Password: ".into(), false), ("Name: ".into(), true)]),
             Report::Done { outcome: Outcome::MustChange, why: "old".into(), said: "hello\n".into() },
+            Report::Done { outcome: Outcome::Unavailable, why: "away".into(), said: String::new() },
         ] {
             assert_eq!(Report::decode(&report.encode()).unwrap(), report);
         }

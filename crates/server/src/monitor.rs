@@ -23,6 +23,7 @@ mod resume_state;
 mod resuming;
 mod revoked;
 mod rhosts;
+mod session_rules;
 mod signing;
 mod stage;
 mod terminals;
@@ -30,7 +31,7 @@ mod ticket_state;
 mod unfailing;
 mod who;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ use fingerprints::{describe, fingerprint};
 use gss_context::{Gss, is_offer};
 use pam::Modules;
 use resume_state::Resuming;
+use revoked::RevokedKeys;
 use signing::SigningRate;
 use stage::Stage;
 pub(crate) use stage::Unexpected;
@@ -118,7 +120,11 @@ pub(crate) struct Monitor {
     pause: fn(Duration),
     /// Files of the user's that have been read, by path: once for each connection.
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
+    revoked: RevokedKeys,
     groups: KnownGroups,
+    /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits
+    /// for its client does not end.
+    doubt: Cell<bool>,
     /// Signatures of host keys after the login.
     signing: SigningRate,
     /// The listener's secret: how long a failure takes depends on it.
@@ -162,7 +168,9 @@ impl Monitor {
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             files: RefCell::default(),
+            revoked: RevokedKeys::default(),
             groups: KnownGroups::default(),
+            doubt: Cell::default(),
             signing,
             delay_key: DelayKey::default(),
             stage: Stage::KeyExchange,
@@ -324,7 +332,7 @@ impl Monitor {
         self.attempts = self.attempts.saturating_add(1);
         let mut candidate = match self.candidate.take() {
             Some(candidate) => candidate,
-            None => self.meet(&attempt.user)?,
+            None => self.admit(attempt)?,
         };
         let verdict = self.judge(&mut candidate, &attempt.method);
         self.log_attempt(&candidate, &attempt.method, &verdict);
@@ -366,6 +374,9 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         self.stage = Stage::Over;
+        // They may be large, and a session may last.
+        self.revoked.forget();
+        self.files.take();
         let key = self.who().key;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
@@ -398,20 +409,45 @@ impl Monitor {
         Origin { address: self.peer.ip(), name: self.host_name.as_deref() }
     }
 
-    /// The first word about a user: looks the account up and applies the `Match` blocks that fit it.
+    /// The first word about a user. A connection that `RefuseConnection` prohibits ends, and so does the session that
+    /// its client wants to take over.
+    fn admit(&mut self, attempt: &Attempt) -> Result<Candidate, Unexpected> {
+        let mut candidate = self.meet(&attempt.user);
+        if !candidate.settings.refuse_connection.value {
+            return Ok(candidate);
+        }
+        if let Method::Resume(claim) = &attempt.method {
+            self.resume(&mut candidate, claim);
+        }
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+        info!(self.log, "administratively prohibited connection for {invalid}{name} from {ip} port {port}");
+        Err(Unexpected::Prohibited)
+    }
+
+    /// Looks the account up and applies the `Match` blocks that fit it.
     /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
     /// the account's name.
-    fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
+    fn meet(&self, name: &str) -> Candidate {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         self.log.set_field(Field::User, account);
-        let mut user = account::look_up(account);
+        let mut user = account::find(account).unwrap_or_else(|problem| {
+            error!(self.log, "cannot look up user {account}: {problem}");
+            self.doubt.set(true);
+            None
+        });
         let mut groups: &[String] = &[];
         let known = user.as_ref().map(|user| self.groups.of(user)).transpose();
         match &known {
-            Ok(known) => groups = known.as_ref().map_or(groups, |known| &known.names),
+            Ok(None) => {}
+            Ok(Some(known)) => {
+                groups = &known.names;
+                self.doubt.set(self.doubt.get() || !known.is_complete);
+            }
             Err(problem) => {
                 // Rules about groups could not be applied.
                 error!(self.log, "cannot look up the groups of user {account}: {problem}");
+                self.doubt.set(true);
                 user = None;
             }
         }
@@ -421,6 +457,7 @@ impl Monitor {
             Err(problem) => {
                 // With rules that cannot be read every login is refused.
                 error!(self.log, "{problem}");
+                self.doubt.set(true);
                 (self.config.settings.clone(), None)
             }
         };
@@ -447,17 +484,8 @@ impl Monitor {
                 }
             }
         };
-        if settings.refuse_connection.value {
-            let (ip, port) = (self.peer.ip(), self.peer.port());
-            let invalid = if user.is_none() { "invalid user " } else { "" };
-            info!(
-                self.log,
-                "administratively prohibited connection for {invalid}{name} from {ip} port {port}"
-            );
-            return Err(Unexpected::Prohibited);
-        }
         let chains = chains::usable(&settings, &self.log);
-        Ok(Candidate {
+        Candidate {
             name: name.to_owned(),
             user,
             shadow,
@@ -468,7 +496,7 @@ impl Monitor {
             used_keys: Vec::new(),
             joined: None,
             proofs: String::new(),
-        })
+        }
     }
 }
 

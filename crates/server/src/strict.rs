@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 /// Files larger than this are refused: no administrator writes one, and a session must not be made to read it.
 const LARGEST_FILE: u64 = 64 << 20;
 
@@ -51,6 +53,14 @@ pub(crate) enum StrictError {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl StrictError {
+    /// Whether the file may hold what is looked for: the file system has failed, and nothing is wrong with the file.
+    pub(crate) fn is_failure(&self) -> bool {
+        let Self::Open { error, .. } = self else { return false };
+        !matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM | Errno::LOOP))
+    }
 }
 
 /// Reads a file that the user `uid` with this home directory controls. `kind` is what it holds, for messages.

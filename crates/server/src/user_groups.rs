@@ -14,6 +14,8 @@ pub(crate) struct Groups {
     pub(crate) ids: Ids,
     /// Names of the groups; an id without a name is left out.
     pub(crate) names: Vec<String>,
+    /// The group database has answered for each of them.
+    pub(crate) is_complete: bool,
 }
 
 /// The groups of the last user who was asked about.
@@ -32,17 +34,20 @@ impl KnownGroups {
             return Ok(Rc::clone(groups));
         }
         let ids = Ids::of(user)?;
-        let names = names_of(&ids.groups);
-        let groups = Rc::new(Groups { ids, names });
+        let (names, is_complete) = names_of(&ids.groups);
+        let groups = Rc::new(Groups { ids, names, is_complete });
         *self.0.borrow_mut() = Some((user.clone(), Rc::clone(&groups)));
         Ok(groups)
     }
 }
 
-/// The names of these groups; ids without a name are left out, for patterns are about names.
-pub(crate) fn names_of(ids: &[u32]) -> Vec<String> {
-    let groups = ids.iter().filter_map(|gid| users::group_by_gid(*gid).ok().flatten());
-    groups.map(|group| group.name).collect()
+/// The names of these groups, and whether the group database has answered for each. Ids without a name are left out,
+/// for patterns are about names.
+pub(crate) fn names_of(ids: &[u32]) -> (Vec<String>, bool) {
+    let answers: Vec<_> = ids.iter().map(|gid| users::group_by_gid(*gid)).collect();
+    let is_complete = answers.iter().all(Result::is_ok);
+    let names = answers.into_iter().filter_map(|answer| Some(answer.ok()??.name)).collect();
+    (names, is_complete)
 }
 
 #[cfg(test)]

@@ -65,6 +65,7 @@ impl Monitor {
             Ok(text) => text,
             Err(problem) => {
                 error!(self.log, "Could not open CA keys file {file}: {problem}");
+                self.doubt.set(true);
                 return None;
             }
         };
@@ -156,6 +157,7 @@ impl Monitor {
             .and_then(|groups| with_effective(&groups.ids, || lh_config::include::glob(text)));
         found.unwrap_or_else(|problem| {
             error!(self.log, "cannot read files as user {}: {problem}", user.name);
+            self.doubt.set(true);
             Vec::new()
         })
     }
@@ -193,6 +195,7 @@ impl Monitor {
             }
             Err(problem) => {
                 error!(self.log, "{problem}");
+                self.doubt.set(true);
                 None
             }
         }

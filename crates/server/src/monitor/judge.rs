@@ -178,6 +178,10 @@ impl Monitor {
                 Verdict::Accept
             }
             Outcome::Bad => Verdict::Denied(modules.said().to_owned()),
+            Outcome::Unavailable => {
+                self.doubt.set(true);
+                Verdict::Denied(modules.said().to_owned())
+            }
         }
     }
 }

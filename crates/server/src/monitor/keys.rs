@@ -13,7 +13,8 @@ use lh_sys::ids::with_effective;
 use lh_sys::users::User;
 
 use super::external::External;
-use super::{Candidate, Monitor, describe, revoked};
+use super::revoked::Revocation;
+use super::{Candidate, Monitor, describe};
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, info, verbose};
@@ -84,10 +85,20 @@ impl Monitor {
         Some(key)
     }
 
-    /// Whether the key or the authority that certified it is revoked.
+    /// Whether the key or the authority that certified it is revoked, or may be.
     pub(super) fn is_revoked(&self, settings: &ServerSettings, key: &PublicKey) -> bool {
-        let authority = key.certificate().map(Certificate::authority);
-        [Some(key), authority].into_iter().flatten().any(|key| revoked::is_revoked(settings, key, &self.log))
+        self.revocation(settings, key) != Revocation::No
+    }
+
+    /// Whether the key or the authority that certified it is revoked.
+    pub(super) fn revocation(&self, settings: &ServerSettings, key: &PublicKey) -> Revocation {
+        let own = self.revoked.check(settings, key, &self.log);
+        match key.certificate().map(Certificate::authority) {
+            Some(authority) if own != Revocation::Yes => {
+                own.max(self.revoked.check(settings, authority, &self.log))
+            }
+            _ => own,
+        }
     }
 
     /// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
@@ -211,10 +222,12 @@ impl Monitor {
             }
             Ok(Err(problem)) => {
                 info!(self.log, "{problem}");
+                self.doubt.set(self.doubt.get() || problem.is_failure());
                 None
             }
             Err(problem) => {
                 error!(self.log, "cannot read files as user {}: {problem}", user.name);
+                self.doubt.set(true);
                 None
             }
         }
@@ -240,6 +253,7 @@ impl Monitor {
             Ok(text) => self.search(settings, user, key, &text, &external.path()),
             Err(problem) => {
                 error!(self.log, "{problem}");
+                self.doubt.set(true);
                 None
             }
         }

@@ -86,7 +86,7 @@ impl Modules {
         Ok(report)
     }
 
-    /// A conversation that cannot go on counts as a wrong password.
+    /// A conversation that cannot go on counts as `wrong`, for instance as a wrong password.
     fn or_wrong<T>(&self, result: Result<T, MonitorSocketError>, wrong: T) -> T {
         result.unwrap_or_else(|problem| {
             error!(self.log, "PAM: {problem}");
@@ -145,6 +145,6 @@ impl Modules {
             Report::Done { outcome, .. } => outcome,
             Report::Ask(_) => Outcome::Bad,
         });
-        self.or_wrong(outcome, Outcome::Bad)
+        self.or_wrong(outcome, Outcome::Unavailable)
     }
 }

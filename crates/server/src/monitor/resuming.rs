@@ -7,29 +7,56 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use lh_auth::server::ResumeAttempt;
-use lh_crypto::PublicKey;
+use lh_crypto::{PublicKey, key_algorithms};
 use lh_resume::message::Request;
 
 use super::chains::{advance, enabled};
+use super::revoked::Revocation;
+use super::session_rules;
 use super::{Candidate, Monitor, Stage, Unexpected, Verdict};
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
-use crate::resuming::{Claimant, Claimed, SessionTerms};
+use crate::resuming::{Claimant, Claimed, Login, SessionTerms};
+
+/// Why a session may not go on.
+struct Forbidden {
+    why: String,
+    /// Whatever else could be looked up.
+    is_certain: bool,
+}
+
+fn certain(why: &str) -> Forbidden {
+    Forbidden { why: why.to_owned(), is_certain: true }
+}
+
+/// A no that a look-up which has failed could have made a yes.
+fn unless_unknown(why: &str) -> Forbidden {
+    Forbidden { why: why.to_owned(), is_certain: false }
+}
 
 impl Monitor {
     /// Lets the connection take a session over, if the client proves that it is the client's.
     pub(super) fn resume(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         self.resuming.uncharged = false;
         // Not as a step of several: at the login all steps were taken.
-        if candidate.settings.resume_grace.duration().is_none() || !candidate.proofs.is_empty() {
+        if !candidate.proofs.is_empty() {
             return None;
         }
+        let verdict = self.take_over(candidate, attempt);
+        if !matches!(verdict, Some(Verdict::Resume(_))) {
+            // They are that session's, and prove nothing for a login over this connection.
+            candidate.proofs.clear();
+        }
+        verdict
+    }
+
+    fn take_over(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         let request = Request::from_fields(&candidate.name, &attempt.fields).ok()?;
         let claimed = Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.session_id);
-        let (mut claimant, proofs, options) = match claimed {
-            Ok(Claimed::Right(claimant, proofs, options)) => (claimant, proofs, options),
+        let (mut claimant, login) = match claimed {
+            Ok(Claimed::Right(claimant, login)) => (claimant, login),
             Ok(Claimed::Refused { overtaken }) => {
                 self.resuming.uncharged = overtaken;
                 self.refused(
@@ -48,18 +75,16 @@ impl Monitor {
                 return Some(Verdict::Later);
             }
         };
-        candidate.proofs = proofs;
-        if let Err(why) = self.still_allowed(candidate, &options) {
-            claimant.end();
-            self.refused(candidate, why);
-            return None;
+        candidate.proofs.clone_from(&login.proofs);
+        if let Err(why) = self.still_allowed(candidate, &login) {
+            return self.forbid(candidate, &claimant, &why);
         }
         match self.account_in_order(candidate) {
             Verdict::Accept if !candidate.must_change_password => {}
             denied => {
-                claimant.end();
-                self.refused(candidate, "the account is not in order");
-                return matches!(denied, Verdict::Denied(_)).then_some(denied);
+                let why = unless_unknown("the account is not in order");
+                let verdict = self.forbid(candidate, &claimant, &why);
+                return verdict.or(matches!(denied, Verdict::Denied(_)).then_some(denied));
             }
         }
         match claimant.take(&attempt.export, self.peer, self.local) {
@@ -79,15 +104,38 @@ impl Monitor {
         }
     }
 
+    /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes on to
+    /// wait, and the client may come again.
+    fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: &Forbidden) -> Option<Verdict> {
+        let Forbidden { why, is_certain } = no;
+        if self.doubt.get() && !is_certain {
+            self.refused(
+                candidate,
+                &format!("{why}, as far as could be looked up; the session goes on to wait"),
+            );
+            return Some(Verdict::Later);
+        }
+        claimant.end();
+        self.refused(candidate, why);
+        None
+    }
+
     fn refused(&self, candidate: &Candidate, why: &str) {
         let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
         info!(self.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
     }
 
     /// Whether the user could still log in by the methods, and with the keys, of the login.
-    fn still_allowed(&self, candidate: &Candidate, options: &KeyOptions) -> Result<(), &'static str> {
-        let Some(user) = &candidate.user else { return Err("the account is closed") };
-        let methods = enabled(&candidate.settings);
+    fn still_allowed(&self, candidate: &Candidate, login: &Login) -> Result<(), Forbidden> {
+        let settings = &candidate.settings;
+        if settings.refuse_connection.value {
+            return Err(unless_unknown("connections are prohibited (RefuseConnection)"));
+        }
+        if settings.resume_grace.duration().is_none() {
+            return Err(unless_unknown("sessions may not wait for their clients now (ResumeGrace)"));
+        }
+        let Some(user) = &candidate.user else { return Err(unless_unknown("the account is closed")) };
+        let methods = enabled(settings);
         let mut chains = candidate.chains.clone();
         let mut now = KeyOptions::default();
         for proof in candidate.proofs.lines() {
@@ -95,31 +143,59 @@ impl Monitor {
             let method = method.split('/').next().unwrap_or(method);
             advance(&mut chains, method);
             if method != "none" && !methods.contains(&method) {
-                return Err("the method of the login is not allowed any more");
+                return Err(unless_unknown("the method of the login is not allowed any more"));
             }
             if !self.root_may(candidate, method) {
-                return Err("root may not log in that way any more");
+                return Err(unless_unknown("root may not log in that way any more"));
             }
             if !matches!(method, "publickey" | "hostbased") {
                 continue;
             }
             let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
-                return Err("the key of the login cannot be read");
+                return Err(certain("the key of the login cannot be read"));
             };
-            if self.is_revoked(&candidate.settings, &key) {
-                return Err("the key of the login is revoked");
+            let accepted = match method {
+                "publickey" => ("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms.value),
+                _ => ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value),
+            };
+            // Which of its algorithms the login was signed with is not known any more.
+            let names = accepted.1.apply(&key_algorithms::DEFAULT);
+            let algorithm =
+                key.signature_algorithms().iter().find(|name| names.iter().any(|one| one == *name));
+            if algorithm.and_then(|name| self.usable_key(settings, key.blob(), name, accepted)).is_none() {
+                return Err(unless_unknown("keys like that of the login are not accepted any more"));
+            }
+            match self.revocation(settings, &key) {
+                Revocation::No => {}
+                Revocation::Yes => return Err(certain("the key of the login is revoked")),
+                Revocation::Unknown => {
+                    self.doubt.set(true);
+                    return Err(unless_unknown("the key of the login may be revoked"));
+                }
             }
             if method == "publickey" {
-                let found = self.find_key(&candidate.settings, user, &key);
-                let found = found.ok_or("the key of the login is not accepted any more")?;
-                now = now.merged(&found).map_err(|_| "the options of its keys contradict each other")?;
+                let found = self.find_key(settings, user, &key);
+                let found =
+                    found.ok_or_else(|| unless_unknown("the key of the login is not accepted any more"))?;
+                now = now
+                    .merged(&found)
+                    .map_err(|_| unless_unknown("the options of its keys contradict each other"))?;
             }
         }
         if !chains.is_empty() && !chains.iter().any(Vec::is_empty) {
-            return Err("the methods of the login are not enough any more");
+            return Err(unless_unknown("the methods of the login are not enough any more"));
         }
         // The session goes on with what it may do: less is not to be had this way.
-        if now == *options { Ok(()) } else { Err("the key of the login has other options now") }
+        if now != *login.options {
+            return Err(unless_unknown("the key of the login has other options now"));
+        }
+        let rules = session_rules::of(settings);
+        let changed = session_rules::differences(&login.rules, &rules);
+        if !changed.is_empty() {
+            let changed = changed.join(", ");
+            return Err(unless_unknown(&format!("the rules of the login were others: {changed}")));
+        }
+        Ok(())
     }
 
     /// The session that this connection takes over, once the client has been told.
@@ -135,9 +211,15 @@ impl Monitor {
         if candidate.must_change_password || candidate.joined.is_some() || self.joining.listener.is_none() {
             return;
         }
-        let (name, proofs) = (candidate.name.clone(), candidate.proofs.clone());
-        let options = candidate.options.clone();
-        self.resuming.terms = Some(SessionTerms { name, proofs, options, grace });
+        let Some(user) = &candidate.user else { return };
+        self.resuming.terms = Some(SessionTerms {
+            name: candidate.name.clone(),
+            account: user.name.clone(),
+            proofs: candidate.proofs.clone(),
+            options: candidate.options.clone(),
+            rules: session_rules::of(&candidate.settings),
+            grace,
+        });
     }
 
     /// What the session is, once: for the process that asks to outlive its connection.

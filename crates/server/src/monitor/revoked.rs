@@ -1,6 +1,9 @@
 //! `RevokedKeys`: files of keys that are worth nothing any more, as lines or as key revocation lists.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{Krl, PublicKey};
@@ -12,54 +15,147 @@ use crate::log::{Log, error};
 /// A list of every key a large site ever had is smaller.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether a file revokes the key, or the authority of its certificate. A file that cannot be read revokes every key, so that
-/// no accident lets a revoked one in.
-pub(super) fn is_revoked(settings: &ServerSettings, key: &PublicKey, log: &Log) -> bool {
-    settings.revoked_keys.list().iter().any(|path| match in_file(Path::new(path), key) {
-        Ok(false) => false,
-        Ok(true) => {
-            error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
-            true
-        }
-        Err(problem) => {
-            error!(
-                log,
-                "Error checking authentication key {} in revoked keys file {path}: {problem}",
-                describe(settings, key)
-            );
-            true
-        }
-    })
+/// Whether a key is revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Revocation {
+    No,
+    /// A file cannot be read. The key must not let anybody in, so that no accident lets a revoked one in.
+    Unknown,
+    Yes,
 }
 
-fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
-    let read = || {
-        if std::fs::metadata(path)?.len() > LARGEST {
-            return Err(std::io::Error::other("file too large"));
-        }
-        std::fs::read(path)
-    };
-    let content = read().map_err(|error| lh_sys::errno_text(&error))?;
-    if Krl::is_binary(&content) {
-        return Ok(Krl::parse(&content).map_err(|error| error.to_string())?.is_revoked(key));
-    }
-    let authority = key.certificate().map(lh_crypto::Certificate::authority);
-    let text = String::from_utf8_lossy(&content);
-    let mut broken = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        match parse_line(line) {
-            Line::Blank => {}
-            // The key itself, certified or not, or the authority that certified it.
-            Line::Entry(entry) if entry.key.plain() == key.plain() || Some(&entry.key) == authority => {
-                return Ok(true);
+/// The files of `RevokedKeys`, each read once for each connection: a client that asks about a hundred keys does not have
+/// a large list read and parsed a hundred times. What cannot be read stays so.
+#[derive(Default)]
+pub(super) struct RevokedKeys {
+    files: RefCell<HashMap<String, Rc<Result<List, String>>>>,
+}
+
+/// What is in a file.
+enum List {
+    Krl(Box<Krl>),
+    Text {
+        /// Blobs of the keys, without their certificates.
+        keys: HashSet<Vec<u8>>,
+        /// The first line that is not understood: it was to revoke a key, and which is unknown.
+        broken: Option<String>,
+    },
+}
+
+impl RevokedKeys {
+    /// Whether a file revokes the key, or the authority of its certificate.
+    pub(super) fn check(&self, settings: &ServerSettings, key: &PublicKey, log: &Log) -> Revocation {
+        let mut worst = Revocation::No;
+        for path in settings.revoked_keys.list() {
+            let file = self.file(path);
+            match file.as_ref().as_ref().map_err(Clone::clone).and_then(|list| list.holds(key)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
+                    return Revocation::Yes;
+                }
+                Err(problem) => {
+                    error!(
+                        log,
+                        "Error checking authentication key {} in revoked keys file {path}: {problem}",
+                        describe(settings, key)
+                    );
+                    worst = Revocation::Unknown;
+                }
             }
-            Line::Entry(_) => {}
-            Line::BadOptions(why) => broken = broken.or(Some(format!("line {number}: bad options: {why}"))),
-            Line::Malformed => broken = broken.or(Some(format!("line {number}: not a public key"))),
+        }
+        worst
+    }
+
+    /// Forgets the files: the login is over.
+    pub(super) fn forget(&self) {
+        self.files.take();
+    }
+
+    fn file(&self, path: &str) -> Rc<Result<List, String>> {
+        if let Some(known) = self.files.borrow().get(path) {
+            return Rc::clone(known);
+        }
+        let list = Rc::new(List::read(Path::new(path)));
+        self.files.borrow_mut().insert(path.to_owned(), Rc::clone(&list));
+        list
+    }
+}
+
+impl List {
+    fn read(path: &Path) -> Result<Self, String> {
+        let read = || {
+            if std::fs::metadata(path)?.len() > LARGEST {
+                return Err(std::io::Error::other("file too large"));
+            }
+            std::fs::read(path)
+        };
+        let content = read().map_err(|error| lh_sys::errno_text(&error))?;
+        if Krl::is_binary(&content) {
+            let krl = Krl::parse(&content).map_err(|error| error.to_string())?;
+            return Ok(Self::Krl(Box::new(krl)));
+        }
+        let text = String::from_utf8_lossy(&content);
+        let mut keys = HashSet::new();
+        let mut broken = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let problem = match parse_line(line) {
+                Line::Blank => hidden_in_note(line).then(|| HIDDEN.to_owned()),
+                Line::Entry(entry) => {
+                    keys.insert(entry.key.plain().blob().to_vec());
+                    holds_key(&entry.comment).then(|| HIDDEN.to_owned())
+                }
+                Line::BadOptions(why) => Some(format!("bad options: {why}")),
+                Line::Malformed => Some("not a public key".to_owned()),
+            };
+            let problem = problem.or_else(|| has_inner_return(line).then(|| INNER_RETURN.to_owned()));
+            broken = broken.or_else(|| problem.map(|problem| format!("line {number}: {problem}")));
+        }
+        Ok(Self::Text { keys, broken })
+    }
+
+    fn holds(&self, key: &PublicKey) -> Result<bool, String> {
+        match self {
+            Self::Krl(krl) => Ok(krl.is_revoked(key)),
+            Self::Text { keys, broken } => {
+                // The key itself, certified or not, or the authority that certified it.
+                let authority = key.certificate().map(lh_crypto::Certificate::authority);
+                let mut named = [Some(key.plain()), authority].into_iter().flatten();
+                if named.any(|key| keys.contains(key.blob())) {
+                    return Ok(true);
+                }
+                broken.clone().map_or(Ok(false), Err)
+            }
         }
     }
-    // A line that was wrapped or cut was to revoke a key, and which is unknown.
-    broken.map_or(Ok(false), Err)
+}
+
+const HIDDEN: &str = "a second key in one line";
+const INNER_RETURN: &str = "a carriage return inside of a line";
+
+/// Whether one line was several to the editor that wrote it, which ends lines with carriage returns.
+fn has_inner_return(line: &str) -> bool {
+    line.trim_end_matches('\r').contains('\r')
+}
+
+/// Whether the comment of a key holds another key: it was added to a file whose last line had no end. The blob of any
+/// key begins with the length of its type's name, which is below 2^16.
+fn holds_key(comment: &str) -> bool {
+    /// Characters of the shortest name and key.
+    const SHORTEST: usize = 16;
+    comment.split_whitespace().any(|word| word.len() >= SHORTEST && word.starts_with("AAAA"))
+}
+
+/// Whether a key was added to a line with a note that had no end: its type is glued to the note's last word. A note
+/// that is a key, revoked no more, is none.
+fn hidden_in_note(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let [before, word] = pair else { return false };
+        PublicKey::from_base64(word).is_some_and(|key| {
+            before.ends_with(key.key_type()) && before.trim_start_matches('#') != key.key_type()
+        })
+    })
 }
 
 #[cfg(test)]
@@ -79,13 +175,13 @@ mod tests {
         let log = Log::lines(Level::Info);
         let check = |text: &str, key: &PublicKey| {
             std::fs::write(&path, text).unwrap();
-            (is_revoked(&settings, key, &log), log.taken().join("\n"))
+            (RevokedKeys::default().check(&settings, key, &log), log.taken().join("\n"))
         };
         let whole = line(&bad);
         // A kind that is not known here is no broken line: its keys cannot log in anyway.
         let sound = format!("# a comment\n\n{whole}\r\nssh-future AAAACnNzaC1mdXR1cmUAAAABeA== x\n");
-        assert_eq!(check(&sound, &good), (false, String::new()));
-        assert!(check(&sound, &bad).0);
+        assert_eq!(check(&sound, &good), (Revocation::No, String::new()));
+        assert_eq!(check(&sound, &bad).0, Revocation::Yes);
         let (head, tail) = whole.split_at(40);
         for (text, place) in [
             (format!("{}\n{head}\n{tail}\n", line(&key())), "line 2: not a public key"),
@@ -95,11 +191,52 @@ mod tests {
         ] {
             for key in [&good, &bad] {
                 let (revoked, lines) = check(&text, key);
-                assert!(revoked && lines.contains(place), "{text}: {lines}");
+                assert!(revoked != Revocation::No && lines.contains(place), "{text}: {lines}");
+                assert!(lines.contains(&path.display().to_string()), "{lines}");
+            }
+        }
+        // A key that was added to a last line without an end, by whichever means, and other systems' line ends.
+        let other = line(&key());
+        let comment = "ssh-ed25519 is what this is";
+        assert_eq!(check(&format!("# {whole}\n#{whole}\n{other} {comment}\n"), &good).0, Revocation::No);
+        for (text, place) in [
+            (format!("{other}{whole}\n"), "line 1: a second key in one line"),
+            (format!("\n{other} no-pty {whole}"), "line 2: a second key in one line"),
+            (format!("{other} {}\n", &whole[..whole.len() - 30]), "line 1: a second key in one line"),
+            (format!("# revoked in May{whole}\n"), "line 1: a second key in one line"),
+            (format!("{other}\r{whole}\r"), "line 1: a second key in one line"),
+            (format!("# revoked\r{whole}\r"), "line 1: a carriage return inside of a line"),
+            (format!("{other}\n\n# a\r\r# b\r\n"), "line 3: a carriage return inside of a line"),
+        ] {
+            for key in [&good, &bad] {
+                let (revoked, lines) = check(&text, key);
+                assert!(revoked != Revocation::No && lines.contains(place), "{text:?}: {lines}");
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
         // A key that stands in a whole line is revoked as such.
         assert!(check(&format!("{head}\n{whole}\n"), &bad).1.contains("revoked by file"));
+    }
+
+    #[test]
+    fn a_file_is_read_once_and_failures_stay() {
+        let key = || PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone();
+        let (bad, good) = (key(), key());
+        let directory = tempfile::tempdir().unwrap();
+        let [list, missing] = ["list", "missing"].map(|name| directory.path().join(name));
+        let settings = |path: &Path| crate::testing::settings(&format!("RevokedKeys {}\n", path.display()));
+        let log = Log::lines(Level::Info);
+        let files = RevokedKeys::default();
+        std::fs::write(&list, bad.to_openssh_line("")).unwrap();
+        assert_eq!(files.check(&settings(&list), &good, &log), Revocation::No);
+        std::fs::write(&list, good.to_openssh_line("")).unwrap();
+        assert_eq!(files.check(&settings(&list), &good, &log), Revocation::No);
+        assert_eq!(files.check(&settings(&list), &bad, &log), Revocation::Yes);
+        assert_eq!(files.check(&settings(&missing), &good, &log), Revocation::Unknown);
+        std::fs::write(&missing, "").unwrap();
+        assert_eq!(files.check(&settings(&missing), &good, &log), Revocation::Unknown);
+        files.forget();
+        assert_eq!(files.check(&settings(&missing), &good, &log), Revocation::No);
+        assert_eq!(files.check(&settings(&list), &good, &log), Revocation::Yes);
     }
 }

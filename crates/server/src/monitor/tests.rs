@@ -1,5 +1,6 @@
 //! The monitor's rules, and the requests of a process that has been taken over.
 
+mod resuming;
 mod tickets;
 
 use super::*;

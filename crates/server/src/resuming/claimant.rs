@@ -8,9 +8,8 @@ use std::time::Instant;
 use lh_resume::Handle;
 use zeroize::Zeroizing;
 
-use super::messages::{FromClaimant, ToClaimant};
+use super::messages::{FromClaimant, Login, ToClaimant};
 use super::{PATIENCE, connect};
-use crate::key_options::KeyOptions;
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
 
 /// A session that this connection is about to take over.
@@ -20,8 +19,8 @@ pub(crate) struct Claimant {
 
 /// What became of a claim.
 pub(crate) enum Claimed {
-    /// The proof is right; the proofs of the user's identity at the login, and what its key allowed and forced.
-    Right(Claimant, String, Box<KeyOptions>),
+    /// The proof is right; what the session was at its login.
+    Right(Claimant, Login),
     /// It is not. `overtaken`: it is the client's own, and too late.
     Refused { overtaken: bool },
 }
@@ -44,7 +43,7 @@ impl Claimant {
             session_id: session_id.to_vec(),
         };
         match claimant.ask(&claim)? {
-            ToClaimant::Right { proofs, options } => Ok(Claimed::Right(claimant, proofs, options)),
+            ToClaimant::Right(login) => Ok(Claimed::Right(claimant, login)),
             ToClaimant::Refused { overtaken } => Ok(Claimed::Refused { overtaken }),
             ToClaimant::Accepted(_) => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
         }

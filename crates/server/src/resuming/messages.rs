@@ -27,10 +27,21 @@ pub(crate) enum FromClaimant {
 pub(crate) enum ToClaimant {
     /// No. `overtaken`: the proof is right, but a later attempt of the same client was accepted.
     Refused { overtaken: bool },
-    /// The proof is right; the proofs of the user's identity at the login, and what its key allowed and forced.
-    Right { proofs: String, options: Box<KeyOptions> },
+    /// The proof is right; what the session was at its login.
+    Right(Login),
     /// The message that tells the client.
     Accepted(Vec<u8>),
+}
+
+/// What the new connection's monitor compares with the present.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Login {
+    /// Proofs of the user's identity, a line for each method that succeeded.
+    pub(crate) proofs: String,
+    /// What its key or certificate allowed and forced.
+    pub(crate) options: Box<KeyOptions>,
+    /// What the configuration allowed and forced, a line for each keyword.
+    pub(crate) rules: Vec<String>,
 }
 
 /// From the session's monitor to its user session process. A byte is in front of each, with the socket in front of
@@ -136,10 +147,12 @@ impl ToClaimant {
                 out.put_u8(0);
                 out.put_bool(*overtaken);
             }
-            Self::Right { proofs, options } => {
+            Self::Right(Login { proofs, options, rules }) => {
                 out.put_u8(1);
                 out.put_string(proofs.as_bytes());
                 put_options(&mut out, options);
+                out.put_u32(u32::try_from(rules.len()).unwrap_or(u32::MAX));
+                rules.iter().for_each(|line| out.put_string(line.as_bytes()));
             }
             Self::Accepted(answer) => {
                 out.put_u8(2);
@@ -153,7 +166,12 @@ impl ToClaimant {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
             0 => Self::Refused { overtaken: reader.boolean()? },
-            1 => Self::Right { proofs: text(&mut reader)?, options: Box::new(read_options(&mut reader)?) },
+            1 => {
+                let proofs = text(&mut reader)?;
+                let options = Box::new(read_options(&mut reader)?);
+                let rules = (0..reader.u32()?).map(|_| text(&mut reader)).collect::<Result<_, _>>()?;
+                Self::Right(Login { proofs, options, rules })
+            }
             2 => Self::Accepted(reader.string()?.to_vec()),
             _ => return Err(TIME),
         };
@@ -248,10 +266,11 @@ mod tests {
         }
         for message in [
             ToClaimant::Refused { overtaken: true },
-            ToClaimant::Right {
+            ToClaimant::Right(Login {
                 proofs: "publickey ssh-ed25519 AAAA\n".into(),
                 options: Box::new(KeyOptions::parse("restrict,command=\"x\"").unwrap()),
-            },
+                rules: vec!["PermitTTY no".into(), "ForceCommand none".into()],
+            }),
             ToClaimant::Accepted(vec![60; 41]),
         ] {
             assert_eq!(ToClaimant::decode(&message.encode()), Ok(message));

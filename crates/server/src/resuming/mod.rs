@@ -19,7 +19,7 @@ use lh_resume::Handle;
 use crate::key_options::KeyOptions;
 
 pub(crate) use claimant::{Claimant, Claimed};
-pub(crate) use messages::{FromClaimant, FromUser, Moved, ToClaimant, ToUser};
+pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
 pub(crate) use notice::{END, GOES_ON, Notice, WAITS};
 
 /// How long one process may keep the other waiting.
@@ -28,12 +28,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// What a session is that may go on over another connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionTerms {
-    /// The name that the client has logged in with.
+    /// The name that the client has logged in with, with a style behind a colon where it has typed one.
     pub(crate) name: String,
+    /// The account's name in the user database: its sessions count together, whatever was typed.
+    pub(crate) account: String,
     /// Proofs of the user's identity, a line for each method that succeeded.
     pub(crate) proofs: String,
     /// What its key or certificate allows and forces.
     pub(crate) options: KeyOptions,
+    /// What the configuration allowed and forced at the login, a line for each keyword.
+    pub(crate) rules: Vec<String>,
     /// How long it waits.
     pub(crate) grace: Duration,
 }

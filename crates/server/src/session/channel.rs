@@ -1,6 +1,6 @@
 //! A session channel (RFC 4254 section 6): first requests, then one program.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
@@ -502,19 +502,19 @@ impl SessionChannel {
         self.state = State::Over;
     }
 
-    /// Which server for SFTP it is, where the configuration names OpenSSH's.
+    /// Which server for SFTP it is, where the configuration or the client names OpenSSH's.
     fn log_sftp(&self, decision: &Decision, wanted: &Wanted) {
         let shared = &self.shared;
         let settings = &shared.settings;
-        let configured = match (settings.force_command.command(), &shared.options.command, wanted) {
-            (Some(command), ..) => Some(command),
-            (None, Some(command), _) => Some(command.as_str()),
-            (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name),
-            (None, None, _) => None,
+        let named: Option<&OsStr> = match (settings.force_command.command(), &shared.options.command, wanted)
+        {
+            (Some(command), ..) => Some(command.as_ref()),
+            (None, Some(command), _) => Some(command.as_ref()),
+            (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name).map(OsStr::new),
+            (None, None, Wanted::Command(command)) => Some(command),
+            (None, None, Wanted::Shell) => None,
         };
-        let Some(command) = configured.filter(|command| command::is_sftp_server(command.as_ref())) else {
-            return;
-        };
+        let Some(command) = named.and_then(command::sftp_server) else { return };
         match decision.plan {
             Plan::InternalSftp(_) => {
                 info!(
@@ -525,7 +525,7 @@ impl SessionChannel {
             Plan::Program { .. } => {
                 info!(
                     shared.log,
-                    "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, or the user's shell)"
+                    "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, its arguments, or the user's shell)"
                 );
             }
             Plan::Message(..) | Plan::SftpOnly | Plan::Nothing => {}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lh_config::enums::LonghaulSftp;
 use lh_config::server_table::ServerSettings;
+use lh_sftp_server::Arguments;
 use lh_sys::users::User;
 
 use crate::key_options::KeyOptions;
@@ -159,25 +160,46 @@ fn is_internal_sftp(command: &OsStr) -> bool {
     words.first().is_some_and(|word| word == INTERNAL_SFTP)
 }
 
-/// Whether a command is OpenSSH's own server for SFTP, under one of the names that configurations come with.
-pub(crate) fn is_sftp_server(command: &OsStr) -> bool {
-    let words = command.to_str().map(split_words).unwrap_or_default();
-    words.first().is_some_and(|word| SFTP_SERVERS.contains(&word.as_str()))
+/// The path, if a command is OpenSSH's own server for SFTP, under one of the names that configurations come with.
+pub(crate) fn sftp_server(command: &OsStr) -> Option<&'static str> {
+    let words = command.to_str().map(split_words)?;
+    let path = words.first()?;
+    SFTP_SERVERS.into_iter().find(|known| known == path)
 }
 
 /// The arguments, if the command means the server inside this process: `internal-sftp`, or OpenSSH's own server where nothing but this
-/// server decides about that.
+/// server decides about that, and which would serve.
 fn internal_sftp(command: &OsStr, user: &User, settings: &ServerSettings) -> Option<Vec<String>> {
-    let mut words = split_words(command.to_str()?);
+    let text = command.to_str()?;
+    let mut words = split_words(text);
+    let is_internal = words.first()? == INTERNAL_SFTP;
+    words.remove(0);
     let replaced = || {
         let plain = base_name(&user.shell).to_str().is_some_and(|shell| PLAIN_SHELLS.contains(&shell));
-        settings.longhaul_sftp.value == LonghaulSftp::Internal && plain && is_sftp_server(command)
+        settings.longhaul_sftp.value == LonghaulSftp::Internal
+            && plain
+            && sftp_server(command).is_some()
+            && is_plain(text)
+            // Where it would print or fail it is left to do so. Only ours takes `-c`.
+            && !words.iter().any(|word| word.starts_with("-c"))
+            && Arguments::parse(words.iter().map(OsString::from), user).is_ok()
     };
-    if words.first().is_none_or(|word| word != INTERNAL_SFTP) && !replaced() {
-        return None;
+    (is_internal || replaced()).then_some(words)
+}
+
+/// Whether a shell takes the text for words alone, with no other meaning than [`split_words`] gives them.
+fn is_plain(text: &str) -> bool {
+    let mut quote = None;
+    for c in text.chars() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('"' | '\'', None) => quote = Some(c),
+            (' ' | '\t' | '-' | '_' | '.' | '/' | ',' | ':' | '+' | '@' | '%' | '=', _) => {}
+            (c, _) if c.is_alphanumeric() => {}
+            _ => return false,
+        }
     }
-    words.remove(0);
-    Some(words)
+    quote.is_none()
 }
 
 /// Splits at blanks outside quotes.
@@ -319,6 +341,42 @@ mod tests {
             let user = crate::testing::user(1000, "/home/ada".as_ref(), shell);
             let plan = decide(&wanted, &user, &settings, &KeyOptions::default(), false, false, None).plan;
             assert!(matches!(plan, Plan::Program { .. }), "{shell}");
+        }
+    }
+
+    #[test]
+    fn what_a_shell_or_sftp_server_would_do_is_left_to_them() {
+        const PATH: &str = "/usr/lib/openssh/sftp-server";
+        for rest in [
+            " 2>/dev/null",
+            "; date",
+            " | tee /tmp/x",
+            " && id",
+            " -d $HOME",
+            " -d ~",
+            " -d `pwd`",
+            " -d \"a",
+            " -l INFO\ndate",
+            " -Q requests",
+            " -h",
+            " -x",
+            " -u 999",
+            " -c x",
+            " /tmp",
+        ] {
+            let line = format!("{PATH}{rest}");
+            let plan = decided(&Wanted::Command(line.clone().into()), "", "").plan;
+            assert!(matches!(plan, Plan::Program { .. }), "{line}: {plan:?}");
+            // Configurations have no such lines.
+            if !line.contains(['"', '\n']) {
+                let config = format!("Subsystem sftp {line}\n");
+                let plan = decided(&Wanted::Subsystem("sftp".to_owned()), &config, "").plan;
+                assert!(matches!(plan, Plan::Program { .. }), "{line}: {plan:?}");
+            }
+        }
+        for (rest, expected) in [("", &[][..]), (" -R -d '/srv/a b'", &["-R", "-d", "/srv/a b"])] {
+            let plan = decided(&Wanted::Command(format!("{PATH}{rest}").into()), "", "").plan;
+            assert_eq!(plan, Plan::InternalSftp(expected.iter().map(|word| (*word).to_owned()).collect()));
         }
     }
 

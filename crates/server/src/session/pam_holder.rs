@@ -195,7 +195,7 @@ impl Holder {
 
     fn account(&mut self, proofs: &str) -> Result<(), MonitorSocketError> {
         let Some(pam) = &mut self.pam else {
-            return self.desk.report(Outcome::Bad, "cannot be started".to_owned());
+            return self.desk.report(Outcome::Unavailable, "cannot be started".to_owned());
         };
         pam.put_variable("SSH_AUTH_INFO_0", proofs.trim_end());
         if self.account == Some(Outcome::Good) {
@@ -205,6 +205,7 @@ impl Holder {
         let outcome = match code {
             Code::SUCCESS => Outcome::Good,
             Code::NEW_TOKEN_REQUIRED => Outcome::MustChange,
+            code if is_no_answer(code) => Outcome::Unavailable,
             _ => Outcome::Bad,
         };
         let why = format!("account of {}: {}", self.user, pam.describe(code));
@@ -251,6 +252,32 @@ impl Holder {
         grant.said.push_str(&std::mem::take(&mut *self.desk.texts.borrow_mut()));
         Some(Session { pam, opened: opened.ok(), problem })
     }
+}
+
+/// Whether an account management result says that a module, or what it asks, does not work, and nothing of the account.
+/// Linux-PAM's numbers.
+const fn is_no_answer(code: Code) -> bool {
+    const OPEN_ERR: i32 = 1;
+    const SYMBOL_ERR: i32 = 2;
+    const SERVICE_ERR: i32 = 3;
+    const SYSTEM_ERR: i32 = 4;
+    const BUF_ERR: i32 = 5;
+    const AUTHINFO_UNAVAIL: i32 = 9;
+    const ABORT: i32 = 26;
+    const MODULE_UNKNOWN: i32 = 28;
+    const INCOMPLETE: i32 = 31;
+    matches!(
+        code.0,
+        OPEN_ERR
+            | SYMBOL_ERR
+            | SERVICE_ERR
+            | SYSTEM_ERR
+            | BUF_ERR
+            | AUTHINFO_UNAVAIL
+            | ABORT
+            | MODULE_UNKNOWN
+            | INCOMPLETE
+    )
 }
 
 /// An open session.

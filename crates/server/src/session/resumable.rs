@@ -17,7 +17,7 @@ use crate::log::{Field, Log, debug, info};
 use crate::monitor::Monitor;
 use crate::monitor_ipc::{MAX_HAND_OVER, MAX_MONITOR_REQUEST, MonitorSocket, MonitorSocketError};
 use crate::resuming::{
-    FromClaimant, FromUser, Moved, Notice, PATIENCE, SessionTerms, ToClaimant, ToUser, check, listen,
+    FromClaimant, FromUser, Login, Moved, Notice, PATIENCE, SessionTerms, ToClaimant, ToUser, check, listen,
 };
 
 /// Connections that are looked at before anything else is done.
@@ -33,6 +33,8 @@ pub(super) struct Resumable {
     attempt: Option<Attempt>,
     /// The connection that the user session process was given last.
     going_on: Option<(Vec<u8>, SocketAddr, SocketAddr)>,
+    /// The secret was rolled for a connection that the session does not go on over yet.
+    is_rolled: bool,
     /// The session has no connection.
     waiting: Option<Waiting>,
     /// Where the client was last.
@@ -105,6 +107,7 @@ impl Resumable {
                 user,
                 attempt: None,
                 going_on: None,
+                is_rolled: false,
                 waiting: None,
                 address,
                 log,
@@ -140,7 +143,7 @@ impl Resumable {
     /// Tells the listener that the session waits, if it does.
     pub(super) fn notify(&self, listener: &mut impl Write) {
         let Some(Waiting { since, grace }) = self.waiting else { return };
-        let (handle, user) = (self.secret.handle(), self.session.name.clone());
+        let (handle, user) = (self.secret.handle(), self.session.account.clone());
         let (address, waited) = (self.address, since.elapsed());
         // A listener that has been restarted adopts the session, and is told then.
         let _ = listener.write_all(&Notice::Waits { handle, user, address, waited, grace }.encode());
@@ -209,9 +212,9 @@ impl Resumable {
             (FromClaimant::Claim { user, fields, session_id }, Step::Connected) => {
                 match self.verify(&user, &fields, &session_id) {
                     Ok(verified) => {
-                        let SessionTerms { proofs, options, .. } = self.session.clone();
-                        let options = Box::new(options);
-                        attempt.claimant.send(&ToClaimant::Right { proofs, options }.encode())?;
+                        let SessionTerms { proofs, options, rules, .. } = self.session.clone();
+                        let login = Login { proofs, options: Box::new(options), rules };
+                        attempt.claimant.send(&ToClaimant::Right(login).encode())?;
                         Step::Right(Claim { verified, session_id })
                     }
                     Err(why) => {
@@ -281,11 +284,14 @@ impl Resumable {
                         "connection of user {name} lost; the session waits for {seconds} seconds"
                     );
                 }
+                // Of the connection before it says nothing about who has the secret now.
+                FromUser::Heard if self.is_rolled => {}
                 FromUser::Heard => self.secret.confirm(),
                 FromUser::Received(received) => self.let_go(Some(received), control),
                 FromUser::Cannot => self.let_go(None, control),
                 FromUser::Resumed => {
                     let Some((session_id, peer, local)) = self.going_on.take() else { return Err(wrong()) };
+                    self.is_rolled = false;
                     monitor.moved(&session_id, peer, local);
                     self.address = peer.ip();
                     self.log.set_field(Field::RemoteAddr, &peer.ip().to_string());
@@ -320,6 +326,7 @@ impl Resumable {
             let _ = attempt.claimant.send(&ToClaimant::Refused { overtaken: false }.encode());
             return;
         };
+        self.is_rolled = true;
         // Until the connection has come: it may not.
         self.begin_to_wait(self.session.grace, control);
         // A claimant that is gone takes its client with it, who then claims the session again.
@@ -369,8 +376,9 @@ mod tests {
             handle[..4].copy_from_slice(&std::process::id().to_be_bytes());
             let export: Export = Zeroizing::new([3; 32]);
             let grace = std::time::Duration::from_secs(60);
-            let (name, proofs) = ("ada".to_owned(), String::new());
-            let session = SessionTerms { name, proofs, options: KeyOptions::default(), grace };
+            let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
+            let (options, rules) = (KeyOptions::default(), Vec::new());
+            let session = SessionTerms { name, account, proofs, options, rules, grace };
             let log = Log::lines(Level::Info);
             let (resumable, theirs) =
                 Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();
@@ -389,10 +397,10 @@ mod tests {
 
         /// A monitor whose client has made the right claim, for a connection with this identifier.
         fn claimed(&mut self, session_id: &[u8]) -> MonitorSocket {
-            let request = self.client.request("ada", session_id, 0).to_payload();
-            let before = 1 + 4 + 3 + 4 + 14 + 4 + NAME.len();
+            let request = self.client.request("ada:style", session_id, 0).to_payload();
+            let before = 1 + 4 + 9 + 4 + 14 + 4 + NAME.len();
             let claim = FromClaimant::Claim {
-                user: "ada".to_owned(),
+                user: "ada:style".to_owned(),
                 fields: request[before..].to_vec(),
                 session_id: session_id.to_vec(),
             };
@@ -400,7 +408,7 @@ mod tests {
             claimant.send(&claim.encode()).unwrap();
             self.serve();
             let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
-            assert!(matches!(answer, ToClaimant::Right { .. }), "{answer:?}");
+            assert!(matches!(answer, ToClaimant::Right(_)), "{answer:?}");
             claimant
         }
 
@@ -447,8 +455,27 @@ mod tests {
         scene.user.send(&FromUser::Resumed.encode()).unwrap();
         scene.serve();
         let (waits, used) = Notice::read(&scene.listener).unwrap().unwrap();
-        assert!(matches!(waits, Notice::Waits { .. }));
+        // Counted by account: a style makes no other user of it.
+        assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
         assert_eq!(scene.listener[used..], Notice::GoesOn(scene.handle).encode());
+    }
+
+    #[test]
+    fn late_word_of_the_old_connection_confirms_nothing() {
+        let mut scene = Scene::new(3);
+        // The answers are lost: the client goes on to claim with the secret that it has.
+        for id in [b"first", b"other"] {
+            let mut claimant = scene.claimed(id);
+            scene.take(&claimant);
+            scene.answer(5);
+            scene.user.send(&FromUser::Heard.encode()).unwrap();
+            scene.serve();
+            let answer = ToClaimant::decode(&claimant.receive().unwrap()).unwrap();
+            assert!(matches!(answer, ToClaimant::Accepted(_)), "{answer:?}");
+            drop(claimant);
+            scene.serve();
+        }
+        scene.claimed(b"last");
     }
 
     #[test]

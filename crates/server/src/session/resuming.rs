@@ -101,6 +101,11 @@ impl Resuming {
                 self.say(FromUser::Away { grace });
             }
         }
+        self.report_heard(cx);
+    }
+
+    /// Tells the monitor once that the client has sent something over its new connection.
+    fn report_heard(&mut self, cx: &ControlCx<'_>) {
         if !self.heard && cx.has_heard() {
             self.heard = true;
             self.say(FromUser::Heard);
@@ -140,6 +145,8 @@ impl Resuming {
         let message = self.monitor.receive_until(Instant::now().checked_add(PATIENCE))?;
         match (ToUser::decode(&message)?, socket) {
             (ToUser::LetGo, _) => {
+                // Before the count: what comes behind it is about the next connection to the monitor.
+                self.report_heard(cx);
                 let gone = cx.lose_link();
                 if gone && self.until.is_none() {
                     self.wait_for_client(self.session.grace, shared, cx);

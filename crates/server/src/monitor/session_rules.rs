@@ -1,0 +1,135 @@
+//! What the configuration allows and forces in a session: the keywords that a `Match` block may set and that hold for as
+//! long as the session lasts.
+//!
+//! A session goes on with the rules of its login. Where the client comes back from an address, or at a time, for which
+//! these are others, it may not go on.
+
+use lh_config::server_table::ServerSettings;
+use lh_config::table::Value as _;
+
+/// The rules, a line each, as `lhsshd -T` prints them. Speeds, buffers, logs and what is decided at a login are not among
+/// them.
+pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
+    let mut lines = Vec::new();
+    macro_rules! add {
+        ($($field:ident $name:literal)*) => {
+            $( settings.$field.value.dump($name, &mut lines); )*
+        };
+    }
+    add! {
+        pam_service_name "PAMServiceName"
+        max_sessions "MaxSessions"
+        stream_local_bind_mask "StreamLocalBindMask"
+        stream_local_bind_unlink "StreamLocalBindUnlink"
+        unused_connection_timeout "UnusedConnectionTimeout"
+        x11_forwarding "X11Forwarding"
+        x11_use_localhost "X11UseLocalhost"
+        permit_tty "PermitTTY"
+        permit_user_rc "PermitUserRC"
+        permit_empty_passwords "PermitEmptyPasswords"
+        gateway_ports "GatewayPorts"
+        allow_tcp_forwarding "AllowTcpForwarding"
+        allow_agent_forwarding "AllowAgentForwarding"
+        disable_forwarding "DisableForwarding"
+        allow_stream_local_forwarding "AllowStreamLocalForwarding"
+        force_command "ForceCommand"
+        chroot_directory "ChrootDirectory"
+        accept_env "AcceptEnv"
+        set_env "SetEnv"
+        channel_timeout "ChannelTimeout"
+        subsystem "Subsystem"
+        permit_tunnel "PermitTunnel"
+        permit_open "PermitOpen"
+        permit_listen "PermitListen"
+        pubkey_auth_options "PubkeyAuthOptions"
+        transfer_log_operations "TransferLogOperations"
+        longhaul_tickets "LonghaulTickets"
+        longhaul_sftp "LonghaulSftp"
+        none_enabled "NoneEnabled"
+        none_mac_enabled "NoneMacEnabled"
+    }
+    lines
+}
+
+/// The keywords in which the rules of the login differ from those of now.
+pub(super) fn differences<'a>(login: &'a [String], now: &'a [String]) -> Vec<&'a str> {
+    let missing = |from: &'a [String], other: &'a [String]| from.iter().filter(|line| !other.contains(line));
+    let keyword = |line: &'a String| line.split(' ').next().unwrap_or(line);
+    let mut keywords: Vec<&str> = missing(login, now).chain(missing(now, login)).map(keyword).collect();
+    keywords.sort_unstable();
+    keywords.dedup();
+    keywords
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(login: &str, now: &str) -> Vec<String> {
+        let [login, now] = [login, now].map(|lines| of(&crate::testing::settings(lines)));
+        differences(&login, &now).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn rules_that_differ_are_named() {
+        assert!(between("", "").is_empty());
+        // What concerns the path, the log or the login alone may differ.
+        assert!(
+            between("", "TcpPacing 1M\nIPQoS none\nLogLevel DEBUG\nMaxAuthTries 2\nBanner /x").is_empty()
+        );
+        // Said in other words.
+        assert!(between("PermitTTY yes\nForceCommand none", "AllowTcpForwarding all").is_empty());
+        for line in [
+            "ForceCommand internal-sftp",
+            "ChrootDirectory /srv/%u",
+            "PermitTTY no",
+            "AllowTcpForwarding local",
+            "AllowStreamLocalForwarding no",
+            "AllowAgentForwarding no",
+            "DisableForwarding yes",
+            "X11Forwarding yes",
+            "PermitOpen db:5432",
+            "PermitListen 9000",
+            "PermitTunnel yes",
+            "GatewayPorts yes",
+            "MaxSessions 1",
+            "SetEnv A=b",
+            "AcceptEnv A",
+            "PermitUserRC no",
+            "Subsystem sftp internal-sftp -R",
+            "ChannelTimeout session=1h",
+            "PubkeyAuthOptions verify-required",
+            "NoneEnabled yes",
+        ] {
+            let keyword = line.split(' ').next().unwrap();
+            assert_eq!(between("", line), [keyword]);
+            assert_eq!(between(line, ""), [keyword]);
+        }
+        let both = between("PermitOpen db:1\nPermitTTY no", "PermitOpen db:2");
+        assert_eq!(both, ["PermitOpen", "PermitTTY"]);
+    }
+
+    /// A keyword that a `Match` block may set is a rule of sessions, or one of those here. A new one must be put in one
+    /// of the two lists.
+    #[test]
+    fn every_match_keyword_has_its_place() {
+        const DECIDED_ELSEWHERE: &str = "X11DisplayOffset MaxAuthTries ClientAliveInterval ClientAliveCountMax \
+            RequiredRSASize PermitRootLogin IgnoreRhosts HostbasedAuthentication \
+            HostbasedUsesNameFromPacketOnly PubkeyAuthentication KerberosAuthentication GSSAPIAuthentication \
+            PasswordAuthentication KbdInteractiveAuthentication ExposeAuthInfo RefuseConnection Banner \
+            TrustedUserCAKeys RevokedKeys AuthorizedPrincipalsFile AuthorizedKeysCommand \
+            AuthorizedKeysCommandUser AuthorizedPrincipalsCommand AuthorizedPrincipalsCommandUser \
+            CASignatureAlgorithms HostbasedAcceptedAlgorithms PubkeyAcceptedAlgorithms RDomain LogLevel \
+            AuthorizedKeysFile AllowUsers DenyUsers AllowGroups DenyGroups AuthenticationMethods LogVerbose \
+            IPQoS RekeyLimit ResumeGrace TcpRcvBufPoll HPNDisabled DisableMTAES TcpRcvBuf HPNBufferSize \
+            HPNBufferLimit TcpCongestion TcpPacing";
+        let here: Vec<&str> = DECIDED_ELSEWHERE.split_ascii_whitespace().collect();
+        let rules = include_str!("session_rules.rs");
+        for keyword in lh_config::server_table::SERVER_KEYWORDS {
+            let is_rule = rules.contains(&format!(" \"{}\"\n", keyword.name));
+            let may_match = keyword.scope == lh_config::table::Scope::Match;
+            assert_eq!(is_rule || here.contains(&keyword.name), may_match, "{}", keyword.name);
+            assert!(!is_rule || !here.contains(&keyword.name), "{} has two places", keyword.name);
+        }
+    }
+}

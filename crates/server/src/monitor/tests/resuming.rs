@@ -1,0 +1,154 @@
+//! Sessions that go on over another connection: what the monitor remembers of a login, and who may.
+
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+use lh_auth::server::ResumeAttempt;
+use lh_resume::{ClientSecret, Export, Handle, NAME};
+
+use super::*;
+use crate::resuming::{FromClaimant, Login, ToClaimant};
+
+const FIRST: [u8; 32] = [3; 32];
+
+/// A monitor after the login of its user, under this name.
+fn logged_in(lines: &str, name: &str) -> Scene {
+    let mut scene = Scene::new(lines);
+    // A listener that counts the sessions that wait.
+    scene.monitor = scene.monitor.with_tickets(UnixStream::pair().unwrap().0);
+    scene.user = name.to_owned();
+    scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    let right = scene.signed(&FIRST, name, None);
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+    scene.monitor.grant(Zeroizing::default()).unwrap();
+    scene
+}
+
+#[test]
+fn sessions_count_for_the_account_whatever_was_typed() {
+    let account = users::current().unwrap().unwrap().name;
+    let name = format!("{account}:style");
+    let mut scene = logged_in("ResumeGrace 1m", &name);
+    let terms = scene.monitor.take_terms().unwrap().expect("it may outlive its connection");
+    assert_eq!((terms.name, terms.account), (name, account));
+}
+
+/// The monitor of a session, for one claim. Returns what it is told after it has said that the proof is right.
+fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
+    let mut name = [number; 16];
+    name[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    let handle = Handle(name);
+    let listening = crate::resuming::listen(&handle).unwrap();
+    listening.set_nonblocking(false).unwrap();
+    let session = std::thread::spawn(move || {
+        let mut socket = MonitorSocket::new(listening.accept().unwrap().0).unwrap();
+        let mut heard = Vec::new();
+        while let Ok(message) = socket.receive() {
+            let answer = match FromClaimant::decode(&message).unwrap() {
+                FromClaimant::Claim { .. } => right.encode(),
+                other => {
+                    let is_end = other == FromClaimant::End;
+                    heard.push(other);
+                    if is_end {
+                        break;
+                    }
+                    ToClaimant::Accepted(vec![1]).encode()
+                }
+            };
+            socket.send(&answer).unwrap();
+        }
+        heard
+    });
+    (handle, session)
+}
+
+/// A client's claim on the session of this name; the monitor of a session decides whether its proof is right.
+fn claim(handle: Handle, user: &str) -> Method {
+    let request = ClientSecret::new(handle, &Export::default()).request(user, &FIRST, 0).to_payload();
+    let before = 1 + 4 + user.len() + 4 + 14 + 4 + NAME.len();
+    Method::Resume(ResumeAttempt { fields: request[before..].to_vec(), export: vec![4; 32].into() })
+}
+
+/// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what the
+/// session was told.
+fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
+    let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
+    let right =
+        Login { proofs, options: Box::default(), rules: session_rules::of(&scene.monitor.config.settings) };
+    let (handle, session) = session(number, ToClaimant::Right(right));
+    scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
+    let verdict = scene.decide(claim(handle, &scene.user));
+    // The other end of the conversation closes.
+    drop(scene.monitor.take_claimant());
+    (verdict, session.join().unwrap())
+}
+
+#[test]
+fn a_session_ends_only_by_a_definite_no() {
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    let path = keys.path().display().to_string();
+    let me = users::current().unwrap().unwrap().name;
+    let command = format!("AuthorizedKeysCommand /bin/cat {path}\nAuthorizedKeysCommandUser {me}\n");
+    let scene = |lines: &str| {
+        let scene = Scene::new(&format!("ResumeGrace 1m\n{command}{lines}"));
+        std::fs::write(scene._directory.path().join("authorized"), "").unwrap();
+        scene
+    };
+    // The command lists the key, and a file that cannot be read does not revoke it for ever.
+    let mut listed = scene("");
+    std::fs::write(&path, listed.key.public().to_openssh_line("")).unwrap();
+    let (verdict, heard) = claimed(&mut listed, 30);
+    assert!(matches!(verdict, Ok(Verdict::Resume(_))), "{verdict:?}: {:?}", listed.log.taken());
+    assert!(matches!(heard[..], [FromClaimant::Take { .. }]), "{heard:?}");
+    let mut unreadable = scene("RevokedKeys /nonexistent/revoked\n");
+    std::fs::write(&path, unreadable.key.public().to_openssh_line("")).unwrap();
+    assert_eq!(claimed(&mut unreadable, 31), (Ok(Verdict::Later), Vec::new()));
+    // It fails: nobody knows.
+    let mut failing = scene("");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(claimed(&mut failing, 32), (Ok(Verdict::Later), Vec::new()));
+    assert!(failing.log.taken().iter().any(|line| line.contains("as far as could be looked up")));
+    // It answers that the key is gone, or a list says that it is revoked, whatever else fails.
+    std::fs::write(&path, "").unwrap();
+    let (verdict, heard) = claimed(&mut scene(""), 33);
+    assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
+    assert_eq!(heard, [FromClaimant::End]);
+    let revoked = tempfile::NamedTempFile::new().unwrap();
+    let mut lost = scene(&format!("RevokedKeys /nonexistent/revoked {}\n", revoked.path().display()));
+    std::fs::write(revoked.path(), lost.key.public().to_openssh_line("")).unwrap();
+    let (verdict, heard) = claimed(&mut lost, 34);
+    assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
+    assert_eq!(heard, [FromClaimant::End]);
+    drop(keys);
+}
+
+#[test]
+fn what_the_new_address_may_not_have_ends() {
+    for (number, lines, why) in [
+        (40, "ResumeGrace 0", "sessions may not wait for their clients now (ResumeGrace)"),
+        (41, "RefuseConnection yes\nResumeGrace 1m", "connections are prohibited (RefuseConnection)"),
+        (
+            42,
+            "PubkeyAcceptedAlgorithms rsa-sha2-512\nResumeGrace 1m",
+            "keys like that of the login are not accepted any more",
+        ),
+    ] {
+        let mut scene = Scene::new(lines);
+        let (verdict, heard) = claimed(&mut scene, number);
+        let ended = matches!(verdict, Ok(Verdict::Reject { .. }) | Err(Unexpected::Prohibited));
+        assert!(ended, "{lines}: {verdict:?}");
+        assert_eq!(heard, [FromClaimant::End], "{lines}");
+        let log = scene.log.taken().join("\n");
+        assert!(log.contains(&format!("refused: {why}")), "{lines}: {log}");
+    }
+}
+
+#[test]
+fn a_refused_claim_proves_nothing_for_a_login() {
+    let mut scene = Scene::new("ResumeGrace 0");
+    assert_eq!(claimed(&mut scene, 50).1, [FromClaimant::End]);
+    let right = scene.signed(&FIRST, &scene.user, None);
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+    let grant = scene.monitor.grant(Zeroizing::default()).unwrap();
+    assert_eq!(grant.proofs.lines().count(), 1, "{}", grant.proofs);
+}
