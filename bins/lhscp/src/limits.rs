@@ -8,7 +8,7 @@ use lh_sys::tcp_info::TcpInfo;
 use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
 
-/// What is counted at the beginning, to be compared at the end.
+/// What is counted when data can flow, behind the login, to be compared at the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     at: Instant,
@@ -47,7 +47,7 @@ pub(crate) struct Path {
     pub(crate) congestion_control: Option<String>,
 }
 
-/// Shortest copy that is judged: before that TCP's slow start and the login are what takes time.
+/// Shortest copy that is judged: before that TCP's slow start is what takes time.
 const LEAST_TIME: Duration = Duration::from_millis(500);
 /// Bytes on the way below which neither windows nor the number of requests limit a copy.
 const SHORT_PATH: f64 = 1e6;
