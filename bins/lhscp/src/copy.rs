@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::mpsc;
 
+use lh_sys::threads;
 use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
@@ -331,22 +332,25 @@ fn relay(
     };
     let (connected, both_connected) = mpsc::channel();
     let (start, status) = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let other = scope.spawn(|| {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
+            let before = threads::own_cpu();
             if let Some(mut client) = client {
                 client.carry_out(&job, Side::Target, Some(1), &mut ui);
                 client.close();
             }
+            threads::own_cpu().saturating_sub(before)
         });
         let both = both_connected.recv().unwrap_or(false);
-        let start = limits::Start::now();
+        let mut start = limits::Start::now();
         if !both {
             return (start, NO_CONNECTION);
         }
         client.carry_out(&job, Side::Source, Some(1), &mut ui);
+        start.thread_ended(other.join().unwrap_or_default());
         (start, 0)
     });
     let path = limits::Path::of(client.driver().link().stream().write_fd());
