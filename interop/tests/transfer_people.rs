@@ -172,6 +172,10 @@ fn every_exit_writes_an_end_event() {
         (server.port, &["absent", &there], "failed", 1, 0),
         (closed, &["good", &there], "no_connection", 255, 0),
         (server.port, &["--retries", "many", "good", &there], "failed", 1, 0),
+        (server.port, &["--nosuch", "good", &there], "failed", 1, 0),
+        (server.port, &["good"], "failed", 1, 0),
+        (server.port, &["good", &there, "-l"], "failed", 1, 0),
+        (server.port, &[], "failed", 1, 0),
     ] {
         let words: Vec<&str> = ["--json"].into_iter().chain(words.iter().copied()).collect();
         let ran = scp(&lab, port, &words);
