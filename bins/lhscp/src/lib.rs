@@ -93,6 +93,7 @@ fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
                 outcome: record.outcome(status).name(),
                 target: &arguments.target,
                 port: arguments.port,
+                shard: arguments.options.select.shard,
             };
             if arguments.outputs.finish(&run) { status } else { status.max(FAILURE) }
         }
