@@ -234,6 +234,9 @@ impl rcp::Report for Show {
                     print(&events::line_for(&Event::Failed { text }, now).unwrap_or_default());
                 }
             }
+            rcp::Event::Changed { path, text } => {
+                Report::event(self, Event::Changed { source: path, text }, now);
+            }
             rcp::Event::Debug(text) if self.verbose => {
                 self.display.break_line();
                 eprintln!("{text}");

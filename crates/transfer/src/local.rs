@@ -360,7 +360,7 @@ fn timestamps(times: Times) -> Timestamps {
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the fields' types differ between platforms")]
-fn info(stat: &rustix::fs::Stat) -> Info {
+pub(crate) fn info(stat: &rustix::fs::Stat) -> Info {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Dir,
