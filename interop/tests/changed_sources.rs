@@ -70,6 +70,27 @@ fn a_log_that_grows_is_copied_and_that_is_told() {
     });
 }
 
+/// By scp's old protocol the size of a file is told before its data: a client that sends it can tell that it grew.
+///
+/// Covers: lhscp -O
+#[test]
+fn a_log_that_grows_is_told_in_the_old_protocol() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("log"), 1_500_000);
+    let to = format!("127.0.0.1:{}", lab.arg("copy"));
+    let ran = while_it_grows(&lab.path("log"), || copy(&lab, server.port, &["-O", "--json"], "log", &to));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("log\": file changed while it was copied: it grew to "), "{}", ran.err);
+    let events = json_lines(&ran.text());
+    let changed: Vec<_> = events.iter().filter(|event| event["event"] == "changed").collect();
+    assert_eq!(changed.len(), 1, "{}", ran.text());
+    let (log, arrived) = (fs::read(lab.path("log")).unwrap(), fs::read(lab.path("copy")).unwrap());
+    assert!(arrived.len() >= 1_500_000 && log.starts_with(&arrived));
+    let ran = copy(&lab, server.port, &["-O"], "log", &to).ok("nothing writes to it now");
+    assert!(!ran.err.contains("changed"), "{}", ran.err);
+}
+
 /// Covers: lhscp --verify
 #[test]
 fn a_verified_copy_of_a_log_that_grows_has_status_1() {

@@ -113,6 +113,57 @@ fn planted_faults_are_found_wherever_the_copy_is() {
     }
 }
 
+/// Covers: longhaul --in; longhaul --extra; longhaul --json
+#[test]
+fn the_manifests_of_all_shares_are_checked_together() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_tree(&lab.path("tree"), 80);
+    fs::create_dir(lab.path("copy")).unwrap();
+    let (remote, port) = (format!("127.0.0.1:{}", lab.arg("copy")), server.port_arg());
+    for share in 1..=4 {
+        let (share, manifest) = (format!("{share}/4"), format!("m{share}"));
+        scp(&lab, server.port, &["-r", "--shard", &share, "--manifest-out", &manifest, "tree", &remote])
+            .ok("a share");
+    }
+    let all = ["m1", "m2", "m3", "m4"];
+    for place in [&["--in", "copy"][..], &["-P", &port, "--in", &remote]] {
+        let ran = verify(&lab, &[&["--extra"], place, &all].concat()).ok("all shares");
+        assert_eq!(found(&ran), Vec::<String>::new());
+        let good = ran.text().split(' ').next().and_then(|number| number.parse::<usize>().ok());
+        assert_eq!(good, Some(lab.sh("find tree -type f -o -type l | wc -l").text().trim().parse().unwrap()));
+        // One is missing, and what it has copied is extra.
+        let ran = verify(&lab, &[place, &["m1", "m4", "m2"]].concat());
+        assert_eq!((ran.code, found(&ran)), (1, vec!["share: 3/4: no manifest of it".to_owned()]));
+        let ran = verify(&lab, &[&["--extra", "--json"], place, &["m1", "m4", "m2"]].concat());
+        let events = json_lines(&ran.text());
+        assert_eq!(events[0]["manifests"], serde_json::json!(["m1", "m4", "m2"]));
+        assert_eq!(
+            events[1],
+            serde_json::json!({"event": "share", "share": "3/4", "message": "no manifest of it"})
+        );
+        let end = events.last().unwrap();
+        assert_eq!(
+            (ran.code, end["share"].as_u64(), end["outcome"].as_str()),
+            (1, Some(1), Some("different"))
+        );
+        assert!(end["extra"].as_u64().unwrap() > 5, "{end}");
+    }
+    // The manifest of one share is as good as any other.
+    verify(&lab, &["m3", "copy"]).ok("one share");
+    // A share that came only in part.
+    let partial = lab.read("m2").replace("\"outcome\":\"complete\"", "\"outcome\":\"partial\"");
+    lab.write("m2", &partial);
+    let ran = verify(&lab, &[&["--in", "copy"][..], &all].concat());
+    assert_eq!(
+        (ran.code, found(&ran)),
+        (1, vec!["share: 2/4: its copy is not complete (partial)".to_owned()])
+    );
+    lab.write("m2", &lab.read("m2").replace("2/4", "2/5"));
+    let ran = verify(&lab, &[&["--in", "copy"][..], &all].concat());
+    assert!(ran.code == 2 && ran.err.contains("copies in 4 and in 5 shares"), "{}", ran.err);
+}
+
 /// Covers: longhaul -F; longhaul -i; longhaul -o; longhaul -P
 #[test]
 fn what_cannot_be_checked_has_status_2() {

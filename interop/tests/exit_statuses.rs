@@ -102,6 +102,33 @@ fn interrupted_is_130_and_nothing_more_is_copied() {
     }
 }
 
+/// A host that takes the connection and says nothing.
+#[test]
+fn a_signal_while_connecting_is_130_with_an_end_event() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 10);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, target) = (silent.local_addr().unwrap().port(), remote(&lab, "copy"));
+    for flags in [&[][..], &["-O"]] {
+        for kind in
+            [rustix::process::Signal::TERM, rustix::process::Signal::INT, rustix::process::Signal::HUP]
+        {
+            let arguments = [flags, &["blob", &target]].concat();
+            let mut command = Command::new(our("lhscp"));
+            command.args(words(&lab, port, &arguments)).current_dir(lab.dir()).env("HOME", lab.path("home"));
+            command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let _connected = silent.accept().unwrap();
+            signal(child.id(), kind);
+            let done = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&done.stdout).into_owned();
+            let got = (done.status.code(), outcome(&done.stdout));
+            assert_eq!(got, (Some(130), "interrupted".into()), "{kind:?}: {text}");
+            assert_eq!(text.lines().count(), 2, "start and end: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_lost_connection_is_255() {
     let lab = Lab::new();

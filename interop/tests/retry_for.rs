@@ -73,13 +73,7 @@ fn a_copy_outlasts_a_server_that_is_started_again() {
         let (event, out) = wait_for_retry(&mut child);
         assert!(event["left"].is_null() && event["seconds_left"].as_u64().unwrap() <= 60, "{event}");
         child.stdout = Some(out.into_inner());
-        let server = Lhsshd::start_on(&lab, port);
-        eventually("a part of the copy", || some_is_there(&lab));
-        let sessions = lh_interop::process::below(server.pid());
-        drop(server);
-        for pid in sessions {
-            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
-        }
+        serve_a_part(&lab, port);
         let (_, out) = wait_for_retry(&mut child);
         let _server = Lhsshd::start_on(&lab, port);
         let end = last_event(out);
@@ -92,6 +86,41 @@ fn a_copy_outlasts_a_server_that_is_started_again() {
         assert_eq!(leftovers(lab.dir()).len(), 0);
         fs::remove_file(lab.path("copy")).unwrap();
     }
+}
+
+/// Starts lhsshd, and kills it with its sessions once a part of the copy is there.
+fn serve_a_part(lab: &Lab, port: u16) {
+    let server = Lhsshd::start_on(lab, port);
+    eventually("a part of the copy", || some_is_there(lab));
+    let sessions = lh_interop::process::below(server.pid());
+    drop(server);
+    for pid in sessions {
+        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+    }
+}
+
+/// Pauses between attempts are no time in which data could flow.
+///
+/// Covers: lhscp --retry-for; lhscp --json
+#[test]
+fn an_outage_is_not_what_limited_a_copy() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 8 << 20);
+    let port = lh_interop::tunnel::free_port();
+    let (limited, target) = (["--json", "-l", "24000", "-o", "ConnectionAttempts=1"], remote(&lab, "copy"));
+    let mut child = start(&lab, port, &[&limited[..], &["blob", &target]].concat());
+    // Three pauses, of seven seconds together.
+    for _ in 0..3 {
+        let (_, out) = wait_for_retry(&mut child);
+        child.stdout = Some(out.into_inner());
+    }
+    serve_a_part(&lab, port);
+    let (_, out) = wait_for_retry(&mut child);
+    let _server = Lhsshd::start_on(&lab, port);
+    let end = last_event(out);
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{end}");
+    assert_eq!(end["limited_by"], "request", "{end}");
 }
 
 /// Covers: lhscp --retry-for

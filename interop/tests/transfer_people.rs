@@ -132,6 +132,29 @@ fn json_events_name_the_bottleneck() {
     assert!(ran.err.contains("held up by the rate that was asked for (-l, --pace)"), "{}", ran.err);
 }
 
+/// Time in which a person thinks about a passphrase is no time in which data could flow.
+///
+/// Covers: lhscp --json
+#[test]
+fn a_prompt_is_not_what_limited_a_copy() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 2_000_000);
+    fs::copy(lab.path("user_ed25519"), lab.path("locked")).unwrap();
+    lab.run(&our("lhssh-keygen"), &["-q", "-p", "-N", "secret", "-f", &lab.arg("locked")]).ok("keygen");
+    lab.sh("printf '#!/bin/sh\nsleep 3\necho asked >>asked\necho secret\n' >ask; chmod +x ask").ok("ask");
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let (locked, port, options) = (lab.arg("locked"), server.port.to_string(), lab.client_options());
+    let mut words = vec!["-o", "BatchMode=no", "-i", &locked, "-P", &port, "--json", "-l", "16000"];
+    words.extend(options.iter().map(String::as_str));
+    words.extend(["blob", &there]);
+    let variables = [format!("SSH_ASKPASS={}", lab.arg("ask")), "SSH_ASKPASS_REQUIRE=force".to_owned()];
+    let text = lab.run_env(&variables, &our("lhscp"), &words).ok("a copy").text();
+    assert_eq!(lab.read("asked"), "asked\n");
+    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(end["limited_by"], "request", "{text}");
+}
+
 /// The last line tells scripts how a copy ended, in every case.
 #[test]
 fn every_exit_writes_an_end_event() {
@@ -149,6 +172,10 @@ fn every_exit_writes_an_end_event() {
         (server.port, &["absent", &there], "failed", 1, 0),
         (closed, &["good", &there], "no_connection", 255, 0),
         (server.port, &["--retries", "many", "good", &there], "failed", 1, 0),
+        (server.port, &["--nosuch", "good", &there], "failed", 1, 0),
+        (server.port, &["good"], "failed", 1, 0),
+        (server.port, &["good", &there, "-l"], "failed", 1, 0),
+        (server.port, &[], "failed", 1, 0),
     ] {
         let words: Vec<&str> = ["--json"].into_iter().chain(words.iter().copied()).collect();
         let ran = scp(&lab, port, &words);

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::mpsc;
 
+use lh_sys::threads;
 use lh_terminal::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
@@ -222,7 +223,6 @@ fn one_remote(
     // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up again.
     let mut has_begun = false;
     let mut attempts = Attempts::new(arguments.patience);
-    let start = limits::Start::now();
     let journal = durable::options(arguments, &plan, &[host]).journal;
     loop {
         let job = match new_job(plan.clone(), arguments, &[host], record) {
@@ -245,6 +245,8 @@ fn one_remote(
         let (summary, may_go_on) = match client {
             Ok(mut client) => {
                 let caught = Caught::begin(&job);
+                // Logins, earlier attempts and the pauses between them are not what limits this one.
+                let start = limits::Start::now();
                 let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
@@ -328,24 +330,28 @@ fn relay(
         job.forget();
         return NO_CONNECTION;
     };
-    let start = limits::Start::now();
     let (connected, both_connected) = mpsc::channel();
-    let status = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (start, status) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
             // Only one of the two may ask for a password at a time: this one starts when the other is done.
             let mut ui = TerminalUi::default();
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
+            let before = threads::own_cpu();
             if let Some(mut client) = client {
                 client.carry_out(&job, Side::Target, Some(1), &mut ui);
                 client.close();
             }
+            threads::own_cpu().saturating_sub(before)
         });
-        if !both_connected.recv().unwrap_or(false) {
-            return NO_CONNECTION;
+        let both = both_connected.recv().unwrap_or(false);
+        let mut start = limits::Start::now();
+        if !both {
+            return (start, NO_CONNECTION);
         }
         client.carry_out(&job, Side::Source, Some(1), &mut ui);
-        0
+        start.thread_ended(other.join().unwrap_or_default());
+        (start, 0)
     });
     let path = limits::Path::of(client.driver().link().stream().write_fd());
     let verdict = start.verdict(&measured(arguments, Direction::Relay, &job), &path);

@@ -4,7 +4,7 @@
 //! ([`lh_ssh_transfer::place`], `command_line`), who is connected to whom (`copy`), the ways to get there (`inside` this process,
 //! `pipes` to another program, `direct` from host to host), the old protocol over each of them (`legacy`), its remote
 //! side (`remote_side`), copies that survive
-//! (`durable`), what a person sees (`show`) and what a program does (`events`), what limited a copy (`limits`), what the
+//! (`durable`), what a person sees (`show`) and what a program does (`events`, from the first to the last: `frame`), what limited a copy (`limits`), what the
 //! whole command did (`record`), and the files that it leaves for programs (`outputs`).
 
 mod command_line;
@@ -12,6 +12,7 @@ mod copy;
 mod direct;
 mod durable;
 mod events;
+mod frame;
 mod inside;
 mod legacy;
 mod limits;
@@ -31,6 +32,7 @@ use lh_cli::flags::{Parsed, SCP};
 use lh_client::local_account;
 use lh_ssh_transfer::place;
 
+use crate::frame::Frame;
 use crate::outcome::FAILURE;
 use crate::record::RunRecord;
 
@@ -45,21 +47,32 @@ pub fn main() -> ExitCode {
 fn start() -> u8 {
     let parsed = match SCP.parse(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
-        Err(stop) => return stop.print(),
+        Err(stop) => {
+            let frame = frame(stop.status != 0 && asks_for_json());
+            let status = stop.print();
+            return frame.map_or(status, |frame| frame.end(status));
+        }
     };
     if parsed.has('t') || parsed.has('f') {
         return remote_side::run(&parsed);
     }
-    let mut record = RunRecord::new();
-    let tells_programs = parsed.has_long("json");
-    if tells_programs {
-        show::print(&events::start(&record));
+    match frame(parsed.has_long("json")) {
+        Some(mut frame) => {
+            let status = run_command(&parsed, &mut frame.record);
+            frame.end(status)
+        }
+        None => run_command(&parsed, &mut RunRecord::new()),
     }
-    let status = run_command(&parsed, &mut record);
-    if tells_programs {
-        show::print(&events::end(&record, status));
-    }
-    status
+}
+
+/// The event `start`, where programs read.
+fn frame(for_programs: bool) -> Option<Frame> {
+    for_programs.then(Frame::begin)
+}
+
+/// A command line that makes no sense may have the flag nevertheless.
+fn asks_for_json() -> bool {
+    std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// Does what the command line says; returns the exit status.
@@ -80,6 +93,7 @@ fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
                 outcome: record.outcome(status).name(),
                 target: &arguments.target,
                 port: arguments.port,
+                shard: arguments.options.select.shard,
             };
             if arguments.outputs.finish(&run) { status } else { status.max(FAILURE) }
         }

@@ -1,18 +1,23 @@
 //! What held a copy up, and what would help: from what the kernel counted for this process and its connection.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
 use lh_sys::tcp_info::TcpInfo;
+use lh_sys::threads;
 use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
 
-/// What is counted at the beginning, to be compared at the end.
+/// What is counted when data can flow, behind the login, to be compared at the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     at: Instant,
     cpu: Duration,
+    threads: Option<BTreeMap<u32, Duration>>,
+    /// CPU time of the busiest thread that has ended.
+    ended: Duration,
 }
 
 /// The answer.
@@ -47,7 +52,7 @@ pub(crate) struct Path {
     pub(crate) congestion_control: Option<String>,
 }
 
-/// Shortest copy that is judged: before that TCP's slow start and the login are what takes time.
+/// Shortest copy that is judged: before that TCP's slow start is what takes time.
 const LEAST_TIME: Duration = Duration::from_millis(500);
 /// Bytes on the way below which neither windows nor the number of requests limit a copy.
 const SHORT_PATH: f64 = 1e6;
@@ -96,7 +101,22 @@ impl Path {
 
 impl Start {
     pub(crate) fn now() -> Self {
-        Self { at: Instant::now(), cpu: process_cpu() }
+        let threads = threads::cpu_times().ok();
+        Self { at: Instant::now(), cpu: process_cpu(), threads, ended: Duration::ZERO }
+    }
+
+    /// A thread that took part has ended, and used so much CPU time.
+    pub(crate) fn thread_ended(&mut self, cpu: Duration) {
+        self.ended = self.ended.max(cpu);
+    }
+
+    /// CPU time of the busiest thread: several that share the work are no limit together. Where that cannot be read, that
+    /// of all threads.
+    fn busiest(&self) -> Duration {
+        let all = process_cpu().saturating_sub(self.cpu);
+        let (Some(before), Ok(now)) = (&self.threads, threads::cpu_times()) else { return all };
+        // Ticks are rounded.
+        busiest(before, &now).max(self.ended).min(all)
     }
 
     /// Since then.
@@ -106,8 +126,13 @@ impl Start {
 
     /// What limited the copy that has ended just now.
     pub(crate) fn verdict(&self, copy: &Copy, path: &Path) -> Verdict {
-        judge(copy, path, self.elapsed(), process_cpu().saturating_sub(self.cpu))
+        judge(copy, path, self.elapsed(), self.busiest())
     }
+}
+
+fn busiest(before: &BTreeMap<u32, Duration>, now: &BTreeMap<u32, Duration>) -> Duration {
+    let used = |(id, cpu): (&u32, &Duration)| cpu.saturating_sub(before.get(id).copied().unwrap_or_default());
+    now.iter().map(used).max().unwrap_or_default()
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {
@@ -127,6 +152,7 @@ pub(crate) struct Copy {
     pub(crate) waits: Waits,
 }
 
+/// `cpu` is the CPU time of the busiest thread.
 fn judge(copy: &Copy, path: &Path, elapsed: Duration, cpu: Duration) -> Verdict {
     let Copy { direction, rate_limit, bytes, waits } = *copy;
     let rate = bytes as f64 / elapsed.as_secs_f64().max(1e-9);
@@ -165,7 +191,7 @@ fn judge(copy: &Copy, path: &Path, elapsed: Duration, cpu: Duration) -> Verdict 
     if share(cpu, elapsed) > 0.8 {
         return Verdict {
             name: "processor",
-            what: format!("this host's processor: one core was busy for {} of the time", percent(cpu)),
+            what: format!("this host's processor: one thread kept a core busy for {} of the time", percent(cpu)),
             advice: "a cipher that the processor has instructions for (-c aes128-gcm@openssh.com), no compression (-C)"
                 .to_owned(),
         };
@@ -273,6 +299,18 @@ mod tests {
         assert_eq!(name(copy(up, Waits { window: part(80), ..NONE }), part(30)), "network");
         assert_eq!(name(copy(down, Waits { answers: part(80), ..NONE }), part(30)), "server");
         assert_eq!(judge(&limited(1), &Path::default(), part(3), part(3)).name, "nothing");
+    }
+
+    #[test]
+    fn four_threads_that_share_the_work_are_no_limit() {
+        let name = |now: &[u64]| {
+            let at = |times: &[u64]| (1..).zip(times.iter().map(|&percent| part(percent))).collect();
+            // One has worked before, and one is new.
+            let (before, now) = (at(&[500, 0, 0]), at(now));
+            judge(&copy(Direction::Upload, NONE), &Path::default(), SECOND, busiest(&before, &now)).name
+        };
+        assert_eq!(name(&[530, 30, 30, 30]), "server");
+        assert_eq!(name(&[530, 30, 30, 95]), "processor");
     }
 
     /// A path of 10 ms on which 1 of 100 segments is lost.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lh_sys::errno_text;
 use lh_transfer::manifest_file::{End, Entry, EntryKind, Header};
-use lh_transfer::{Copied, CopiedKind, Event, SumAlgorithm, base_name, display_name};
+use lh_transfer::{Copied, CopiedKind, Event, Shard, SumAlgorithm, base_name, display_name};
 
 use lh_cli::flags::SCP;
 use lh_ssh_transfer::place::{Place, bytes};
@@ -54,6 +54,7 @@ pub(crate) struct Run<'a> {
     pub(crate) target: &'a Place,
     /// `-P`.
     pub(crate) port: Option<u16>,
+    pub(crate) shard: Option<Shard>,
 }
 
 /// What has not been copied.
@@ -280,6 +281,7 @@ impl Spool {
             destination: destination(run.target, run.port, self.alone),
             run: run.id.to_owned(),
             time: run.start.to_owned(),
+            shard: run.shard,
         };
         let last = self.last;
         let mut end = End { files: 0, bytes: 0, outcome: run.outcome.to_owned() };

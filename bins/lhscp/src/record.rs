@@ -3,8 +3,8 @@
 //! A command line can need several copies, one after the other, and a copy several attempts. Each attempt adds its numbers
 //! here, and the program writes the last event in one place, whichever way it ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use lh_transfer::Summary;
@@ -43,22 +43,28 @@ impl Seen {
     }
 }
 
-/// The record of one command.
-#[derive(Debug)]
+/// The record of one command. Clones are the same record.
+#[derive(Debug, Clone)]
 pub(crate) struct RunRecord {
     /// Names the run: unique on this host.
     pub(crate) id: String,
     /// When it began, RFC 3339.
     pub(crate) start: String,
     started: Instant,
+    copies: Arc<Mutex<Copies>>,
+    /// What the displays of the copies see.
+    pub(crate) seen: Seen,
+}
+
+/// What is known of the copies so far.
+#[derive(Debug, Default)]
+struct Copies {
     /// All copies that have ended.
     done: Summary,
     /// The attempts of the copy that goes on.
     current: Option<Attempts>,
     /// The verdict about the copy that took longest, and how long it took.
     verdict: Option<(Duration, Verdict)>,
-    /// What the displays of the copies see.
-    pub(crate) seen: Seen,
 }
 
 /// The attempts of one copy.
@@ -85,36 +91,44 @@ impl RunRecord {
             id: format!("{}-{}", unix.as_millis(), std::process::id()),
             start: lh_sys::time::utc_text(time),
             started: Instant::now(),
-            done: Summary::default(),
-            current: None,
-            verdict: None,
+            copies: Arc::default(),
             seen: Seen::default(),
         }
     }
 
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds an attempt of the copy that goes on.
     pub(crate) fn attempt(&mut self, summary: Summary) {
-        let before = self.current.map_or(0, |attempts| attempts.before + attempts.last.bytes);
-        self.current = Some(Attempts { last: summary, before });
+        let mut copies = self.copies();
+        let before = copies.current.map_or(0, |attempts| attempts.before + attempts.last.bytes);
+        copies.current = Some(Attempts { last: summary, before });
     }
 
     /// Adds the verdict about an attempt that took `time`. Of a command's verdicts that about the longest attempt counts.
     pub(crate) fn judged(&mut self, time: Duration, verdict: Verdict) {
-        if self.verdict.as_ref().is_none_or(|(longest, _)| time >= *longest) {
-            self.verdict = Some((time, verdict));
+        let mut copies = self.copies();
+        if copies.verdict.as_ref().is_none_or(|(longest, _)| time >= *longest) {
+            copies.verdict = Some((time, verdict));
         }
     }
 
     /// The copy has ended, and the next begins.
     pub(crate) fn next_copy(&mut self) {
-        if let Some(attempts) = self.current.take() {
-            self.done = sum(self.done, attempts.sum());
+        let mut copies = self.copies();
+        if let Some(attempts) = copies.current.take() {
+            copies.done = sum(copies.done, attempts.sum());
         }
     }
 
     /// All copies together.
     pub(crate) fn total(&self) -> Summary {
-        let current = self.current.map(|attempts| attempts.sum()).unwrap_or_default();
+        let (done, current) = {
+            let copies = self.copies();
+            (copies.done, copies.current.map(|attempts| attempts.sum()).unwrap_or_default())
+        };
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let SeenCounts { files, bytes, failures, .. } = &*self.seen.0;
         let seen = Summary {
@@ -123,7 +137,7 @@ impl RunRecord {
             failures: count(failures),
             ..Summary::default()
         };
-        sum(sum(self.done, current), seen)
+        sum(sum(done, current), seen)
     }
 
     /// Highest rate of any copy, bytes/s.
@@ -137,8 +151,9 @@ impl RunRecord {
     }
 
     /// What limited the command, and what would help; empty where no copy was judged.
-    pub(crate) fn limit(&self) -> (&str, &str) {
-        self.verdict.as_ref().map_or(("", ""), |(_, verdict)| (verdict.name, &verdict.advice))
+    pub(crate) fn limit(&self) -> (&'static str, String) {
+        let judged = |(_, verdict): &(Duration, Verdict)| (verdict.name, verdict.advice.clone());
+        self.copies().verdict.as_ref().map(judged).unwrap_or_default()
     }
 
     /// How the command ended.

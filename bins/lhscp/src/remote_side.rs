@@ -91,7 +91,7 @@ impl rcp::Report for Told {
                 self.write(path, moved, now.saturating_duration_since(started), Some(why));
             }
             rcp::Event::Debug(text) if self.verbose => eprintln!("{text}"),
-            rcp::Event::Debug(_) | rcp::Event::Failed(_) => {}
+            rcp::Event::Debug(_) | rcp::Event::Failed(_) | rcp::Event::Changed { .. } => {}
         }
     }
 

@@ -18,7 +18,8 @@ pub(crate) struct Show {
     display: Display,
     verbose: bool,
     json: bool,
-    started: Instant,
+    /// When data could flow, behind the login.
+    started: Option<Instant>,
     totals: Totals,
     /// Of all files together.
     meter: Meter,
@@ -34,7 +35,7 @@ impl Show {
             display: Display::new(arguments.quiet || arguments.json),
             verbose: arguments.verbose > 0,
             json: arguments.json,
-            started: now,
+            started: None,
             totals: Totals::default(),
             meter: Meter::new(b"", 0, now),
             next_json: now,
@@ -130,6 +131,10 @@ impl Report for Show {
     }
 
     fn totals(&mut self, totals: Totals, now: Instant) {
+        if self.started.is_none() {
+            self.started = Some(now);
+            self.meter = Meter::new(b"", 0, now);
+        }
         self.totals = totals;
         self.meter.keep(totals.kept);
         self.meter.update(totals.bytes, now);
@@ -152,7 +157,8 @@ impl Report for Show {
     fn ended(&mut self, summary: &Summary, now: Instant) {
         self.seen.rate(self.meter.peak(now));
         if self.is_job() {
-            self.display.finish_job(summary.files, summary.bytes + summary.kept, self.started, now);
+            let started = self.started.unwrap_or(now);
+            self.display.finish_job(summary.files, summary.bytes + summary.kept, started, now);
         }
         // One that was called off leaves its line in the middle.
         self.display.break_line();
@@ -227,6 +233,9 @@ impl rcp::Report for Show {
                 if self.json {
                     print(&events::line_for(&Event::Failed { text }, now).unwrap_or_default());
                 }
+            }
+            rcp::Event::Changed { path, text } => {
+                Report::event(self, Event::Changed { source: path, text }, now);
             }
             rcp::Event::Debug(text) if self.verbose => {
                 self.display.break_line();

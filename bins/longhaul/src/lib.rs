@@ -107,7 +107,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "report", connects: false, flags: &["-o", "--csv"] },
     Command { name: "sessions", connects: false, flags: &["--end", "--json"] },
     Command { name: "transfers", connects: false, flags: &["--json", "--older-than"] },
-    Command { name: "verify", connects: true, flags: &["--extra", "--json"] },
+    Command { name: "verify", connects: true, flags: &["--extra", "--in", "--json"] },
 ];
 
 /// `longhaul report`.

@@ -23,6 +23,8 @@ const MUCH: f64 = 0.3;
 /// Part of a core from which a process counts as limited by it. The remainder is waits between its system
 /// calls.
 const BUSY_CORE: f64 = 0.85;
+/// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a little.
+const ONE_CORE: f64 = 1.05;
 /// Measured facts about one connection.
 pub(crate) struct Evidence<'a> {
     /// The end that sent most, where it has a record.
@@ -57,12 +59,18 @@ impl<'a> Span<'a> {
 
     /// Part of the time that a counter of microseconds accounts for.
     fn share(&self, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
-        let elapsed = (self.last.seconds - self.first.seconds) * 1e6;
-        self.grown(value).filter(|_| elapsed > 0.0).map(|spent| (spent / elapsed).min(1.0))
+        self.times(value).map(|times| times.min(1.0))
     }
 
-    fn cpu(&self) -> Option<f64> {
-        self.share(|point| point.sample.ssh("cpu_micros"))
+    /// A counter of microseconds, in multiples of the time.
+    fn times(&self, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
+        let elapsed = (self.last.seconds - self.first.seconds) * 1e6;
+        self.grown(value).filter(|_| elapsed > 0.0).map(|spent| spent / elapsed)
+    }
+
+    /// Cores that the process kept busy, all its threads together.
+    fn cores(&self) -> Option<f64> {
+        self.times(|point| point.sample.ssh("cpu_micros"))
     }
 
     fn congestion_control(&self) -> Option<&str> {
@@ -157,12 +165,23 @@ fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
 }
 
 fn processor(end: Option<&Span<'_>>, name: &str) -> Option<String> {
-    let share = end?.cpu().filter(|share| *share >= BUSY_CORE)?;
+    let cores = end?.cores().filter(|cores| *cores >= BUSY_CORE)?;
+    // The record does not tell the threads apart.
+    let threads =
+        if cores > ONE_CORE { " with all its threads, a limit where one of them did most of it" } else { "" };
     Some(format!(
-        "The processor of the {name}: its SSH process used {} of a core. A cipher that the processor has instructions \
+        "The processor of the {name}: its SSH process used {}{threads}. A cipher that the processor has instructions \
          for (aes128-gcm@openssh.com) needs least.",
-        percent(share)
+        of_cores(cores)
     ))
+}
+
+fn of_cores(cores: f64) -> String {
+    if cores > ONE_CORE {
+        format!("{cores:.1} cores")
+    } else {
+        format!("{} of a core", percent(cores.min(1.0)))
+    }
 }
 
 fn tcp_buffers(
@@ -224,7 +243,7 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
 
 fn idle(sender: &Span<'_>, sending: &str) -> Option<String> {
     let busy = sender.share(|point| point.sample.tcp("busy_time")).filter(|busy| *busy < 0.6)?;
-    let cpu = sender.cpu().map(|share| format!(", and its SSH process used {} of a core", percent(share)));
+    let cpu = sender.cores().map(|cores| format!(", and its SSH process used {}", of_cores(cores)));
     Some(format!(
         "The source of the data at the {sending} (program, disk, or a rate limit of its own): TCP had nothing to send {} of \
          the time{}.",
@@ -311,6 +330,12 @@ mod tests {
             &[("cpu_micros", 9 * SECOND)],
             "The processor of the client: its SSH process used 90 % of a core",
         );
+        let got = says(
+            &[],
+            &[("cpu_micros", 12 * SECOND)],
+            "The processor of the client: its SSH process used 1.2 cores with all its threads, a limit where",
+        );
+        assert!(!got.contains("100 %"), "{got}");
         says(
             &[("rwnd_limited", 5 * SECOND)],
             &[],

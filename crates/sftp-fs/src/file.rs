@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{self, AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{self, AtFlags, FlockOperation, Gid, Mode, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, retry_on_intr};
 
 use lh_sftp::extended_attrs::{FileTimes, Inode, Ranges, Xattrs};
@@ -58,6 +58,13 @@ impl File for LocalFile {
 
     fn statvfs(&mut self) -> io::Result<StatVfs> {
         Ok(statvfs_of(&fs::fstatvfs(&self.fd)?))
+    }
+
+    fn try_lock(&mut self) -> io::Result<bool> {
+        match fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            done => Ok(done.map(|()| true)?),
+        }
     }
 
     fn identity(&mut self) -> io::Result<(u64, u64)> {

@@ -95,6 +95,11 @@ pub trait File: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// fstatvfs(2).
     fn statvfs(&mut self) -> io::Result<StatVfs>;
+    /// flock(2): makes this the file's only writer until it is dropped. Returns false where another is. Fails
+    /// where such locks do not exist.
+    fn try_lock(&mut self) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Identity of the file on this host: device and inode.
     fn identity(&mut self) -> io::Result<(u64, u64)>;
     /// The descriptor, where there is one that the kernel can copy from and to.

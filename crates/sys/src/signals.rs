@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "signalfd and the signal mask exist only in the C library")]
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::Signal;
 
@@ -107,6 +108,68 @@ impl Signals {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// The first signal of [`on_first`] that has come, and where the handler writes it.
+static CAME: AtomicI32 = AtomicI32::new(0);
+static NOTIFY: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn notify(signal: libc::c_int) {
+    let _ = CAME.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+    let byte = [0_u8];
+    // SAFETY: write(2) may be called in a handler; the byte lives during the call, and the pipe is never closed. What it
+    // does to errno is undone: the code that was interrupted may be about to read that.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(NOTIFY.load(Ordering::SeqCst), byte.as_ptr().cast(), 1);
+        *errno = before;
+    }
+}
+
+/// Calls `act` on a thread of its own when the first of `signals` arrives that no [`Signals`] collects. Those that this
+/// process ignores stay ignored. For one call in a process; programs that it starts have the default actions.
+///
+/// # Errors
+/// There is no pipe or no thread to be had.
+pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -> io::Result<()> {
+    let (reader, writer) = crate::fd::pipe()?;
+    // The handler uses it for as long as the process lives.
+    NOTIFY.store(writer.into_raw_fd(), Ordering::SeqCst);
+    // The new thread must not take signals that another one collects.
+    let blocked = Signals::collect(signals)?;
+    let waits = move || {
+        while rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0; 1])) == Ok(0) {}
+        if let Some(signal) = Signal::from_named_raw(CAME.load(Ordering::SeqCst)) {
+            act(signal);
+        }
+    };
+    let started = std::thread::Builder::new().name("signals".to_owned()).spawn(waits);
+    if started.is_ok() {
+        for signal in signals {
+            install(signal.as_raw(), notify);
+        }
+    }
+    blocked.release();
+    started.map(drop)
+}
+
+/// Returns true when a signal of [`on_first`] has arrived.
+pub fn has_come() -> bool {
+    CAME.load(Ordering::SeqCst) != 0
+}
+
+fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: sigaction is plain memory; the handler keeps to what a handler may do.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let known = libc::sigaction(signal, std::ptr::null(), &mut action) == 0;
+        if known && action.sa_sigaction != libc::SIG_IGN {
+            action.sa_sigaction = handler as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! What a thread does not share with the others of its process.
-#![expect(unsafe_code, reason = "unshare(2) can take away what other code relies on")]
+//! Threads of this process: what one does not share with the others, and the processor time of each.
+#![expect(unsafe_code, reason = "unshare(2) can take away what other code relies on; sysconf(3)")]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -40,6 +42,40 @@ pub fn own_descriptors(keep: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(kept)
 }
 
+/// CPU time that the calling thread has used so far, user and system together.
+pub fn own_cpu() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+}
+
+/// CPU time that each thread of this process has used so far, by its id. In ticks of 10 ms. Threads that have ended are
+/// left out.
+///
+/// # Errors
+/// `/proc` is not there.
+pub fn cpu_times() -> io::Result<BTreeMap<u32, Duration>> {
+    let mut times = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A thread may have ended meanwhile.
+        let stat = crate::proc_file::read(&format!("/proc/self/task/{id}/stat")).unwrap_or_default();
+        times.extend(ticks_of(&stat).map(|ticks| (id, time_of(ticks))));
+    }
+    Ok(times)
+}
+
+/// User and system time in a line of `stat`, where a name with spaces may stand in parentheses.
+fn ticks_of(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11).map(|field| field.parse::<u64>().ok());
+    Some(fields.next()?? + fields.next()??)
+}
+
+fn time_of(ticks: u64) -> Duration {
+    // SAFETY: sysconf(3) takes any number and touches no memory of ours.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Duration::from_millis(ticks.saturating_mul(1000) / u64::try_from(a_second).unwrap_or(100).max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -66,6 +102,18 @@ mod tests {
             Ok(()) => assert!(closed.metadata().is_ok(), "it is open here"),
             Err(problem) => eprintln!("skipped: a thread cannot have a table of its own here: {problem}"),
         }
+    }
+
+    #[test]
+    fn each_thread_has_its_processor_time() {
+        let stat = "7 (a b) c) R 1 7 7 0 -1 4194304 93 0 0 0 12 30 0 0 20 0 2 0 100";
+        assert_eq!(super::ticks_of(stat), Some(42));
+        assert_eq!(super::ticks_of("7 (a"), None);
+        let before = super::cpu_times().unwrap();
+        assert!(!before.is_empty());
+        while super::own_cpu() < std::time::Duration::from_millis(50) {}
+        let busiest = super::cpu_times().unwrap().into_values().max().unwrap();
+        assert!(busiest >= std::time::Duration::from_millis(30), "{busiest:?}");
     }
 
     #[test]

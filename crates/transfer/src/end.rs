@@ -281,6 +281,8 @@ pub(crate) enum FaultKind {
     NotFound,
     /// The connection is gone.
     Lost,
+    /// Another copy writes it.
+    Busy,
     Other,
 }
 
@@ -295,6 +297,11 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self { kind: FaultKind::Other, text: text.into() }
+    }
+
+    /// Another copy writes to this part file.
+    pub(crate) fn busy() -> Self {
+        Self { kind: FaultKind::Busy, text: "another copy writes it".to_owned() }
     }
 }
 

@@ -1,10 +1,10 @@
 //! The local end: every operation is a system call or two, done at once.
 
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
@@ -182,8 +182,9 @@ pub(crate) fn fault(error: std::io::Error) -> Fault {
     Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
-/// Opens a part file. What is there already is used only where no other user can have made it or can reach it: a plain
-/// file of this user with one name. Anything else is removed, and the file is made anew.
+/// Opens a part file and locks it. What is there already is used only where no other user can have made it or can reach
+/// it: a plain file of this user with one name. Anything else is removed, and the file is made anew. Fails with
+/// [`FaultKind::Busy`](crate::end::FaultKind::Busy) where another copy has it locked: that one gives it its final name.
 fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     // Not to hang on a pipe.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -193,24 +194,46 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     };
     let open = || rustix::fs::open(path, flags, Mode::empty());
     let fd = match as_found {
-        AsFound::Fresh => make()?,
+        AsFound::Fresh => locked(path, make()?)?,
         AsFound::Adopted => open()?,
         AsFound::Empty | AsFound::Kept => match open() {
             Ok(fd) if is_ours(&rustix::fs::fstat(&fd)?) => {
+                let fd = locked(path, fd)?;
                 if as_found == AsFound::Empty {
                     rustix::fs::ftruncate(&fd, 0)?;
                 }
                 fd
             }
-            Err(Errno::NOENT) => make()?,
-            _ => {
+            Err(Errno::NOENT) => locked(path, make()?)?,
+            found => {
+                // Another user's copy, which goes on.
+                let _lock = found.ok().map(|fd| locked(path, fd)).transpose()?;
                 rustix::fs::unlink(path)?;
-                make()?
+                locked(path, make()?)?
             }
         },
     };
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+}
+
+/// Locks a part file until it is closed, and with it its name: no other copy opens, removes or renames it. On file
+/// systems without locks it returns the file as it is.
+fn locked(path: &[u8], fd: OwnedFd) -> Result<OwnedFd, Fault> {
+    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(Fault::busy()),
+        Err(_) => return Ok(fd),
+        Ok(()) => {}
+    }
+    // Before it was locked, the copy that had it may have given it its final name.
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let named = rustix::fs::lstat(path).map(identity);
+    if named == Ok(identity(rustix::fs::fstat(&fd)?)) { Ok(fd) } else { Err(Fault::busy()) }
+}
+
+/// Keeps the lock of a part file beyond its closing: until the result is dropped.
+pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(local(handle).ok()?, 0).ok()
 }
 
 /// A plain file of this process's user, with one name.
@@ -337,7 +360,7 @@ fn timestamps(times: Times) -> Timestamps {
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the fields' types differ between platforms")]
-fn info(stat: &rustix::fs::Stat) -> Info {
+pub(crate) fn info(stat: &rustix::fs::Stat) -> Info {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Dir,
@@ -429,6 +452,31 @@ mod tests {
                 assert_eq!(std::fs::metadata(&victim).unwrap().nlink(), 1);
                 assert_eq!(std::fs::read(&part).unwrap(), b"new");
             }
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_being_written_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let part = dir.path().join(".x.lhpart");
+        let open = |as_found| open_part(part.as_os_str().as_bytes(), 0o600, as_found);
+        for first in [AsFound::Fresh, AsFound::Empty, AsFound::Kept] {
+            let Ok(Done::Opened(handle, _)) = open(first) else { panic!("opened") };
+            write_all_at(&handle, 0, &[bytes::Bytes::from_static(b"begun")]).unwrap();
+            let lock = keep_lock(&handle);
+            for closed in [false, true] {
+                for as_found in [AsFound::Empty, AsFound::Kept] {
+                    let Err(fault) = open(as_found) else { panic!("opened twice") };
+                    assert_eq!(fault.kind, crate::end::FaultKind::Busy);
+                    assert_eq!(std::fs::read(&part).unwrap(), b"begun");
+                }
+                if !closed {
+                    perform(Op::Close(handle.clone())).unwrap();
+                }
+            }
+            drop((handle, lock));
+            open(AsFound::Kept).unwrap();
+            std::fs::remove_file(&part).unwrap();
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::content::SumAlgorithm;
 use crate::is_safe_name;
 use crate::journal::{hex, unhex};
+use crate::select::Shard;
 
 /// Version of the format, in the header. It rises when a member is taken away or changes its meaning.
 pub const VERSION: u64 = 1;
@@ -28,6 +29,8 @@ pub struct Header {
     pub run: String,
     /// When it began, RFC 3339.
     pub time: String,
+    /// Which share of the tree it has, of a copy in shares.
+    pub shard: Option<Shard>,
 }
 
 /// A line for one file.
@@ -94,6 +97,9 @@ impl Header {
         put_bytes(&mut object, "destination", &self.destination);
         object.insert("run".into(), self.run.clone().into());
         object.insert("time".into(), self.time.clone().into());
+        if let Some(shard) = self.shard {
+            object.insert("shard".into(), shard.to_string().into());
+        }
         line(object)
     }
 
@@ -112,6 +118,7 @@ impl Header {
             destination: bytes_of(object, "destination").ok_or("the header has no destination")?,
             run: text_of(object, "run").unwrap_or_default(),
             time: text_of(object, "time").unwrap_or_default(),
+            shard: text_of(object, "shard").and_then(|text| Shard::parse(&text)),
         })
     }
 }
@@ -261,6 +268,7 @@ mod tests {
             destination: b"me@host:/data\xff".to_vec(),
             run: "1-2".into(),
             time: "2026-01-01T00:00:00Z".into(),
+            shard: Some(Shard { number: 1, of: 4 }),
         }
     }
 

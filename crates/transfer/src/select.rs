@@ -152,6 +152,13 @@ pub struct Shard {
     pub of: u32,
 }
 
+/// As [`Shard::parse`] reads it.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", u64::from(self.number) + 1, self.of)
+    }
+}
+
 /// Why a flag names no share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadShard {

@@ -1,13 +1,12 @@
-//! `longhaul verify MANIFEST [HOST:DIR | DIR]`: checks a tree against the manifest that `lhscp --manifest-out` has left.
+//! `longhaul verify`: checks a tree against the manifests that `lhscp --manifest-out` has left, one or those of all shares.
 
 mod known;
 mod local;
+mod manifests;
 mod remote;
 mod report;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::BufReader;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -20,41 +19,44 @@ use lh_ssh_transfer::place::{Host, Place};
 use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
-use lh_transfer::manifest_file::Reader;
 
 use crate::sftp::Sftp;
 use crate::words::say;
 use known::Known;
+use manifests::Manifests;
 use report::{CANNOT, Findings};
 
 /// Checks what the command line names; returns the exit status.
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
-    let (manifest, word) = match operands {
-        [manifest] => (manifest, None),
-        [manifest, word] => (manifest, Some(word)),
-        [] => return LONGHAUL.usage_error("verify: no manifest").print(),
-        _ => return LONGHAUL.usage_error("verify: more than a manifest and a destination").print(),
+    let tree = parsed.long_value("in");
+    let (names, word) = match (operands, tree) {
+        ([], _) => return LONGHAUL.usage_error("verify: no manifest").print(),
+        (names, Some(tree)) => (names, Some(tree.to_owned())),
+        ([_], None) => (operands, None),
+        ([_, word], None) => (&operands[..1], Some(word.clone())),
+        _ => {
+            let text =
+                "verify: more than a manifest and a destination; --in DESTINATION takes several manifests";
+            return LONGHAUL.usage_error(text).print();
+        }
     };
-    let name = Path::new(manifest).display().to_string();
-    let reader = File::open(manifest)
-        .map_err(|error| errno_text(&error))
-        .and_then(|file| Reader::new(BufReader::new(file)));
-    let mut reader = match reader {
-        Ok(reader) => reader,
-        Err(why) => return cannot(&format!("{name}: {why}")),
+    let manifests = match Manifests::open(names, tree.is_some()) {
+        Ok(manifests) => manifests,
+        Err(why) => return cannot(&why),
     };
-    let word = word.cloned().unwrap_or_else(|| OsString::from_vec(reader.header().destination.clone()));
+    let word = word.unwrap_or_else(|| OsString::from_vec(manifests.destination()));
     let place = match Place::parse(&word) {
         Ok(place) => place,
         Err(why) => return cannot(&why),
     };
     let mut findings = Findings::new(parsed.has_long("json"));
-    findings.start(&name, &display_name(word.as_encoded_bytes()));
+    findings.start(&manifests.names(), &display_name(word.as_encoded_bytes()));
+    manifests.report_missing(&mut findings);
     let mut known = parsed.has_long("extra").then(Known::default);
     let done = match place {
-        Place::Local(root) => check_local(Path::new(&root), &mut reader, known.as_mut(), &mut findings),
+        Place::Local(root) => check_local(Path::new(&root), &manifests, known.as_mut(), &mut findings),
         Place::Remote { host, path } => {
-            check_remote(parsed, &host, &path, &mut reader, known.as_mut(), &mut findings)
+            check_remote(parsed, &host, &path, &manifests, known.as_mut(), &mut findings)
         }
     };
     match done {
@@ -66,11 +68,9 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     }
 }
 
-type Manifest = Reader<BufReader<File>>;
-
 fn check_local(
     root: &Path,
-    manifest: &mut Manifest,
+    manifests: &Manifests,
     mut known: Option<&mut Known>,
     findings: &mut Findings,
 ) -> Result<(), String> {
@@ -80,12 +80,15 @@ fn check_local(
         Ok(_) => return Err(format!("{shown}: Not a directory")),
         Err(error) => return Err(format!("{shown}: {}", errno_text(&error))),
     }
-    while let Some(entry) = manifest.next_entry()? {
-        if let Some(known) = &mut known {
-            known.add(&entry.path);
+    manifests.each(findings, |manifest, findings| {
+        while let Some(entry) = manifest.next_entry()? {
+            if let Some(known) = &mut known {
+                known.add(&entry.path);
+            }
+            local::check(root, &entry, manifest.header().algorithm, findings);
         }
-        local::check(root, &entry, manifest.header().algorithm, findings);
-    }
+        Ok(())
+    })?;
     if let Some(known) = known {
         local::find_extra(root, known, findings);
     }
@@ -96,7 +99,7 @@ fn check_remote(
     parsed: &Parsed,
     host: &Host,
     path: &[u8],
-    manifest: &mut Manifest,
+    manifests: &Manifests,
     known: Option<&mut Known>,
     findings: &mut Findings,
 ) -> Result<(), String> {
@@ -107,7 +110,7 @@ fn check_remote(
     let mut ui = TerminalUi::default();
     let closed = || "Connection closed".to_owned();
     let mut connection = Connection::log_in(&request, &mut ui).ok_or_else(closed)?;
-    let work = |stream| check_over(stream, path, manifest, known, findings);
+    let work = |stream| check_over(stream, path, manifests, known, findings);
     let (done, ended) = connection.run_sftp(work).map_err(|error| errno_text(&error))?;
     connection.close();
     match (done, ended) {
@@ -122,14 +125,16 @@ fn check_remote(
 fn check_over(
     stream: UnixStream,
     path: &[u8],
-    manifest: &mut Manifest,
+    manifests: &Manifests,
     mut known: Option<&mut Known>,
     findings: &mut Findings,
 ) -> Result<(), String> {
     let mut sftp = Sftp::start(stream)?;
     let root = remote::root(&mut sftp, path)?;
-    let algorithm = manifest.header().algorithm;
-    remote::Check::new(&mut sftp, &root, algorithm, findings).run(manifest, known.as_deref_mut())?;
+    manifests.each(findings, |manifest, findings| {
+        let algorithm = manifest.header().algorithm;
+        remote::Check::new(&mut sftp, &root, algorithm, findings).run(manifest, known.as_deref_mut())
+    })?;
     match known {
         Some(known) => remote::find_extra(&mut sftp, &root, known, findings),
         None => Ok(()),

@@ -55,10 +55,15 @@ impl Finding {
     }
 }
 
-const NAMES: [&str; 7] = ["missing", "size", "content", "kind", "extra", "unchecked", "error"];
+const NAMES: [&str; 8] = ["missing", "size", "content", "kind", "extra", "unchecked", "error", SHARE];
+
+/// A share without a manifest, or one that was not copied completely.
+const SHARE: &str = "share";
+/// Its place in [`NAMES`].
+const AT_SHARE: usize = 7;
 
 /// For the last line, in the order of [`NAMES`].
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     "missing",
     "of another size",
     "of other content",
@@ -66,13 +71,14 @@ const WORDS: [&str; 7] = [
     "not in the manifest",
     "without a sum in the manifest",
     "that could not be checked",
+    "of the shares missing or not complete",
 ];
 
 /// All findings of one run.
 #[derive(Debug)]
 pub(super) struct Findings {
     json: bool,
-    counts: [u64; 7],
+    counts: [u64; 8],
     different: bool,
     /// Files that are as the manifest says, and their bytes.
     good: u64,
@@ -81,15 +87,16 @@ pub(super) struct Findings {
 
 impl Findings {
     pub(super) const fn new(json: bool) -> Self {
-        Self { json, counts: [0; 7], different: false, good: 0, bytes: 0 }
+        Self { json, counts: [0; 8], different: false, good: 0, bytes: 0 }
     }
 
     /// The first event.
-    pub(super) fn start(&self, manifest: &str, destination: &str) {
+    pub(super) fn start(&self, manifests: &[String], destination: &str) {
         if self.json {
             let mut event = event("start");
             event.insert("version".into(), 1.into());
-            event.insert("manifest".into(), manifest.into());
+            event.insert("manifest".into(), manifests.first().map_or("", String::as_str).into());
+            event.insert("manifests".into(), manifests.into());
             event.insert("destination".into(), destination.into());
             print(&event);
         }
@@ -100,6 +107,20 @@ impl Findings {
         self.good += 1;
         if matches!(entry.kind, EntryKind::File(_)) {
             self.bytes += entry.size;
+        }
+    }
+
+    /// A share is missing, or not complete.
+    pub(super) fn add_share(&mut self, share: &str, why: &str) {
+        self.counts[AT_SHARE] += 1;
+        self.different = true;
+        if self.json {
+            let mut event = event(SHARE);
+            event.insert("share".into(), share.into());
+            event.insert("message".into(), why.into());
+            print(&event);
+        } else {
+            line(&format!("share: {share}: {why}"));
         }
     }
 

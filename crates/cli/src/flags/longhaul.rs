@@ -7,7 +7,7 @@ use super::program::{Flag, Program};
 pub static LONGHAUL: Program = Program {
     name: "longhaul",
     about: "measure connections and say what limits them, check copies, resume them, and list sessions",
-    operands: "doctor [user@]host | bench [user@]host | compare old new | report file ... | verify manifest [[user@]host:dir | dir] | transfers [resume id | clean [id]] | sessions",
+    operands: "doctor [user@]host | bench [user@]host | compare old new | report file ... | verify manifest [[user@]host:dir | dir] | verify --in [[user@]host:]dir manifest ... | transfers [resume id | clean [id]] | sessions",
     flags_after_first_operand: true,
     usage_status: 2,
     flags: &[
@@ -67,7 +67,7 @@ pub static LONGHAUL: Program = Program {
         Flag::long(
             "extra",
             Works,
-            "verify: Report files that the manifest does not have, too: below the destination or, where all paths begin with one directory, below that.",
+            "verify: Report files that no manifest has, too: below the destination or, where all paths begin with one directory, below that.",
         ),
         Flag::long_with(
             "fail-below",
@@ -82,6 +82,12 @@ pub static LONGHAUL: Program = Program {
             "bench: Measure the paths of this list, quickly: a host on a line, measured from here, or two, measured from the first.",
         ),
         Flag::long_with("html", "file", Works, "bench: Write the tables as a page for a browser, too."),
+        Flag::long_with(
+            "in",
+            "destination",
+            Works,
+            "verify: Check this tree, against all manifests that are named: those of a copy in shares (--shard), of which none may be missing.",
+        ),
         Flag::long(
             "json",
             Works,

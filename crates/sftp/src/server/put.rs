@@ -15,13 +15,14 @@ use super::state::Server;
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
 use crate::extended_attrs::{Xattrs, is_wanted};
 use crate::fill::fill;
-use crate::fs::{FileSystem, status_of, text_of};
+use crate::fs::{File, FileSystem, status_of, text_of};
 use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
-/// The end of temporary names, and the longest part of the final name that they keep, in bytes.
-const PART_SUFFIX: &[u8] = b".lhpart";
-const LONGEST_PART: usize = 240;
+/// Temporary names that are tried for a file: as many sessions may write the same file at the same time.
+const PART_NAMES: u64 = 16;
+/// The longest part of the final name that a temporary name keeps, in bytes.
+const LONGEST_PART: usize = 234;
 
 /// A file with its extended attributes.
 struct Put<'a> {
@@ -119,12 +120,11 @@ impl Server {
     /// Writes a file under a temporary name and renames it. `None` where it has to be written in place.
     fn put_beside(&mut self, put: &Put<'_>, flags: u32) -> Option<Filled> {
         let path = put.file.path;
-        let (name, old) = self.place_for(path, flags)?;
+        let old = self.place_for(path, flags)?;
         let old_mode = old.and_then(|old| old.permissions).map(|bits| bits & 0o7777);
         let whole = put.whole(flags, old_mode);
-        let OpenFile { mut file, event, .. } = self.open_part(&name, path, old, whole.made_with)?;
+        let (name, OpenFile { mut file, event, .. }) = self.open_part(path, old, whole.made_with)?;
         let filled = fill(&mut *file, &whole, true);
-        drop(file);
         let mut filled = self.filled(event, &whole, filled);
         if filled.outcome.is_ok() {
             let renamed = self.fs.rename(&name, path, true);
@@ -133,6 +133,8 @@ impl Server {
         if filled.outcome.is_err() {
             let _ = self.fs.remove_file(&name);
         }
+        // Another session may take the name from here on.
+        drop(file);
         Some(filled)
     }
 
@@ -151,51 +153,96 @@ impl Server {
         filled
     }
 
-    /// Returns the temporary name of a file, and the attributes of the file that it replaces; `None` where it
-    /// has to be written in place.
-    fn place_for(&mut self, path: &[u8], flags: u32) -> Option<(Vec<u8>, Option<Attrs>)> {
-        let old = match self.fs.attrs(path, false) {
-            Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => Some(attrs),
-            Ok(attrs) if attrs.is_symlink() && flags & PUT_OVER_LINKS != 0 => None,
+    /// Returns the attributes of the file that this one replaces, if there is one; `None` where it has to be
+    /// written in place.
+    fn place_for(&mut self, path: &[u8], flags: u32) -> Option<Option<Attrs>> {
+        match self.fs.attrs(path, false) {
+            Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => {
+                Some(Some(attrs))
+            }
+            Ok(attrs) if attrs.is_symlink() && flags & PUT_OVER_LINKS != 0 => Some(None),
             Err(error) if status_of(&error) == StatusCode::NO_SUCH_FILE => {
                 self.placing.replacing = false;
-                None
+                Some(None)
             }
-            _ => return None,
-        };
-        let (directory, name) = directory_and_name(path);
-        let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
-        Some(([directory, b".", name, PART_SUFFIX].concat(), old))
+            _ => None,
+        }
     }
 
-    /// Opens the temporary file with the owner of the file that it replaces; `None` where that is impossible.
+    /// Opens a temporary file with the owner of the file that it replaces; `None` where that is impossible.
     fn open_part(
         &mut self,
-        name: &[u8],
         path: &[u8],
         old: Option<Attrs>,
         permissions: u32,
-    ) -> Option<OpenFile> {
-        let open = |fs: &mut dyn FileSystem| fs.open(name, NEW, Some(permissions));
-        let mut file = open(&mut *self.fs)
-            .or_else(|_| {
-                // Left by an interrupted session.
-                self.fs.remove_file(name)?;
-                open(&mut *self.fs)
-            })
-            .ok()?;
+    ) -> Option<(Vec<u8>, OpenFile)> {
+        let mut own = |name: Vec<u8>| {
+            own_part(&mut *self.fs, &name, permissions).map(|file| Some((name, file?))).transpose()
+        };
+        let (name, mut file) = (0..PART_NAMES).find_map(|number| own(part_name(path, number)))?.ok()?;
         if let Some(ids) = old.and_then(|old| old.ids)
             && file.attrs().ok().and_then(|attrs| attrs.ids) != Some(ids)
             && file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE }).is_err()
         {
-            let _ = self.fs.remove_file(name);
+            let _ = self.fs.remove_file(&name);
             return None;
         }
         // Log lines and usage records have the final name.
         let number = self.handles.number_file();
         self.log.file_opened(number);
-        Some(OpenFile::new(number, file, path, NEW))
+        Some((name, OpenFile::new(number, file, path, NEW)))
     }
+}
+
+/// Makes a temporary file that no other session has, and locks it. `None` where this name is not to be had.
+///
+/// What an interrupted session has left is removed. What another session writes is locked: its name is left
+/// alone, since that session renames by it.
+fn own_part(fs: &mut dyn FileSystem, name: &[u8], permissions: u32) -> io::Result<Option<Box<dyn File>>> {
+    let mut file = match fs.open(name, NEW, Some(permissions)) {
+        Ok(file) => file,
+        // The directory takes no files.
+        Err(error) if fs.attrs(name, false).is_err() => return Err(error),
+        Err(_) if remove_left(fs, name) => match fs.open(name, NEW, Some(permissions)) {
+            Ok(file) => file,
+            Err(_) => return Ok(None),
+        },
+        Err(_) => return Ok(None),
+    };
+    let ours = match file.try_lock() {
+        // Before it was locked, another session may have taken it for left, and removed it.
+        Ok(locked) => locked && is_named(fs, &mut *file, name),
+        // Without locks no session removes what is there.
+        Err(_) => true,
+    };
+    Ok(ours.then_some(file))
+}
+
+/// Removes a temporary file that no session writes any more. Returns true where that is done.
+fn remove_left(fs: &mut dyn FileSystem, name: &[u8]) -> bool {
+    let plain = |attrs: Attrs| attrs.is_file() && attrs.inode.is_some_and(|inode| inode.links < 2);
+    if !fs.attrs(name, false).is_ok_and(plain) {
+        return false;
+    }
+    let Ok(mut file) = fs.open(name, OpenFlags::READ, None) else { return false };
+    let locked = file.try_lock().is_ok_and(|locked| locked);
+    locked && is_named(fs, &mut *file, name) && fs.remove_file(name).is_ok()
+}
+
+/// Returns true where this file, and no other one, has the name.
+fn is_named(fs: &mut dyn FileSystem, file: &mut dyn File, name: &[u8]) -> bool {
+    let identity = |attrs: Attrs| attrs.inode.map(|inode| (inode.device, inode.number));
+    let named = fs.attrs(name, false).ok().and_then(identity);
+    named.is_some() && file.identity().ok() == named
+}
+
+/// Returns a temporary name beside `path`: `.NAME.lhpart`, and with a number the form of the names that copies
+/// give unfinished files, so that all who know that form know these too.
+fn part_name(path: &[u8], number: u64) -> Vec<u8> {
+    let (directory, name) = directory_and_name(path);
+    let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
+    let end = if number == 0 { ".lhpart".to_owned() } else { format!(".{number:012x}.lhpart") };
+    [directory, b".", name, end.as_bytes()].concat()
 }
 
 /// Flags for opening a new file.

@@ -81,6 +81,13 @@ pub enum Event {
         /// What went wrong.
         why: String,
     },
+    /// A file of this side was written to while it was copied: its path, and a message.
+    Changed {
+        /// Its path.
+        path: Vec<u8>,
+        /// For people.
+        text: String,
+    },
     /// Something went wrong, here or there: a line for a person, as it is, control characters escaped.
     Failed(String),
     /// Shown with `-v`.

@@ -13,10 +13,11 @@ use lh_wire::Output;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::Current;
-use crate::end::Times;
+use crate::changed::{Changed, Precision};
+use crate::end::{Info, Times};
 use crate::flow::Limiter;
 use crate::names::{base_name, display_name, join};
+use crate::{Current, local, wording};
 
 use super::inbox::{Answer, Inbox};
 use super::record::{MODE_BITS, Record};
@@ -72,6 +73,8 @@ struct Sending {
     id: u64,
     path: Vec<u8>,
     file: File,
+    /// Before its first byte was read.
+    before: Info,
     size: u64,
     sent: u64,
     started: Instant,
@@ -112,6 +115,17 @@ impl Source {
         self.failures += 1;
         if !self.options.remote_side {
             self.events.push_back(Event::Failed(text));
+        }
+    }
+
+    /// A file that was written to while it was sent: the peer has what was read, up to the size that it was told. The
+    /// protocol has no warnings, so the remote side does not report it.
+    fn report_changed(&mut self, sent: &Sending) {
+        let after = info_of(&sent.file);
+        let changed = Changed::between(&sent.before, &after, sent.sent, Precision::Exact);
+        if let (Some(changed), false) = (changed, self.options.remote_side) {
+            let text = wording::source_changed(&sent.path, changed);
+            self.events.push_back(Event::Changed { path: sent.path.clone(), text });
         }
     }
 
@@ -164,6 +178,7 @@ impl Source {
                 State::Header(item) if fine => self.begin(item, now),
                 State::Trailer(Some(sent)) if fine => {
                     let name = base_name(&sent.path).to_vec();
+                    self.report_changed(&sent);
                     let Sending { id, path, size, started, .. } = sent;
                     self.events.push_back(Event::FileDone { id, path, name, size, started });
                     State::Next
@@ -282,7 +297,8 @@ impl Source {
             let id = self.next_id;
             self.next_id += 1;
             let size = meta.len();
-            return State::Data(Sending { id, path, file, size, sent: 0, started: now, fault: None });
+            let before = info_of(&file);
+            return State::Data(Sending { id, path, file, before, size, sent: 0, started: now, fault: None });
         }
         match std::fs::read_dir(std::ffi::OsStr::from_bytes(&path)) {
             Ok(entries) => {
@@ -340,6 +356,10 @@ impl Source {
         // A file that ended is found out by a read that gives nothing; the next one gives zeros.
         sent > 0 || file.fault.is_some()
     }
+}
+
+fn info_of(file: &File) -> Info {
+    rustix::fs::fstat(file).map_or(Info::UNKNOWN, |stat| local::info(&stat))
 }
 
 impl Sending {

@@ -1,6 +1,7 @@
 //! Source and sink with each other, and each with a scripted peer that breaks the rules.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -16,6 +17,7 @@ fn path_of(path: &Path) -> Vec<u8> {
 #[derive(Debug, Default)]
 struct Reported {
     failed: Vec<String>,
+    changed: Vec<String>,
     files: Vec<(String, u64)>,
 }
 
@@ -28,6 +30,7 @@ impl Reported {
                 Event::FileDone { name, size, .. } => {
                     reported.files.push((String::from_utf8_lossy(&name).into_owned(), size));
                 }
+                Event::Changed { text, .. } => reported.changed.push(text),
                 Event::Debug(_) | Event::FileFailed { .. } => {}
             }
         }
@@ -415,3 +418,34 @@ proptest::proptest! {
 }
 
 use proptest::strategy::Strategy as _;
+
+#[test]
+fn a_file_that_grows_is_told_and_sent_as_announced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::write(&from, vec![7; 100_000]).unwrap();
+    for remote_side in [false, true] {
+        let options = Options { remote_side, ..Options::default() };
+        let now = Instant::now();
+        let mut source = Source::new(vec![path_of(&from)], options.clone(), now);
+        let mut sink = Sink::new(path_of(&to), Request::anything(), options);
+        // All is sent; the last answer is still to come.
+        for _ in 0..2 {
+            let (mut up, mut down) = (Vec::new(), Vec::new());
+            sink.advance(&mut down, now);
+            source.received(down.into(), now);
+            source.advance(&mut up, now);
+            sink.received(up.into(), now);
+        }
+        fs::OpenOptions::new().append(true).open(&from).unwrap().write_all(b"more").unwrap();
+        let before = from.metadata().unwrap().len() - 4;
+        converse(&mut source, &mut sink, 1 << 20);
+        let reported = Reported::of(&mut source);
+        assert_eq!((reported.failed.len(), reported.files.len()), (0, 1));
+        assert_eq!(fs::metadata(&to).unwrap().len(), before);
+        let told = format!("it grew to {} bytes, the copy has the first {before}", before + 4);
+        let expected: Vec<bool> = if remote_side { vec![] } else { vec![true] };
+        let got: Vec<bool> = reported.changed.iter().map(|text| text.contains(&told)).collect();
+        assert_eq!(got, expected, "{:?}", reported.changed);
+    }
+}

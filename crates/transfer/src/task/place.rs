@@ -1,5 +1,6 @@
 //! The name under which a file grows, and what is known of it and of the final one.
 
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use lh_crypto::{Random as _, SystemRandom};
@@ -22,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) part: Option<Vec<u8>>,
     pub(crate) there: bool,
     pub(crate) tag: Option<Tag>,
+    /// Keeps other copies on this host from the part file once it is closed.
+    pub(crate) lock: Option<OwnedFd>,
     /// The plain file that is to be replaced.
     pub(crate) old: Option<Info>,
     /// What is there grew in an earlier attempt.

@@ -11,7 +11,7 @@ use crate::task::proof::ProofStage;
 use crate::task::state::{Closed, Closing, Copying, Stage, State};
 use crate::token::{FileStep, Side, Token, Whose};
 use crate::wording::Deed;
-use crate::{Direction, Event, wording};
+use crate::{Direction, Event, local, wording};
 
 impl Engine {
     /// Sets what is to be set on the target and closes both ends. `known_sum`: over a copy that is complete already.
@@ -70,6 +70,11 @@ impl Engine {
                 self.ends.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
             }
             if close {
+                if let Some(file) =
+                    self.tasks.files.get_mut(key).filter(|file| file.place.growing().is_some())
+                {
+                    file.place.lock = local::keep_lock(&handle);
+                }
                 self.ends.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
             if size_after_wanted && let Some(file) = self.tasks.files.get_mut(key) {

@@ -111,7 +111,9 @@ impl Engine {
             }
             (_, Ok(_)) => self.placed(key),
             (PlaceStep::Rename, Err(fault))
-                if simple && fault.kind != FaultKind::Lost && (!forbidden || file.place.old.is_some()) =>
+                if simple
+                    && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)
+                    && (!forbidden || file.place.old.is_some()) =>
             {
                 // A server that cannot replace: there is a moment without either.
                 file.outstanding += 1;
@@ -152,13 +154,14 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         file.place.there = false;
         file.place.placed = true;
-        if let (Some(journal), Some(tag), Some(part)) =
-            (&mut self.leftovers.journal, &file.place.tag, &file.place.part)
-        {
+        let (Some(journal), Some(part)) = (&mut self.leftovers.journal, &file.place.part) else { return };
+        if let Some(tag) = &file.place.tag {
             if let Some(sum) = file.state.closed().and_then(|closed| closed.sum.as_ref()) {
                 journal.note_sum(tag, sum);
             }
             journal.finish(tag, part);
+        } else {
+            journal.forget(part);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::end::{AsFound, Done, Info, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::File;
+use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::state::{Found, Opening, State, Target};
 use crate::token::{FileStep, PlaceStep, Side, Token};
@@ -50,9 +51,15 @@ impl Engine {
         let mut opening = OpeningPart { found: kept, left_over, ..OpeningPart::default() };
         if as_found == AsFound::Fresh
             && left_over
-            && let Some(part) = self.tasks.files.get(key).and_then(|file| file.place.part.clone())
+            && let Some(file) = self.tasks.files.get_mut(key)
+            && let Some(part) = file.place.part.clone()
         {
             opening.removed = true;
+            if there {
+                // A server does not say whether another copy writes it, which would rename what has its name then.
+                opening.random = true;
+                file.place.part = Some(part_name(&file.item.target, &random_tag()));
+            }
             self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
         }
         self.discard_outdated(key);

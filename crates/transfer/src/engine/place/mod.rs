@@ -195,8 +195,14 @@ impl Engine {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(part) = file.place.part.clone() else { return self.open_target(key) };
         file.state = State::Opening(Opening::Part(opening));
-        if let (Some(journal), true) = (&mut self.leftovers.journal, file.place.tag.is_some()) {
-            journal.note_opening(&file.item.target);
+        match &mut self.leftovers.journal {
+            Some(journal) if opening.random => {
+                // The next attempt finds this name nowhere else.
+                journal.begin(&file.item.target, &part);
+                journal.flush();
+            }
+            Some(journal) if file.place.tag.is_some() => journal.note_opening(&file.item.target),
+            _ => {}
         }
         file.place.asked_at = Some(self.progress.now);
         file.outstanding += 1;
@@ -216,19 +222,20 @@ impl Engine {
                     // In place it would cost what is there.
                     return self.file_failed(key, Deed::OpenTarget, &fault);
                 }
-                if opening.left_over
-                    && let Some(part) = file.place.part.clone()
-                {
-                    // Not to be written to by us any more: out of the way.
-                    self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
-                    let opening = OpeningPart { found: None, left_over: false, removed: true, ..opening };
-                    return self.open_part(key, AsFound::Fresh, opening);
-                }
-                if opening.removed && !opening.random {
-                    // It cannot be removed: another name, which nothing can go on with later.
-                    file.place.tag = None;
+                let busy = fault.kind == FaultKind::Busy;
+                if !opening.random && (busy || opening.left_over || opening.removed) {
+                    if opening.left_over
+                        && !busy
+                        && let Some(part) = &file.place.part
+                    {
+                        // Not to be written to by us any more: out of the way.
+                        self.ends.start(Side::Target, Op::Remove(part), Token::Nothing);
+                    }
+                    // Another name, which nothing can go on with later. The journal notes it: what is left of it is
+                    // removed with the next attempt.
                     file.place.part = Some(part_name(&file.item.target, &random_tag()));
-                    return self.open_part(key, AsFound::Fresh, OpeningPart { random: true, ..opening });
+                    let opening = OpeningPart { random: true, ..OpeningPart::default() };
+                    return self.open_part(key, AsFound::Fresh, opening);
                 }
                 self.report_in_place(key, &fault);
                 return self.open_target(key);

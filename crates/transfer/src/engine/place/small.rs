@@ -14,7 +14,7 @@ use crate::item::Item;
 use crate::local;
 use crate::options::Verify;
 use crate::target_facts::NotKept;
-use crate::task::place::{part_name, tag_of};
+use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::preserve::Preserved;
 use crate::wording::Deed;
 
@@ -98,9 +98,14 @@ impl Engine {
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.options.follows_no_links(item) => None,
             _ => return None,
         };
-        let part = part_name(&item.target, &tag_of(item).unwrap_or_default());
         let mode = old.and_then(|old| old.mode).or(got.info.mode).unwrap_or(0o666) & 0o777;
-        let opened = local::perform(Op::OpenPart { path: &part, mode, as_found: AsFound::Empty });
+        let open = |part: &[u8]| local::perform(Op::OpenPart { path: part, mode, as_found: AsFound::Empty });
+        let mut part = part_name(&item.target, &tag_of(item).unwrap_or_default());
+        let mut opened = open(&part);
+        if matches!(&opened, Err(fault) if fault.kind == FaultKind::Busy) {
+            part = part_name(&item.target, &random_tag());
+            opened = open(&part);
+        }
         let (handle, ids) = match opened {
             Ok(Done::Opened(handle, info)) => (handle, info.and_then(|info| info.ids)),
             Err(fault) if is_full(&fault) => return Some(Err((Deed::OpenTarget, fault))),
@@ -119,6 +124,8 @@ impl Engine {
         if done.is_err() {
             let _ = local::perform(Op::Remove(&part));
         }
+        // Another copy may take the name from here on.
+        drop(handle);
         Some(done)
     }
 

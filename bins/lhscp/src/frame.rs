@@ -1,0 +1,53 @@
+//! The first and the last event of `--json`. The last one is written on every exit, also where a signal ends the program.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lh_sys::signals;
+
+use crate::durable::INTERRUPTED;
+use crate::record::RunRecord;
+use crate::retry::STOP;
+use crate::{events, show};
+
+/// The last event is written, or about to be.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// What a command does, between its first and its last event.
+pub(crate) struct Frame {
+    pub(crate) record: RunRecord,
+}
+
+impl Frame {
+    /// Writes the first event. From now on a signal that nothing else waits for ends the program with the last one: as
+    /// long as it connects, for example.
+    pub(crate) fn begin() -> Self {
+        let record = RunRecord::new();
+        show::print(&events::start(&record));
+        let stopped = Self { record: record.clone() };
+        // Without such a thread a signal ends the program as it ends any other.
+        let _ = signals::on_first(&STOP, move |_| {
+            if let Some(status) = stopped.write_end(INTERRUPTED) {
+                std::process::exit(status.into());
+            }
+        });
+        Self { record }
+    }
+
+    /// Writes the last event; returns `status`.
+    pub(crate) fn end(self, status: u8) -> u8 {
+        if signals::has_come() || self.write_end(status).is_none() {
+            // The thread that has the signal ends the program.
+            loop {
+                std::thread::park();
+            }
+        }
+        status
+    }
+
+    fn write_end(&self, status: u8) -> Option<u8> {
+        (!ENDED.swap(true, Ordering::SeqCst)).then(|| {
+            show::print(&events::end(&self.record, status));
+            status
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Two sessions that write whole files of the same name at the same time.
+
+mod support;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lh_sftp::batch::{PUT_COMPARED, PUT_PLACED, PutFailure, PutFile, PutStep};
+use lh_sftp::fs::{Directory, File, FileSystem};
+use lh_sftp::server::ServerOptions;
+use lh_sftp::whole::{Made, Whole};
+use lh_sftp::{Attrs, OpenFlags, ReplyBody, Request, StatVfs};
+use lh_sftp_fs::LocalFs;
+use support::{Peer, Troubled};
+
+fn put(peer: &mut Peer, name: &str, data: &[u8]) -> Vec<PutFailure> {
+    let mut fields = Vec::new();
+    let attrs = Attrs::with_permissions(0o644);
+    PutFile { path: name.as_bytes(), attrs, data }.write(&mut fields);
+    let request = Request::PutFiles { flags: PUT_PLACED | PUT_COMPARED, count: 1, files: &fields };
+    let reply = peer.call(&request);
+    let ReplyBody::Extended(fields) = reply else { panic!("{reply:?}") };
+    PutFailure::read_all(&fields).unwrap()
+}
+
+/// Files of the host, with something that happens once before a rename.
+struct Interrupted {
+    inner: LocalFs,
+    before_rename: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl FileSystem for Interrupted {
+    fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
+        self.inner.open(path, flags, permissions)
+    }
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
+        files.iter().map(|_| Made::Unsupported).collect()
+    }
+    fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
+        self.inner.open_dir(path)
+    }
+    fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs> {
+        self.inner.attrs(path, follow)
+    }
+    fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()> {
+        self.inner.set_attrs(path, attrs, follow)
+    }
+    fn remove_file(&mut self, path: &[u8]) -> io::Result<()> {
+        self.inner.remove_file(path)
+    }
+    fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()> {
+        self.inner.make_dir(path, permissions)
+    }
+    fn remove_dir(&mut self, path: &[u8]) -> io::Result<()> {
+        self.inner.remove_dir(path)
+    }
+    fn real_path(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.inner.real_path(path)
+    }
+    fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
+        if let Some(happens) = self.before_rename.take() {
+            happens();
+        }
+        self.inner.rename(old, new, replace)
+    }
+    fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.inner.read_link(path)
+    }
+    fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
+        self.inner.symlink(target, link)
+    }
+    fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
+        self.inner.hard_link(old, new)
+    }
+    fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs> {
+        self.inner.statvfs(path)
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Puts `f` in one session; between its last write and its rename, `happens` does something in the directory.
+fn put_interrupted(dir: &Path, happens: impl FnOnce(PathBuf) + Send + 'static) -> Vec<PutFailure> {
+    let ran = Arc::new(AtomicBool::new(false));
+    let (told, there) = (Arc::clone(&ran), dir.to_owned());
+    let before_rename: Box<dyn FnOnce() + Send> = Box::new(move || {
+        happens(there);
+        told.store(true, Ordering::SeqCst);
+    });
+    let fs = Interrupted { inner: LocalFs::new(dir), before_rename: Some(before_rename) };
+    let mut first = Peer::with(Box::new(fs), ServerOptions::default());
+    let failed = put(&mut first, "f", b"of the first session");
+    assert!(ran.load(Ordering::SeqCst), "the file was renamed");
+    failed
+}
+
+/// Covers: wire put-files@longhaul
+#[test]
+fn a_failing_session_does_not_spoil_another_one() {
+    for there in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        if there {
+            fs::write(dir.path().join("f"), b"before").unwrap();
+        }
+        let failed = put_interrupted(dir.path(), |dir| {
+            // This one finds no space after some bytes, as one that is killed there.
+            let inner = LocalFs::new(&dir);
+            let disk = Troubled { inner, at_most: 3, full_at: 6 };
+            let mut second = Peer::with(Box::new(disk), ServerOptions::default());
+            let failed = put(&mut second, "f", b"of the second session");
+            assert_eq!(failed.iter().map(|failed| failed.step).collect::<Vec<_>>(), [PutStep::Write]);
+            let now = fs::read(dir.join("f")).unwrap_or_else(|_| b"before".to_vec());
+            assert_eq!(now, b"before", "nothing of an unfinished file is seen");
+        });
+        assert_eq!(failed, []);
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the first session");
+        assert_eq!(names(dir.path()), ["f"]);
+    }
+}
+
+/// Covers: wire put-files@longhaul
+#[test]
+fn many_sessions_put_the_same_name_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("f"), b"before").unwrap();
+    // Each one puts its file while the one before it is about to rename.
+    fn put_at_depth(dir: &Path, depth: usize) {
+        let failed = put_interrupted(dir, move |dir| {
+            if depth > 0 {
+                put_at_depth(&dir, depth - 1);
+                assert_eq!(fs::read(dir.join("f")).unwrap(), b"of the first session");
+            }
+        });
+        assert_eq!(failed, []);
+    }
+    put_at_depth(dir.path(), 5);
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the first session");
+    assert_eq!(names(dir.path()), ["f"]);
+}
+
+/// Covers: wire put-files@longhaul
+#[test]
+fn what_is_not_a_plain_file_is_left_under_our_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("f"), b"before").unwrap();
+    fs::write(at("victim"), b"as it was").unwrap();
+    std::os::unix::fs::symlink("victim", at(".f.lhpart")).unwrap();
+    fs::hard_link(at("victim"), at(".f.000000000001.lhpart")).unwrap();
+    fs::create_dir(at(".f.000000000002.lhpart")).unwrap();
+    // Left by an interrupted session.
+    fs::write(at(".f.000000000003.lhpart"), b"half").unwrap();
+    let mut peer = Peer::new(dir.path());
+    assert_eq!(put(&mut peer, "f", b"new"), []);
+    assert_eq!(fs::read(at("f")).unwrap(), b"new");
+    assert_eq!(fs::read(at("victim")).unwrap(), b"as it was");
+    let left = [".f.000000000001.lhpart", ".f.000000000002.lhpart", ".f.lhpart", "f", "victim"];
+    assert_eq!(names(dir.path()), left);
+}
