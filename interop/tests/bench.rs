@@ -167,10 +167,13 @@ fn bench_draws_a_matrix_of_a_list() {
     let closed = lh_interop::tunnel::free_port();
     site.lab.write("hosts", &format!("# paths\nssh://{}:{closed}\n{}\n", site.host(), site.host()));
     let list = site.lab.arg("hosts");
-    let first = site.bench(&["--hosts", &list, "--shard", "1/2"]).output().unwrap();
+    let page = site.lab.arg("paths.html");
+    let first = site.bench(&["--hosts", &list, "--shard", "1/2", "--html", &page]).output().unwrap();
     assert_eq!(first.status.code(), Some(1), "{}", String::from_utf8_lossy(&first.stderr));
     let text = String::from_utf8_lossy(&first.stdout).into_owned();
     assert!(text.contains("onnection refused") && text.contains("of 1 paths"), "{text}");
+    let page = site.lab.read("paths.html");
+    assert!(page.contains("onnection refused") && page.contains("<caption>paths"), "{page}");
     let second = site.bench(&["--hosts", &list, "--shard", "2/2", "--json"]).output().unwrap();
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
     let line: Value = serde_json::from_slice(&second.stdout).unwrap();
@@ -242,6 +245,30 @@ fn report_shows_runs_of_bench_side_by_side() {
     }
     let mixed = lab.run(&our("longhaul"), &["report", "a.json", "missing.json"]);
     assert!(mixed.code == 1 && mixed.err.contains("missing.json"), "{}", mixed.err);
+}
+
+#[test]
+fn report_draws_the_matrix_of_all_shards() {
+    let lab = Lab::new();
+    let run = |rates: &[f64]| {
+        let mut run: Value = serde_json::from_str(&results("h", rates)).unwrap();
+        let mut down = run["rows"][0].clone();
+        down["column"] = json!("down");
+        run["rows"].as_array_mut().unwrap().push(down);
+        run
+    };
+    let path = |from: &str, to: &str, rates: &[f64]| json!({ "from": from, "to": to, "run": run(rates), "error": null });
+    let lost = json!({ "from": "a", "to": "c", "run": null, "error": "no <route>" });
+    lab.write("1.json", &format!("{}\n{lost}\n", path("a", "b", &[100e6, 101e6, 102e6])));
+    lab.write("2.json", &format!("{}\n", path("b", "c", &[10e6, 11e6, 12e6])));
+    lab.run(&our("longhaul"), &["report", "-o", "paths.html", "1.json", "2.json"]).ok("report");
+    let page = lab.read("paths.html");
+    assert!(page.contains("1 of 3 paths") && page.contains("no &lt;route&gt;"), "{page}");
+    assert!(page.contains("data-up=\"101000000\"") && page.contains("data-down=\"11000000\""), "{page}");
+    lab.write("lost.json", &lost.to_string());
+    let nothing = lab.run(&our("longhaul"), &["compare", "lost.json", "2.json"]);
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.err.contains("lost.json: 0 runs, not one"), "{}", nothing.err);
 }
 
 #[test]

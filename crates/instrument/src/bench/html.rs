@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use super::compare::compare;
 use super::conclude::conclusions;
+use super::matrix::{self, Pair};
 use super::results::Results;
+use crate::stats::rate;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
@@ -23,13 +25,39 @@ td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{conten
 
 /// One page about several runs, side by side.
 pub fn page(runs: &[Results]) -> String {
-    let mut out = format!(
+    let mut out = begin();
+    tables(&runs.iter().collect::<Vec<_>>(), &mut out);
+    end(out)
+}
+
+/// One page about the paths of a site: the matrix, and below it the tables of each path.
+pub fn matrix_page(pairs: &[Pair]) -> String {
+    let mut out = begin();
+    grid(pairs, &mut out);
+    let runs: Vec<&Results> = pairs.iter().filter_map(|pair| pair.result.as_ref().ok()).collect();
+    if !runs.is_empty() {
+        tables(&runs, &mut out);
+    }
+    end(out)
+}
+
+fn begin() -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>Longhaul bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Longhaul bench</h1>\n"
-    );
-    verdicts(runs, &mut out);
+    )
+}
+
+fn end(mut out: String) -> String {
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+/// Verdicts and tables of runs.
+fn tables(runs: &[&Results], out: &mut String) {
+    verdicts(runs, out);
     let mut tables: Vec<&str> = Vec::new();
     for table in runs.iter().flat_map(|run| run.rows.tables()) {
         if !tables.contains(&table) {
@@ -37,19 +65,69 @@ pub fn page(runs: &[Results]) -> String {
         }
     }
     for table in tables {
-        draw(runs, table, &mut out);
+        draw(runs, table, out);
     }
-    missing(runs, &mut out);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    missing(runs, out);
 }
 
-fn title(runs: &[Results], index: usize) -> String {
+/// The matrix: a row for each host that measures, a column for each that is measured.
+fn grid(pairs: &[Pair], out: &mut String) {
+    let mut rows: Vec<&str> = Vec::new();
+    let mut columns: Vec<&str> = Vec::new();
+    for pair in pairs {
+        if !rows.contains(&pair.measuring_host()) {
+            rows.push(pair.measuring_host());
+        }
+        if !columns.contains(&pair.to.as_str()) {
+            columns.push(&pair.to);
+        }
+    }
+    let middle = matrix::middle(pairs);
+    let _ = write!(
+        out,
+        "<section aria-label=\"Paths\">\n<p>{}</p>\n<div class=\"scroll\"><table>\n\
+         <caption>paths: highest throughput up, down</caption>\n<thead><tr><th scope=\"col\">from, to</th>",
+        escape(&matrix::summary(pairs))
+    );
+    for column in &columns {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(column));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(row));
+        for column in &columns {
+            let here = pairs.iter().filter(|pair| pair.measuring_host() == *row && pair.to == *column);
+            let shown: Vec<String> = here.map(|pair| path(pair, middle)).collect();
+            let shown = if shown.is_empty() { "–".to_owned() } else { shown.join("<br>") };
+            let _ = write!(out, "<td data-label=\"{}\"><span>{shown}</span></td>", escape(column));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+/// The result of one path in a cell of the matrix.
+fn path(pair: &Pair, middle: f64) -> String {
+    match (pair.rates(), &pair.result) {
+        (Some(rates @ [up, down]), _) => {
+            let mark = if matrix::is_slow(rates, middle) { " <strong>slow</strong>" } else { "" };
+            format!(
+                "<span data-up=\"{up}\" data-down=\"{down}\">{}, {}</span>{mark}",
+                escape(&rate(up)),
+                escape(&rate(down))
+            )
+        }
+        (None, Err(why)) => escape(why),
+        (None, Ok(_)) => "nothing was measured".to_owned(),
+    }
+}
+
+fn title(runs: &[&Results], index: usize) -> String {
     let host = runs.get(index).map_or("", |run| run.host.as_str());
     if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
 }
 
-fn verdicts(runs: &[Results], out: &mut String) {
+fn verdicts(runs: &[&Results], out: &mut String) {
     out.push_str("<section aria-label=\"Verdict\">\n");
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
@@ -78,7 +156,7 @@ fn verdicts(runs: &[Results], out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn draw(runs: &[Results], table: &str, out: &mut String) {
+fn draw(runs: &[&Results], table: &str, out: &mut String) {
     let mut names: Vec<&str> = Vec::new();
     let mut columns: Vec<&str> = Vec::new();
     for run in runs {
@@ -143,7 +221,7 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn missing(runs: &[Results], out: &mut String) {
+fn missing(runs: &[&Results], out: &mut String) {
     out.push_str("<section aria-label=\"Not measured\">\n<h2>Not measured</h2>\n<ul>\n");
     for (index, run) in runs.iter().enumerate() {
         for missing in &run.missing {
