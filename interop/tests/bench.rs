@@ -240,6 +240,15 @@ fn report_shows_runs_of_bench_side_by_side() {
         let dom = lab.drawn(&chromium, "page.html");
         assert_eq!(shown(&dom), shown(&page));
         assert!(dom.contains("<caption>throughput by cipher and MAC"), "{dom}");
+        for width in [360, 800, 1400] {
+            let seen = lab.shown(&chromium, "page.html", width);
+            assert_eq!(seen.too_wide, "", "{width}");
+            assert!(seen.console.is_empty(), "{width}: {:?}", seen.console);
+            assert_eq!(shown(&seen.dom), shown(&page), "{width}");
+            for (role, count) in [("columnheader", 3), ("rowheader", 1), ("cell", 2)] {
+                assert_eq!(seen.dom.matches(&format!("role=\"{role}\"")).count(), count, "{role}");
+            }
+        }
     } else {
         skip("report_shows_runs_of_bench_side_by_side", "no Chromium to draw the page");
     }
@@ -265,6 +274,14 @@ fn report_draws_the_matrix_of_all_shards() {
     let page = lab.read("paths.html");
     assert!(page.contains("1 of 3 paths") && page.contains("no &lt;route&gt;"), "{page}");
     assert!(page.contains("data-up=\"101000000\"") && page.contains("data-down=\"11000000\""), "{page}");
+    if let Some(chromium) = find("chromium-headless-shell").or_else(|| find("chromium")) {
+        for width in [360, 800, 1400] {
+            let seen = lab.shown(&chromium, "paths.html", width);
+            assert_eq!((seen.too_wide.as_str(), seen.console.len()), ("", 0), "{width}: {:?}", seen.console);
+        }
+    } else {
+        skip("report_draws_the_matrix_of_all_shards", "no Chromium to draw the page");
+    }
     lab.write("lost.json", &lost.to_string());
     let nothing = lab.run(&our("longhaul"), &["compare", "lost.json", "2.json"]);
     assert_eq!(nothing.code, 2);

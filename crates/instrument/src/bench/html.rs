@@ -16,11 +16,14 @@ body{margin:0 auto;max-width:80rem;padding:1rem}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
 .noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
-@media print{body{max-width:none}.scroll{overflow:visible}}\
+.scroll{position:relative}\
+@media print{body{max-width:none;font-size:9pt;padding:0}.scroll{overflow:visible}tr,li{break-inside:avoid}\
+caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.bar{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
 @media screen and (max-width:60rem){\
-thead{display:none}table,caption,tbody,tr,tbody th,td{display:block}\
+thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\
+table,caption,tbody,tr,tbody th,td{display:block}\
 tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}\
-td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);text-align:left}\
+td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);content:attr(data-label)/\"\";text-align:left}\
 .bar{grid-column:1/-1;margin-left:0}}";
 
 /// One page about several runs, side by side.
@@ -85,21 +88,22 @@ fn grid(pairs: &[Pair], out: &mut String) {
     let middle = matrix::middle(pairs);
     let _ = write!(
         out,
-        "<section aria-label=\"Paths\">\n<p>{}</p>\n<div class=\"scroll\"><table>\n\
-         <caption>paths: highest throughput up, down</caption>\n<thead><tr><th scope=\"col\">from, to</th>",
+        "<section aria-label=\"Paths\">\n<p>{}</p>\n<div class=\"scroll\"><table role=\"table\">\n\
+         <caption>paths: highest throughput up, down</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">from, to</th>",
         escape(&matrix::summary(pairs))
     );
     for column in &columns {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(column));
+        let _ = write!(out, "<th role=\"columnheader\" scope=\"col\">{}</th>", escape(column));
     }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for row in &rows {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(row));
+        let _ = write!(out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(row));
         for column in &columns {
             let here = pairs.iter().filter(|pair| pair.measuring_host() == *row && pair.to == *column);
             let shown: Vec<String> = here.map(|pair| path(pair, middle)).collect();
             let shown = if shown.is_empty() { "–".to_owned() } else { shown.join("<br>") };
-            let _ = write!(out, "<td data-label=\"{}\"><span>{shown}</span></td>", escape(column));
+            let _ =
+                write!(out, "<td role=\"cell\" data-label=\"{}\"><span>{shown}</span></td>", escape(column));
         }
         out.push_str("</tr>\n");
     }
@@ -171,7 +175,7 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
     }
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr><th scope=\"col\">&nbsp;</th>",
+        "<div class=\"scroll\"><table role=\"table\">\n<caption>{}</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">&nbsp;</th>",
         escape(table)
     );
     let label = |column: &str, index: usize| {
@@ -180,12 +184,12 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
     };
     for column in &columns {
         for index in 0..runs.len() {
-            let _ = write!(out, "<th scope=\"col\">{}</th>", label(column, index));
+            let _ = write!(out, "<th role=\"columnheader\" scope=\"col\">{}</th>", label(column, index));
         }
     }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for name in &names {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+        let _ = write!(out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(name));
         for column in &columns {
             let of_all = || {
                 runs.iter().filter_map(|run| {
@@ -205,13 +209,13 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
                         let _ = write!(
                             out,
-                            "<td{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
                             row.median(),
                             escape(&row.show())
                         );
                     }
                     None => {
-                        let _ = write!(out, "<td data-label=\"{label}\">–</td>");
+                        let _ = write!(out, "<td role=\"cell\" data-label=\"{label}\">–</td>");
                     }
                 }
             }
