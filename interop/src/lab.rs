@@ -27,6 +27,17 @@ pub struct Ran {
     pub err: String,
 }
 
+/// What a browser shows of a page.
+#[derive(Debug)]
+pub struct Shown {
+    /// Classes or names of the parts whose content is wider than they are, separated by blanks.
+    pub too_wide: String,
+    /// Messages of the console.
+    pub console: Vec<String>,
+    /// The DOM as it is at the end.
+    pub dom: String,
+}
+
 impl Ran {
     /// Standard output as text.
     pub fn text(&self) -> String {
@@ -215,11 +226,44 @@ impl Lab {
     /// Returns the DOM of a page of the directory after a browser has drawn it.
     #[track_caller]
     pub fn drawn(&self, chromium: &Path, page: &str) -> String {
+        self.browse(chromium, page, &["--dump-dom"]).text()
+    }
+
+    /// What a browser shows of a page of the directory in a window of this width, pixels. The page is changed: it may
+    /// run a script that measures.
+    #[track_caller]
+    pub fn shown(&self, chromium: &Path, page: &str, width: u32) -> Shown {
+        // Parts that scroll by themselves count as well: their content would be cut off on a phone.
+        let measure = "<script>addEventListener('load',()=>{\
+            const wide=[document.documentElement,...document.querySelectorAll('.scroll,section')]\
+            .filter(part=>part.scrollWidth>part.clientWidth+1).map(part=>part.className||part.tagName);\
+            document.body.dataset.width=innerWidth;document.body.dataset.wide=wide.join(' ');});</script></body>";
+        let mut text = self.read(page);
+        if !text.contains("script-src") {
+            text = text.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';");
+        }
+        assert_eq!(text.matches("</body>").count(), 1, "{page}: one end");
+        let copy = format!("{width}-{page}");
+        self.write(&copy, &text.replace("</body>", measure));
+        let size = format!("--window-size={width},900");
+        let ran = self.browse(chromium, &copy, &[&size, "--enable-logging=stderr", "--dump-dom"]);
+        let dom = ran.text();
+        let value = |name: &str| {
+            let at = dom.split(&format!(" data-{name}=\"")).nth(1)?;
+            Some(at.split('"').next()?.to_owned())
+        };
+        assert_eq!(value("width"), Some(width.to_string()), "{page}: the width of the window");
+        let console = ran.err.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
+        Shown { too_wide: value("wide").unwrap_or_default(), console, dom }
+    }
+
+    #[track_caller]
+    fn browse(&self, chromium: &Path, page: &str, more: &[&str]) -> Ran {
         let data = format!("--user-data-dir={}", self.arg("browser"));
         let address = format!("file://{}", self.arg(page));
         let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
-        let args = [&flags[..], &[&data, "--dump-dom", &address]].concat();
-        self.run(chromium, &args).ok("chromium").text()
+        let args = [&flags[..], &[&data], more, &[&address]].concat();
+        self.run(chromium, &args).ok("chromium")
     }
 
     /// Runs a line of shell in the directory.

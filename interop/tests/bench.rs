@@ -167,10 +167,13 @@ fn bench_draws_a_matrix_of_a_list() {
     let closed = lh_interop::tunnel::free_port();
     site.lab.write("hosts", &format!("# paths\nssh://{}:{closed}\n{}\n", site.host(), site.host()));
     let list = site.lab.arg("hosts");
-    let first = site.bench(&["--hosts", &list, "--shard", "1/2"]).output().unwrap();
+    let page = site.lab.arg("paths.html");
+    let first = site.bench(&["--hosts", &list, "--shard", "1/2", "--html", &page]).output().unwrap();
     assert_eq!(first.status.code(), Some(1), "{}", String::from_utf8_lossy(&first.stderr));
     let text = String::from_utf8_lossy(&first.stdout).into_owned();
     assert!(text.contains("onnection refused") && text.contains("of 1 paths"), "{text}");
+    let page = site.lab.read("paths.html");
+    assert!(page.contains("onnection refused") && page.contains("<caption>paths"), "{page}");
     let second = site.bench(&["--hosts", &list, "--shard", "2/2", "--json"]).output().unwrap();
     assert!(second.status.success(), "{}", String::from_utf8_lossy(&second.stderr));
     let line: Value = serde_json::from_slice(&second.stdout).unwrap();
@@ -237,11 +240,52 @@ fn report_shows_runs_of_bench_side_by_side() {
         let dom = lab.drawn(&chromium, "page.html");
         assert_eq!(shown(&dom), shown(&page));
         assert!(dom.contains("<caption>throughput by cipher and MAC"), "{dom}");
+        for width in [360, 800, 1400] {
+            let seen = lab.shown(&chromium, "page.html", width);
+            assert_eq!(seen.too_wide, "", "{width}");
+            assert!(seen.console.is_empty(), "{width}: {:?}", seen.console);
+            assert_eq!(shown(&seen.dom), shown(&page), "{width}");
+            for (role, count) in [("columnheader", 3), ("rowheader", 1), ("cell", 2)] {
+                assert_eq!(seen.dom.matches(&format!("role=\"{role}\"")).count(), count, "{role}");
+            }
+        }
     } else {
         skip("report_shows_runs_of_bench_side_by_side", "no Chromium to draw the page");
     }
     let mixed = lab.run(&our("longhaul"), &["report", "a.json", "missing.json"]);
     assert!(mixed.code == 1 && mixed.err.contains("missing.json"), "{}", mixed.err);
+}
+
+#[test]
+fn report_draws_the_matrix_of_all_shards() {
+    let lab = Lab::new();
+    let run = |rates: &[f64]| {
+        let mut run: Value = serde_json::from_str(&results("h", rates)).unwrap();
+        let mut down = run["rows"][0].clone();
+        down["column"] = json!("down");
+        run["rows"].as_array_mut().unwrap().push(down);
+        run
+    };
+    let path = |from: &str, to: &str, rates: &[f64]| json!({ "from": from, "to": to, "run": run(rates), "error": null });
+    let lost = json!({ "from": "a", "to": "c", "run": null, "error": "no <route>" });
+    lab.write("1.json", &format!("{}\n{lost}\n", path("a", "b", &[100e6, 101e6, 102e6])));
+    lab.write("2.json", &format!("{}\n", path("b", "c", &[10e6, 11e6, 12e6])));
+    lab.run(&our("longhaul"), &["report", "-o", "paths.html", "1.json", "2.json"]).ok("report");
+    let page = lab.read("paths.html");
+    assert!(page.contains("1 of 3 paths") && page.contains("no &lt;route&gt;"), "{page}");
+    assert!(page.contains("data-up=\"101000000\"") && page.contains("data-down=\"11000000\""), "{page}");
+    if let Some(chromium) = find("chromium-headless-shell").or_else(|| find("chromium")) {
+        for width in [360, 800, 1400] {
+            let seen = lab.shown(&chromium, "paths.html", width);
+            assert_eq!((seen.too_wide.as_str(), seen.console.len()), ("", 0), "{width}: {:?}", seen.console);
+        }
+    } else {
+        skip("report_draws_the_matrix_of_all_shards", "no Chromium to draw the page");
+    }
+    lab.write("lost.json", &lost.to_string());
+    let nothing = lab.run(&our("longhaul"), &["compare", "lost.json", "2.json"]);
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.err.contains("lost.json: 0 runs, not one"), "{}", nothing.err);
 }
 
 #[test]

@@ -30,10 +30,19 @@ impl Drop for Site {
     }
 }
 
+/// The server of a site.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    #[default]
+    OpenSsh,
+    Longhaul,
+}
+
 /// Steps of setting up a site that tests change.
 #[derive(Default)]
 struct Plan<'a> {
     spec: Spec,
+    server: Server,
     /// Lines of `sshd_config`.
     config: &'a str,
     /// Name and rules of a PAM service.
@@ -75,7 +84,8 @@ impl Site {
         if let Some(rules) = plan.pam {
             std::fs::write(format!("/etc/pam.d/{}", user.name), rules).unwrap();
         }
-        let mut command = wan.command(Side::Far, &called);
+        let program = if plan.server == Server::Longhaul { our("lhsshd") } else { called };
+        let mut command = wan.command(Side::Far, &program);
         command.args(["-D", "-e", "-f", &lab.arg("sshd.conf")]);
         let log = std::fs::File::create(lab.path("sshd.log")).unwrap();
         let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
@@ -155,6 +165,26 @@ fn doctor_names_a_fixed_ssh_window() {
     first(&diagnosis, "ssh_window", &["lhsshd"]);
     let window = diagnosis["measured"]["upload"]["ssh_window_bytes"].as_f64().unwrap();
     assert!((1.9e6..2.2e6).contains(&window), "2097152 bytes: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_window_that_lhsshd_was_told() {
+    // 256 KiB in each round trip of 80 ms are 3.3 MB/s of 25.
+    let config = "HPNBufferSize 256";
+    let plan = Plan { spec: spec(200, 80), server: Server::Longhaul, config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_window_that_lhsshd_was_told", &plan) else { return };
+    let diagnosis = site.examine(&[], "ssh_window");
+    first(&diagnosis, "ssh_window", &["262 kB", "HPNBufferSize out of the server's sshd_config"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_rate_limit_of_the_server() {
+    let config = "TcpPacing 16M";
+    let plan = Plan { spec: spec(100, 20), server: Server::Longhaul, config, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_a_rate_limit_of_the_server", &plan) else { return };
+    first(&site.examine(&[], "pacing"), "pacing", &["downloads to 2.0 MB/s", "sshd_config"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_browser_draws_the_report() {
         }
     }
     assert!(dom.contains("What looks limiting"));
-    assert_eq!(dom.matches("<tr title=").count(), 2, "the two ends of a connection share a row");
+    assert_eq!(dom.matches("<tr role=\"row\" title=").count(), 2, "the two ends of a connection share a row");
     for label in ["CPU client, server", "Congestion control"] {
         let cell = dom.split(&format!("data-label=\"{label}\">")).nth(1).expect(label);
         assert!(!cell.starts_with('–') && !cell.starts_with("</td>"), "{label}: {}", &cell[..40]);
@@ -85,6 +85,71 @@ fn a_browser_draws_the_report() {
     let dom = lab.drawn(&chromium, "hover.html");
     let seen = dom.split("data-hover=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("hover");
     assert!(seen.starts_with("visible ") && seen.ends_with("B/s"), "{seen}");
+}
+
+/// The number in a text such as `12.3 MB/s`, in the unit's base.
+fn number(text: &str) -> f64 {
+    let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let factor = match unit.chars().next() {
+        Some('k') => 1e3,
+        Some('M') if unit != "ms" => 1e6,
+        Some('G') => 1e9,
+        _ => 1.0,
+    };
+    digits.parse::<f64>().expect(text) * factor
+}
+
+/// Texts of the elements that begin with this tag, without the tags in them.
+fn texts<'a>(part: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
+    part.split(begin).skip(1).filter_map(|rest| rest.split(end).next()).collect()
+}
+
+#[test]
+fn report_fits_phones_and_screens() {
+    let Some([chromium]) = peers("report_fits_phones_and_screens", ["chromium-headless-shell"]) else {
+        return;
+    };
+    let (lab, _server) = measured();
+    let files = ["down.local", "down.remote", "up.local", "up.remote"];
+    report(&lab, &[&["-o", "page.html"], &files[..]].concat()).ok("report");
+    let page = lab.read("page.html");
+    let data = texts(&page, "id=\"data\">", "</script>")[0];
+    let plots: serde_json::Value = serde_json::from_str(data).expect("the page's data");
+    for width in [360, 800, 1400] {
+        let shown = lab.shown(&chromium, "page.html", width);
+        assert_eq!(shown.too_wide, "", "{width}");
+        assert!(shown.console.is_empty(), "{width}: {:?}", shown.console);
+        for plot in plots.as_array().expect("plots") {
+            let id = plot["id"].as_str().expect("id");
+            let begin = format!("id=\"{id}\">");
+            let section = texts(&shown.dom, &begin, "</section>")[0];
+            assert!(section.contains("role=\"img\" aria-label=\""), "{id}: {section}");
+            let legend = texts(section, "<b>", "</b>");
+            let cells = texts(section, "<td role=\"cell\">", "</td>");
+            let lines = plot["lines"].as_array().expect("lines");
+            assert_eq!((legend.len(), cells.len()), (lines.len(), 3 * lines.len()), "{id}");
+            for (line, (legend, cells)) in lines.iter().zip(legend.iter().zip(cells.chunks(3))) {
+                let last = line["points"].as_array().and_then(|all| all.last()).expect("a point");
+                let last = last[1].as_f64().expect("a value");
+                for text in [legend, &cells[2]] {
+                    // Texts have at least two digits, and count whole bytes, segments and percents.
+                    let tolerance = (0.06 * last).max(0.6);
+                    assert!((number(text) - last).abs() <= tolerance, "{id}: {text} for {last}");
+                }
+                assert!(number(cells[0]) <= number(cells[1]), "{id}: lowest and highest: {cells:?}");
+            }
+        }
+        let table = texts(&shown.dom, "class=\"cards\"", "</table>")[0];
+        for (role, count) in [("columnheader", 11), ("rowheader", 2), ("cell", 20)] {
+            let found = table.matches(&format!("role=\"{role}\"")).count();
+            assert_eq!(found, count, "{role}: {table}");
+        }
+    }
+    // What the checks would find: a wide part, and a message.
+    let wrong = "<div style=\"width:2000px\">x</div><script>console.log('seen')</script></body>";
+    lab.write("wrong.html", &page.replace("</body>", wrong));
+    let shown = lab.shown(&chromium, "wrong.html", 800);
+    assert_eq!((shown.too_wide.as_str(), shown.console.len()), ("HTML", 1), "{:?}", shown.console);
 }
 
 #[test]

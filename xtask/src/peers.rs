@@ -59,6 +59,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/dpkg-shlibdeps", "dpkg-dev"),
     ("/usr/bin/lintian", "lintian"),
     ("/usr/bin/rpmbuild", "rpm"),
+    ("/usr/bin/rpmlint", "rpmlint"),
+    ("/usr/sbin/apparmor_parser", "apparmor"),
     ("/usr/bin/chromium-headless-shell", "chromium-headless-shell"),
     ("/usr/bin/xauth", "xauth"),
     ("/usr/bin/Xvfb", "xvfb"),

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::Destination;
-use lh_instrument::bench::{Pair, Plan, Results, compare, matrix, measure, page, read_pairs, text};
+use lh_instrument::bench::{
+    Pair, Plan, Results, compare, matrix, matrix_page, measure, page, read_pairs, text,
+};
 use lh_instrument::quoted;
 use lh_sys::errno_text;
 use lh_sys::signals::Signals;
@@ -31,6 +33,9 @@ const QUICK: Duration = Duration::from_secs(20);
 
 /// Flags that clients of the connection get too.
 const OF_CLIENTS: &[char] = &['4', '6', 'C', 'F', 'J', 'i', 'o'];
+
+/// Flags that a host gets that measures in place of this one.
+const OF_MEASUREMENTS: &[&str] = &["local-dir", "peer", "remote-dir", "tcp-port"];
 
 /// `longhaul bench`; returns the exit status.
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
@@ -64,18 +69,21 @@ fn run_one(parsed: &Parsed, host: &str) -> Result<u8, String> {
     let stop = stopper(&signals);
     let target = target(parsed, host)?;
     let plan = plan(parsed, host)?;
+    check_peers(&plan.peers)?;
     let mut tell = progress(parsed.has('q'));
     let measured = measure(&target, &plan, &stop, &mut tell);
     tell("");
     let results = measured?;
-    if let Some(path) = parsed.long_value("html") {
-        let path = Path::new(path);
-        std::fs::write(path, page(std::slice::from_ref(&results)))
-            .map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))?;
-    }
+    write_page(parsed, || page(std::slice::from_ref(&results)))?;
     let out = if parsed.has_long("json") { format!("{}\n", results.json()) } else { text(&results) };
     std::io::stdout().write_all(out.as_bytes()).map_err(|error| errno_text(&error))?;
     Ok(if stop() { INTERRUPTED } else { 0 })
+}
+
+/// Writes the page where `--html` asks for one.
+fn write_page(parsed: &Parsed, page: impl FnOnce() -> String) -> Result<(), String> {
+    let Some(path) = parsed.long_value("html").map(Path::new) else { return Ok(()) };
+    std::fs::write(path, page()).map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))
 }
 
 fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
@@ -93,25 +101,10 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
         client_words
             .extend(value.into_iter().flat_map(|value| ["-o".to_owned(), format!("{keyword}={value}")]));
     }
-    let mut peers = Vec::new();
-    let given =
-        parsed.long.iter().filter(|(flag, _)| *flag == "peer").filter_map(|(_, value)| value.as_ref());
-    for peer in given {
-        let peer = peer.to_string_lossy();
-        let (name, path) = peer.split_once('=').ok_or_else(|| format!("--peer {peer}: NAME=PROGRAM"))?;
-        if !Path::new(path).is_file() {
-            return Err(format!("--peer {peer}: {path}: No such file or directory"));
-        }
-        peers.push((name.to_owned(), PathBuf::from(path)));
-    }
+    let peers = peers(parsed)?;
     let quick = parsed.has_long("quick");
-    let tcp_port = match parsed.long_text("tcp-port").map(|text| text.parse::<u16>()) {
-        None => None,
-        Some(Ok(port @ 1..)) => Some(port),
-        Some(_) => return Err("--tcp-port takes a number from 1 to 65535".to_owned()),
-    };
     Ok(Plan {
-        tcp_port,
+        tcp_port: tcp_port(parsed)?,
         time: if quick { QUICK } else { TIME },
         quick,
         peers,
@@ -120,6 +113,37 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
         local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
         remote_directory: parsed.long_text("remote-dir").unwrap_or_else(|| ".".to_owned()),
     })
+}
+
+/// Names and programs of `--peer`.
+fn peers(parsed: &Parsed) -> Result<Vec<(String, PathBuf)>, String> {
+    let given =
+        parsed.long.iter().filter(|(flag, _)| *flag == "peer").filter_map(|(_, value)| value.as_ref());
+    let of = |peer: &OsString| {
+        let peer = peer.to_string_lossy();
+        let (name, path) = peer.split_once('=').ok_or_else(|| format!("--peer {peer}: NAME=PROGRAM"))?;
+        Ok((name.to_owned(), PathBuf::from(path)))
+    };
+    given.map(of).collect()
+}
+
+/// Fails where a program of `--peer` is not on this machine.
+fn check_peers(peers: &[(String, PathBuf)]) -> Result<(), String> {
+    match peers.iter().find(|(_, path)| !path.is_file()) {
+        None => Ok(()),
+        Some((name, path)) => {
+            let path = path.display();
+            Err(format!("--peer {name}={path}: {path}: No such file or directory"))
+        }
+    }
+}
+
+fn tcp_port(parsed: &Parsed) -> Result<Option<u16>, String> {
+    match parsed.long_text("tcp-port").map(|text| text.parse::<u16>()) {
+        None => Ok(None),
+        Some(Ok(port @ 1..)) => Ok(Some(port)),
+        Some(_) => Err("--tcp-port takes a number from 1 to 65535".to_owned()),
+    }
 }
 
 /// The paths of a list, one after the other.
@@ -149,6 +173,7 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
         }
         pairs.push(pair);
     }
+    write_page(parsed, || matrix_page(&pairs))?;
     if !parsed.has_long("json") {
         std::io::stdout().write_all(matrix(&pairs).as_bytes()).map_err(|error| errno_text(&error))?;
     }
@@ -164,7 +189,21 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
 
 fn from_here(parsed: &Parsed, to: &str, stop: &dyn Fn() -> bool) -> Result<Results, String> {
     let plan = Plan { time: QUICK, quick: true, ..plan(parsed, to)? };
+    check_peers(&plan.peers)?;
     measure(&target(parsed, to)?, &plan, stop, &mut |_| {})
+}
+
+/// The command for the host that measures. Flags about the measurement go there; those about the connection are for
+/// the login to that host, which has a configuration of its own.
+fn command_there(parsed: &Parsed, to: &str) -> String {
+    let mut command = "longhaul bench --quick --json -q -B".to_owned();
+    for (flag, value) in &parsed.long {
+        if let (true, Some(value)) = (OF_MEASUREMENTS.contains(flag), value) {
+            command.push_str(&format!(" --{flag} {}", quoted(&value.to_string_lossy())));
+        }
+    }
+    command.push_str(&format!(" -- {}", quoted(to)));
+    command
 }
 
 /// Has the first host measure the path to the second one, with the `longhaul` that is installed there.
@@ -176,7 +215,7 @@ fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> 
         .args(["-o", "BatchMode=yes"])
         .args(&plan.client_words)
         .arg(&plan.destination)
-        .arg(format!("longhaul bench --quick --json -q -B {}", quoted(to)))
+        .arg(command_there(parsed, to))
         .stdin(Stdio::null())
         .output()
         .map_err(|error| errno_text(&error))?;
@@ -188,40 +227,62 @@ fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> 
     Results::from_json(&value)
 }
 
-/// The runs of a file: the result of `bench --json`, or the lines of `bench --hosts --json`. `None` where it is
+/// A line of JSON about one run or one path of a list.
+enum Record {
+    Run(Results),
+    Path(Pair),
+}
+
+impl Record {
+    /// The run; a path that could not be measured has none.
+    fn into_run(self) -> Option<Results> {
+        match self {
+            Self::Run(run) => Some(run),
+            Self::Path(pair) => pair.result.ok(),
+        }
+    }
+}
+
+/// The records of a file: the result of `bench --json`, or the lines of `bench --hosts --json`. `None` where it is
 /// something else.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<Results>>, String> {
+fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     let name = path.display();
     let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
-    let mut runs = Vec::new();
+    let mut records = Vec::new();
     for line in words.lines().filter(|line| !line.trim().is_empty()) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };
         if value.get("longhaul_bench").is_some() {
-            runs.push(Results::from_json(&value).map_err(|why| format!("{name}: {why}"))?);
+            let run = Results::from_json(&value).map_err(|why| format!("{name}: {why}"))?;
+            records.push(Record::Run(run));
         } else if let Some(pair) = Pair::from_json(&value) {
-            // A path without results has no tables.
-            runs.extend(pair.result.ok());
+            records.push(Record::Path(pair));
         } else {
             return Ok(None);
         }
     }
-    Ok((!runs.is_empty()).then_some(runs))
+    Ok((!records.is_empty()).then_some(records))
 }
 
-/// The page of `longhaul report` for files that are all runs of `bench`; `None` where a file is not.
+/// The page of `longhaul report` for files of `bench`: the matrix where all are about paths of a list, else the runs
+/// side by side. `None` where a file is not of `bench`.
 pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, String> {
-    let mut runs = Vec::new();
+    let mut records = Vec::new();
     for file in files {
         match read(Path::new(file)) {
-            Ok(Some(more)) => runs.extend(more),
-            Ok(None) | Err(_) if runs.is_empty() => return Ok(None),
+            Ok(Some(more)) => records.extend(more),
+            Ok(None) | Err(_) if records.is_empty() => return Ok(None),
             Ok(None) => {
                 return Err(format!("{}: not the results of longhaul bench", Path::new(file).display()));
             }
             Err(why) => return Err(why),
         }
     }
-    Ok(Some(page(&runs)))
+    let is_matrix = records.iter().all(|record| matches!(record, Record::Path(_)));
+    if is_matrix {
+        let pair = |record| if let Record::Path(pair) = record { Some(pair) } else { None };
+        return Ok(Some(matrix_page(&records.into_iter().filter_map(pair).collect::<Vec<_>>())));
+    }
+    Ok(Some(page(&records.into_iter().filter_map(Record::into_run).collect::<Vec<_>>())))
 }
 
 /// `longhaul compare OLD NEW`; returns the exit status.
@@ -236,9 +297,14 @@ pub(crate) fn run_compare(parsed: &Parsed, operands: &[OsString]) -> u8 {
     };
     let one = |file: &OsString| -> Result<Results, String> {
         let name = Path::new(file).display().to_string();
-        let mut runs =
+        let records =
             read(Path::new(file))?.ok_or_else(|| format!("{name}: not the results of longhaul bench"))?;
-        if runs.len() == 1 { runs.pop().ok_or(name) } else { Err(format!("{name}: more than one run")) }
+        let mut runs: Vec<Results> = records.into_iter().filter_map(Record::into_run).collect();
+        if runs.len() == 1 {
+            runs.pop().ok_or(name)
+        } else {
+            Err(format!("{name}: {} runs, not one", runs.len()))
+        }
     };
     let compared = one(old).and_then(|old| Ok(compare(&old, &one(new)?, fail_below)));
     match compared {
@@ -255,5 +321,47 @@ pub(crate) fn run_compare(parsed: &Parsed, operands: &[OsString]) -> u8 {
             say(&why);
             2
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_measurements_go_to_the_host_that_measures() {
+        let words = [
+            "bench",
+            "--hosts",
+            "list",
+            "--html",
+            "page",
+            "-o",
+            "Port=5",
+            "--tcp-port",
+            "5201",
+            "--peer",
+            "stock=/usr/bin/ssh",
+            "--peer",
+            "new=/opt/new ssh",
+            "--remote-dir",
+            "it's",
+            "--shard",
+            "1/2",
+        ];
+        let parsed = LONGHAUL.parse(words.map(OsString::from)).expect("parses");
+        let command = command_there(&parsed, "-x");
+        let (flags, host) = command.rsplit_once(" -- ").expect("two parts");
+        assert_eq!(host, quoted("-x"));
+        for wanted in
+            ["--tcp-port", "5201", "stock=/usr/bin/ssh", &quoted("new=/opt/new ssh"), &quoted("it's")]
+        {
+            assert!(flags.contains(wanted), "{wanted}: {flags}");
+        }
+        for other in ["--hosts", "--html", "--shard", "Port=5"] {
+            assert!(!flags.contains(other), "{other}: {flags}");
+        }
+        // A program of that host need not be on this one.
+        assert!(peers(&parsed).is_ok() && check_peers(&peers(&parsed).expect("peers")).is_err());
     }
 }

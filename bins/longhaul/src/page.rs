@@ -8,9 +8,9 @@ use lh_metrics::Side;
 use serde_json::{Value, json};
 
 use crate::pairs::Connection;
-use crate::series::PLOTS;
+use crate::series::{PLOTS, Plot};
 use crate::summary::{Summary, summary};
-use crate::units::size;
+use crate::units::{in_unit, size};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -52,26 +52,32 @@ pub(crate) fn page(connections: &[Connection]) -> String {
             escape(&sum.verdict)
         );
     }
-    let headings: String = HEADINGS.iter().map(|heading| format!("<th>{heading}</th>")).collect();
-    let plots: String = PLOTS
-        .iter()
-        .map(|plot| {
-            format!(
-                "<section class=\"plot\" id=\"{}\"><h2>{}</h2><div class=\"chart\"></div></section>\n",
-                plot.id, plot.title
-            )
-        })
-        .collect();
-    let data = in_script(&data(connections));
+    let headings: String = HEADINGS.iter().map(|name| heading(name)).collect();
+    let mut plots = String::new();
+    let mut data: Vec<Value> = Vec::new();
+    for plot in PLOTS {
+        let lines = lines(plot, connections);
+        let values = values(plot, &lines);
+        let _ = writeln!(
+            plots,
+            "<section class=\"plot\" id=\"{}\"><h2>{}</h2><div class=\"chart\"></div>{values}</section>",
+            plot.id, plot.title
+        );
+        let lines: Vec<Value> = lines.iter().map(Line::json).collect();
+        data.push(json!({ "id": plot.id, "unit": plot.unit, "lines": lines }));
+    }
+    let data = in_script(&json!(data));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <title>Longhaul report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header><h1>Longhaul report</h1></header>\n<main>\n\
          <section><h2>What looks limiting</h2><ul class=\"verdicts\">\n{verdicts}</ul></section>\n\
-         <section class=\"wide\"><h2>Connections</h2><div class=\"scroll\"><table>\n<thead><tr><th>Connection</th>{headings}</tr></thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div></section>\n{plots}</main>\n<noscript><p>The plots need scripts.</p></noscript>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+         <section class=\"wide\"><h2>Connections</h2><div class=\"scroll\"><table role=\"table\" class=\"cards\">\n\
+         <thead role=\"rowgroup\"><tr role=\"row\">{}{headings}</tr></thead>\n\
+         <tbody role=\"rowgroup\">\n{rows}</tbody>\n</table></div></section>\n{plots}</main>\n<noscript><p>The plots need scripts.</p></noscript>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        heading("Connection")
     )
 }
 
@@ -91,7 +97,7 @@ fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &
     let hint = format!("{}\nrun {}\n{}", connection.files.join("\n"), about.run, about.peer);
     let _ = write!(
         out,
-        "<tr title=\"{}\"><th scope=\"row\"><span class=\"key k{}\"></span>{}<small>{}</small><small>{}</small></th>",
+        "<tr role=\"row\" title=\"{}\"><th role=\"rowheader\" scope=\"row\"><span class=\"key k{}\"></span>{}<small>{}</small><small>{}</small></th>",
         escape(&hint),
         index % COLOURS,
         escape(title),
@@ -99,7 +105,7 @@ fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &
         escape(&about.cipher)
     );
     for (heading, cell) in HEADINGS.iter().zip(cells(sum)) {
-        let _ = write!(out, "<td data-label=\"{heading}\">{}</td>", escape(&cell));
+        let _ = write!(out, "<td role=\"cell\" data-label=\"{heading}\">{}</td>", escape(&cell));
     }
     out.push_str("</tr>\n");
 }
@@ -127,27 +133,72 @@ fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// Data of the plots, with a colour for each connection; the server's lines are paler than the client's.
-fn data(connections: &[Connection]) -> Value {
-    let plots: Vec<Value> = PLOTS
-        .iter()
-        .map(|plot| {
-            let mut lines: Vec<Value> = Vec::new();
-            for (index, connection) in connections.iter().enumerate() {
-                for (side, run) in connection.ends() {
-                    let run_title = end_title(connections, index, side);
-                    for (style, (name, points)) in plot.draw(run).into_iter().enumerate() {
-                        lines.push(json!({
-                            "run": run_title, "name": name, "colour": index % COLOURS, "style": style,
-                            "pale": side == Side::Remote, "points": points,
-                        }));
-                    }
-                }
-            }
-            json!({ "id": plot.id, "unit": plot.unit, "lines": lines })
+/// A line of a plot. Each connection has a colour; the server's lines are paler than the client's.
+struct Line {
+    run: String,
+    name: &'static str,
+    colour: usize,
+    style: usize,
+    is_pale: bool,
+    points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn json(&self) -> Value {
+        json!({
+            "run": self.run, "name": self.name, "colour": self.colour, "style": self.style,
+            "pale": self.is_pale, "points": self.points,
         })
-        .collect();
-    json!(plots)
+    }
+}
+
+fn lines(plot: &Plot, connections: &[Connection]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (index, connection) in connections.iter().enumerate() {
+        for (side, run) in connection.ends() {
+            let title = end_title(connections, index, side);
+            for (style, (name, points)) in plot.draw(run).into_iter().enumerate() {
+                let (colour, is_pale) = (index % COLOURS, side == Side::Remote);
+                lines.push(Line { run: title.clone(), name, colour, style, is_pale, points });
+            }
+        }
+    }
+    lines
+}
+
+/// A heading of a column.
+fn heading(text: &str) -> String {
+    format!("<th role=\"columnheader\" scope=\"col\">{text}</th>")
+}
+
+/// The values of a plot as a table, for those who do not see the plot.
+fn values(plot: &Plot, lines: &[Line]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let headings: String = ["Line", "Lowest", "Highest", "Last"].map(heading).concat();
+    let mut out = format!(
+        "<div class=\"values\"><table role=\"table\" aria-label=\"{}: values\">\n<thead role=\"rowgroup\">\
+         <tr role=\"row\">{headings}</tr></thead>\n<tbody role=\"rowgroup\">\n",
+        plot.title
+    );
+    for line in lines {
+        let values = || line.points.iter().map(|(_, value)| *value);
+        let (lowest, highest) = (values().reduce(f64::min), values().reduce(f64::max));
+        let _ = write!(
+            out,
+            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}: {}</th>",
+            escape(&line.run),
+            line.name
+        );
+        for value in [lowest, highest, values().next_back()] {
+            let shown = value.map_or_else(|| "–".to_owned(), |value| in_unit(plot.unit, value));
+            let _ = write!(out, "<td role=\"cell\">{shown}</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>");
+    out
 }
 
 /// JSON escaped for a script element, so that no part of it ends the element or begins a comment.

@@ -60,8 +60,8 @@
     highest = highest * 1.05 || 1;
     const x = (v) => LEFT + (v / last) * (WIDTH - LEFT - RIGHT);
     const y = (v) => HEIGHT - BOTTOM - (v / highest) * (HEIGHT - TOP - BOTTOM);
-    const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img" }, chart);
-    node("title", {}, svg).textContent = plot.id + " over time";
+    const label = chart.parentElement.querySelector("h2").textContent + " over time; the values are in the table that follows";
+    const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img", "aria-label": label }, chart);
     for (const mark of marks(highest, plot.unit === "count" ? 1 : 0)) {
       node("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(mark), y2: y(mark) }, svg);
       node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = text(mark);
@@ -91,7 +91,7 @@
         entry.setAttribute("aria-pressed", String(!hides));
         group.style.display = hides ? "none" : "";
       });
-      const sample = node("svg", { viewBox: "0 0 22 8" }, entry);
+      const sample = node("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" }, entry);
       node("line", { class: look, style, x1: 0, x2: 22, y1: 4, y2: 4 }, sample);
       entry.append(line.run + ": " + line.name + " ");
       const value = document.createElement("b");

@@ -14,6 +14,17 @@ pub(crate) fn size(bytes: f64) -> String {
     format!("{value:.1} PB")
 }
 
+/// A value of a plot in its unit (`rate`, `bytes`, `ms`, `count` or `percent`).
+pub(crate) fn in_unit(unit: &str, value: f64) -> String {
+    match unit {
+        "rate" => format!("{}/s", size(value)),
+        "bytes" => size(value),
+        "ms" => format!("{value:.2} ms"),
+        "percent" => format!("{value:.0} %"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 /// A time in its two largest units.
 pub(crate) fn in_words(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -38,6 +49,12 @@ mod tests {
     fn sizes_use_powers_of_1000() {
         assert_eq!(size(999.0), "999 B");
         assert_eq!(size(12_345_678.0), "12.3 MB");
+    }
+
+    #[test]
+    fn values_carry_their_unit() {
+        let shown = ["rate", "bytes", "ms", "percent", "count"].map(|unit| in_unit(unit, 1234.5));
+        assert_eq!(shown, ["1.2 kB/s", "1.2 kB", "1234.50 ms", "1234 %", "1234"]);
     }
 
     #[test]

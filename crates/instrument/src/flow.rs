@@ -61,6 +61,8 @@ const PING: Duration = Duration::from_millis(200);
 const WARM_UP: f64 = 0.3;
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
+/// Parts of a flow whose windows are compared.
+const PARTS: usize = 3;
 
 /// The bit of `options` in `struct tcp_info` (`TCPI_OPT_WSCALE`).
 const WINDOW_SCALING: u64 = 4;
@@ -121,6 +123,8 @@ pub(crate) struct Flow {
     /// Share of samples in which the server's SSH window was closed, and the window, bytes; upload only.
     pub(crate) closed: f64,
     pub(crate) ssh_window: Option<f64>,
+    /// That window, bytes, where it was used up and of one size throughout; upload only.
+    pub(crate) constant_window: Option<f64>,
     /// Cores used by the SSH process of the client and of the server.
     pub(crate) client_cpu: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
@@ -220,6 +224,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         flow.closed = closed as f64 / credits.len().max(1) as f64;
         let all = shown.local.iter().filter_map(|point| point.sample.ssh("send_credit"));
         flow.ssh_window = all.max().map(|bytes| bytes as f64);
+        flow.constant_window = constant_window(&within);
     }
     let told = match direction {
         Direction::Up => shown.text(),
@@ -286,6 +291,21 @@ fn share(points: &[&Point], value: impl Fn(&Point) -> Option<u64>) -> Option<f64
     Some(value(last)?.saturating_sub(value(first)?) as f64 / 1e6 / time)
 }
 
+/// The window of the peer's channels, bytes, where the samples in which it was used up show one size from the first
+/// to the last: what TCP has not delivered yet, and the credit that is left.
+fn constant_window(points: &[&Point]) -> Option<f64> {
+    let window = |point: &&Point| {
+        let credit = point.sample.ssh("send_credit")?;
+        let under_way = point.sample.ssh("bytes_out")?.checked_sub(point.sample.tcp("bytes_acked")?)?;
+        (credit < CLOSED).then_some((under_way + credit) as f64)
+    };
+    let part = points.len().div_ceil(PARTS).max(1);
+    let largest = |points: &[&Point]| points.iter().filter_map(window).reduce(f64::max);
+    let parts: Vec<f64> = points.chunks(part).map(largest).collect::<Option<_>>()?;
+    let (least, most) = (lowest(parts.iter().copied())?, parts.iter().copied().reduce(f64::max)?);
+    (most <= 1.2 * least).then_some(most)
+}
+
 fn longest_pause(points: &[&Point], count: impl Fn(&Point) -> Option<u64>) -> f64 {
     let mut longest = 0.0_f64;
     let mut moved: Option<(f64, u64)> = None;
@@ -344,6 +364,9 @@ fn sender_of_ss(text: &str) -> Option<Sender> {
     let resent = value("retrans").and_then(|text| text.split_once('/')).and_then(|(_, total)| number(total));
     let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
     let control = words.iter().find(|word| known.contains(word));
+    // `pacing_rate NOW/LIMIT`; the limit is shown where there is one.
+    let pacing = words.iter().position(|word| *word == "pacing_rate").and_then(|at| words.get(at + 1));
+    let limit = pacing.and_then(|rates| rates.split_once('/')).and_then(|(_, limit)| bits_per_second(limit));
     Some(Sender {
         receive_window: busy.map(|busy| (millis("rwnd_limited").unwrap_or(0.0) / busy).min(1.0)),
         send_buffer: busy.map(|busy| (millis("sndbuf_limited").unwrap_or(0.0) / busy).min(1.0)),
@@ -354,8 +377,21 @@ fn sender_of_ss(text: &str) -> Option<Sender> {
         congestion_window: value("cwnd").and_then(number).map(|segments| segments * segment),
         congestion_control: control.map(|name| (*name).to_owned()),
         loaded_rtt: value("rtt").and_then(number).map(|millis| millis / 1000.0),
-        paced: None,
+        paced: limit.map(|bits| bits / 8.0),
     })
+}
+
+/// Reads a rate as `ss` prints it: `16Mbps`, `1.5Gbps`, `99000bps`.
+fn bits_per_second(text: &str) -> Option<f64> {
+    let digits = text.strip_suffix("bps")?;
+    let (digits, factor) = match digits.chars().last()? {
+        'K' => (digits.strip_suffix('K')?, 1e3),
+        'M' => (digits.strip_suffix('M')?, 1e6),
+        'G' => (digits.strip_suffix('G')?, 1e9),
+        'T' => (digits.strip_suffix('T')?, 1e12),
+        _ => (digits, 1.0),
+    };
+    Some(digits.parse::<f64>().ok()? * factor)
 }
 
 #[cfg(test)]
@@ -372,7 +408,45 @@ mod tests {
         assert_eq!((got.segments, got.resent, got.segment), (6800.0, 34.0, 1448.0));
         assert_eq!((got.window, got.congestion_window), (Some(65_536.0), Some(144_800.0)));
         assert_eq!(got.congestion_control.as_deref(), Some("cubic"));
+        assert_eq!(got.paced, None);
         assert_eq!(sender_of_ss("nothing"), None);
+    }
+
+    #[test]
+    fn rate_limit_of_the_server_s_socket_is_read() {
+        let of = |rates: &str| {
+            let text = format!("cubic rtt:50.1/0.1 mss:1448 data_segs_out:6800 send 1Mbps {rates} busy:4ms");
+            sender_of_ss(&text).unwrap().paced
+        };
+        assert_eq!(of("pacing_rate 15.9Mbps/16Mbps delivery_rate 15Mbps"), Some(2e6));
+        assert_eq!(of("pacing_rate 2Gbps/1.5Gbps"), Some(187.5e6));
+        assert_eq!(of("pacing_rate 9bps/800bps"), Some(100.0));
+        // No limit, and what is no rate.
+        assert_eq!(of("pacing_rate 15.9Mbps delivery_rate 15Mbps"), None);
+        assert_eq!(of("pacing_rate 15.9Mbps/fast"), None);
+        assert_eq!(of("pacing_rate"), None);
+    }
+
+    /// Points of a sender that has sent this much more than TCP has delivered, with this credit left.
+    fn under_way(windows: &[(u64, u64)]) -> Option<f64> {
+        let point = |(index, (under_way, credit)): (usize, &(u64, u64))| {
+            let acked = index as u64 * 500_000;
+            let ssh = vec![("bytes_out", acked + under_way), ("send_credit", *credit)];
+            let sample = lh_metrics::Sample { ssh, tcp: vec![("bytes_acked", acked)], ..Default::default() };
+            Point { seconds: index as f64, sample }
+        };
+        let points: Vec<Point> = windows.iter().enumerate().map(point).collect();
+        constant_window(&points.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn window_is_constant_where_its_size_never_changes() {
+        let size = 262_144;
+        assert_eq!(under_way(&[(size, 0), (size - 9000, 8000), (size, 0), (size - 5, 0)]), Some(262_144.0));
+        // It grew; it was not used up at the end; there is no sample.
+        assert_eq!(under_way(&[(size, 0), (2 * size, 0), (4 * size, 0)]), None);
+        assert_eq!(under_way(&[(size, 0), (size, 0), (size - 100_000, 100_000)]), None);
+        assert_eq!(under_way(&[]), None);
     }
 
     #[test]

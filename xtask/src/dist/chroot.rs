@@ -7,6 +7,7 @@ use std::process::Command;
 use super::container;
 use super::make::make;
 use super::source::{Source, failed, output};
+use super::units;
 use crate::workspace::{Outcome, call, target_dir};
 
 /// Packages that a bare system gets: what the dependencies of ours come to.
@@ -47,15 +48,23 @@ fn packages(source: &Source, extension: &str) -> Result<Vec<PathBuf>, String> {
     if found.len() == 3 { Ok(found) } else { Err(format!("{} .{extension} files, not 3", found.len())) }
 }
 
-/// What lintian and rpm say about the packages.
+/// What lintian, systemd, AppArmor's parser and rpmlint say about the packages.
 fn check(source: &Source) -> Outcome {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error", "--tag-display-limit", "0"]);
     call(lintian.args(packages(source, "deb")?))?;
+    let root = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for package in packages(source, "deb")? {
+        call(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(root.path()))?;
+    }
+    units::verify(root.path())?;
+    units::parse_profile(root.path())?;
     let rpms = packages(source, "rpm")?;
     if lh_interop::find("rpmlint").is_some() {
         let config = source.root.join("packaging/rpm/rpmlint.toml");
         call(Command::new("rpmlint").arg("--config").arg(config).args(&rpms))?;
+    } else {
+        println!("SKIPPED dist: rpmlint is not installed, so the .rpm packages are not checked by it");
     }
     for package in rpms {
         let list = output(Command::new("rpm").args(["-qp", "--nosignature", "-l"]).arg(&package))?;

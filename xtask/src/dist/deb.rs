@@ -72,10 +72,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
             _ => (parts.names().to_vec(), false),
         };
         if control.name == "longhaul-server" && manager_is_old() {
-            items.push(Item::text(
-                "usr/lib/systemd/system/lhsshd.service.d/reload.conf",
-                parts.file("systemd/reload-before-253.conf")?,
-            ));
+            for_old_manager(&mut items, &parts.file("systemd/reload-before-253.conf")?);
         }
         items.extend(documents(source, parts, control.name, &version)?);
         items.extend(overrides(parts, control.name));
@@ -96,12 +93,23 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
 }
 
 /// Whether the systemd of this system, for which the package is made, does not know `Type=notify-reload`.
-fn manager_is_old() -> bool {
+pub(super) fn manager_is_old() -> bool {
     let shown = output(Command::new("systemctl").arg("--version")).unwrap_or_default();
     let version = shown.split_whitespace().nth(1).and_then(|text| text.parse::<u32>().ok());
     // Without systemd here, this is a container of the release that it comes with.
     let of_release = || fs::read_to_string("/etc/debian_version").is_ok_and(|text| text.starts_with("12"));
     version.map_or_else(of_release, |version| version < 253)
+}
+
+/// Puts the settings of reloading that an old systemd knows in place of `Type=notify-reload`. A file beside the unit
+/// would set them too, and leave a warning about the unit in the journal.
+pub(super) fn for_old_manager(items: &mut [Item], settings: &str) {
+    let settings = settings.split_once("[Service]\n").map_or("", |(_, settings)| settings);
+    for item in items.iter_mut().filter(|item| item.path.ends_with("/lhsshd.service")) {
+        if let What::Text(text, _) = &mut item.what {
+            *text = String::from_utf8_lossy(text).replace("Type=notify-reload\n", settings).into_bytes();
+        }
+    }
 }
 
 /// What Debian wants below `/usr/share/doc`.
@@ -255,6 +263,18 @@ fn md5(bytes: &[u8]) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_managers_get_settings_that_they_know() {
+        let read = |path: &str| fs::read_to_string(crate::workspace::root().join(path)).unwrap();
+        let unit = read("packaging/systemd/lhsshd.service");
+        let mut items = [Item::text("usr/lib/systemd/system/lhsshd.service", unit.as_str())];
+        for_old_manager(&mut items, &read("packaging/systemd/reload-before-253.conf"));
+        let What::Text(text, _) = &items[0].what else { panic!("a text") };
+        let text = String::from_utf8_lossy(text);
+        assert!(!text.contains("notify-reload"), "{text}");
+        assert!(text.contains("[Service]\nType=notify\nExecReload=/bin/kill -HUP $MAINPID\nEnv"), "{text}");
+    }
 
     #[test]
     fn descriptions_are_wrapped() {

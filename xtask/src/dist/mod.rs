@@ -18,6 +18,7 @@ mod rpm;
 mod source;
 mod tarball;
 mod tree;
+mod units;
 
 use self::source::Source;
 use crate::workspace::{Outcome, target_dir};

@@ -19,6 +19,7 @@ pub(super) fn make(source: &Source, parts: &Parts) -> Outcome {
         let text = std::fs::read(&path).map_err(super::source::failed(&path))?;
         client.push(Item::text(format!("usr/share/licenses/longhaul/{licence}"), text));
     }
+    client.push(Item::text("usr/share/longhaul/longhaul.fc", parts.file("selinux/longhaul.fc")?));
     let packages = [("", &client), ("-n longhaul-server", &parts.server(System::RedHat)?)];
     let mut spec = parts.file("rpm/longhaul.spec")?;
     for (name, items) in packages {
@@ -77,7 +78,7 @@ fn files(items: &[Item]) -> String {
         });
     }
     if items.iter().any(|item| item.path.starts_with(super::layout::LIB)) {
-        lines.push(format!("%dir /{}\n", super::layout::LIB));
+        lines.push(format!("%dir /{}\n%dir /usr/share/longhaul\n", super::layout::LIB));
     }
     lines.sort();
     lines.dedup();

@@ -1,6 +1,6 @@
 //! The flags of `lhssh-keygen`, which are those of ssh-keygen(1).
 
-use super::program::Support::{Accepted, NotYet, Works};
+use super::program::Support::{Accepted, Works};
 use super::program::{Flag, Program};
 
 /// `lhssh-keygen`.
@@ -109,7 +109,6 @@ pub static KEYGEN: Program = Program {
         Flag::plain('v', Works, "Show randomart with fingerprints."),
         Flag::with('w', "provider", Works, "Library for security keys ($SSH_SK_PROVIDER)."),
         Flag::plain('X', Works, "Alias of -i."),
-        Flag::plain('x', NotYet, ""),
         Flag::with(
             'Y',
             "task",

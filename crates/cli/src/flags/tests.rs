@@ -81,6 +81,18 @@ fn unimplemented_flags_are_refused() {
 }
 
 #[test]
+fn every_flag_in_the_tables_is_implemented() {
+    for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
+        for flag in program.flags {
+            assert_ne!(flag.support, Support::NotYet, "{} {}", program.name, flag.spelled());
+        }
+    }
+    // OpenSSH 9.2 and later do not know it either.
+    let stop = parse(&KEYGEN, &["-x"]).expect_err("unknown");
+    assert!(stop.err.starts_with("lhssh-keygen: unknown option -- x\nusage: "), "{}", stop.err);
+}
+
+#[test]
 fn messages_use_the_name_of_the_call() {
     for (program, called, name) in [
         (&SCP, "scp", "scp"),

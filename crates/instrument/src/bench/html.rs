@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use super::compare::compare;
 use super::conclude::conclusions;
+use super::matrix::{self, Pair};
 use super::results::Results;
+use crate::stats::rate;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
@@ -14,22 +16,51 @@ body{margin:0 auto;max-width:80rem;padding:1rem}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
 .noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
-@media print{body{max-width:none}.scroll{overflow:visible}}\
+.scroll{position:relative}\
+@media print{body{max-width:none;font-size:9pt;padding:0}.scroll{overflow:visible}tr,li{break-inside:avoid}\
+caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.bar{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
 @media screen and (max-width:60rem){\
-thead{display:none}table,caption,tbody,tr,tbody th,td{display:block}\
+thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\
+table,caption,tbody,tr,tbody th,td{display:block}\
 tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}\
-td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);text-align:left}\
+td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);content:attr(data-label)/\"\";text-align:left}\
 .bar{grid-column:1/-1;margin-left:0}}";
 
 /// One page about several runs, side by side.
 pub fn page(runs: &[Results]) -> String {
-    let mut out = format!(
+    let mut out = begin();
+    tables(&runs.iter().collect::<Vec<_>>(), &mut out);
+    end(out)
+}
+
+/// One page about the paths of a site: the matrix, and below it the tables of each path.
+pub fn matrix_page(pairs: &[Pair]) -> String {
+    let mut out = begin();
+    grid(pairs, &mut out);
+    let runs: Vec<&Results> = pairs.iter().filter_map(|pair| pair.result.as_ref().ok()).collect();
+    if !runs.is_empty() {
+        tables(&runs, &mut out);
+    }
+    end(out)
+}
+
+fn begin() -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>Longhaul bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Longhaul bench</h1>\n"
-    );
-    verdicts(runs, &mut out);
+    )
+}
+
+fn end(mut out: String) -> String {
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+/// Verdicts and tables of runs.
+fn tables(runs: &[&Results], out: &mut String) {
+    verdicts(runs, out);
     let mut tables: Vec<&str> = Vec::new();
     for table in runs.iter().flat_map(|run| run.rows.tables()) {
         if !tables.contains(&table) {
@@ -37,19 +68,70 @@ pub fn page(runs: &[Results]) -> String {
         }
     }
     for table in tables {
-        draw(runs, table, &mut out);
+        draw(runs, table, out);
     }
-    missing(runs, &mut out);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    missing(runs, out);
 }
 
-fn title(runs: &[Results], index: usize) -> String {
+/// The matrix: a row for each host that measures, a column for each that is measured.
+fn grid(pairs: &[Pair], out: &mut String) {
+    let mut rows: Vec<&str> = Vec::new();
+    let mut columns: Vec<&str> = Vec::new();
+    for pair in pairs {
+        if !rows.contains(&pair.measuring_host()) {
+            rows.push(pair.measuring_host());
+        }
+        if !columns.contains(&pair.to.as_str()) {
+            columns.push(&pair.to);
+        }
+    }
+    let middle = matrix::middle(pairs);
+    let _ = write!(
+        out,
+        "<section aria-label=\"Paths\">\n<p>{}</p>\n<div class=\"scroll\"><table role=\"table\">\n\
+         <caption>paths: highest throughput up, down</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">from, to</th>",
+        escape(&matrix::summary(pairs))
+    );
+    for column in &columns {
+        let _ = write!(out, "<th role=\"columnheader\" scope=\"col\">{}</th>", escape(column));
+    }
+    out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
+    for row in &rows {
+        let _ = write!(out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(row));
+        for column in &columns {
+            let here = pairs.iter().filter(|pair| pair.measuring_host() == *row && pair.to == *column);
+            let shown: Vec<String> = here.map(|pair| path(pair, middle)).collect();
+            let shown = if shown.is_empty() { "–".to_owned() } else { shown.join("<br>") };
+            let _ =
+                write!(out, "<td role=\"cell\" data-label=\"{}\"><span>{shown}</span></td>", escape(column));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+/// The result of one path in a cell of the matrix.
+fn path(pair: &Pair, middle: f64) -> String {
+    match (pair.rates(), &pair.result) {
+        (Some(rates @ [up, down]), _) => {
+            let mark = if matrix::is_slow(rates, middle) { " <strong>slow</strong>" } else { "" };
+            format!(
+                "<span data-up=\"{up}\" data-down=\"{down}\">{}, {}</span>{mark}",
+                escape(&rate(up)),
+                escape(&rate(down))
+            )
+        }
+        (None, Err(why)) => escape(why),
+        (None, Ok(_)) => "nothing was measured".to_owned(),
+    }
+}
+
+fn title(runs: &[&Results], index: usize) -> String {
     let host = runs.get(index).map_or("", |run| run.host.as_str());
     if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
 }
 
-fn verdicts(runs: &[Results], out: &mut String) {
+fn verdicts(runs: &[&Results], out: &mut String) {
     out.push_str("<section aria-label=\"Verdict\">\n");
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
@@ -78,7 +160,7 @@ fn verdicts(runs: &[Results], out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn draw(runs: &[Results], table: &str, out: &mut String) {
+fn draw(runs: &[&Results], table: &str, out: &mut String) {
     let mut names: Vec<&str> = Vec::new();
     let mut columns: Vec<&str> = Vec::new();
     for run in runs {
@@ -93,7 +175,7 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
     }
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr><th scope=\"col\">&nbsp;</th>",
+        "<div class=\"scroll\"><table role=\"table\">\n<caption>{}</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">&nbsp;</th>",
         escape(table)
     );
     let label = |column: &str, index: usize| {
@@ -102,12 +184,12 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
     };
     for column in &columns {
         for index in 0..runs.len() {
-            let _ = write!(out, "<th scope=\"col\">{}</th>", label(column, index));
+            let _ = write!(out, "<th role=\"columnheader\" scope=\"col\">{}</th>", label(column, index));
         }
     }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for name in &names {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+        let _ = write!(out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(name));
         for column in &columns {
             let of_all = || {
                 runs.iter().filter_map(|run| {
@@ -127,13 +209,13 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
                         let _ = write!(
                             out,
-                            "<td{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
                             row.median(),
                             escape(&row.show())
                         );
                     }
                     None => {
-                        let _ = write!(out, "<td data-label=\"{label}\">–</td>");
+                        let _ = write!(out, "<td role=\"cell\" data-label=\"{label}\">–</td>");
                     }
                 }
             }
@@ -143,7 +225,7 @@ fn draw(runs: &[Results], table: &str, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn missing(runs: &[Results], out: &mut String) {
+fn missing(runs: &[&Results], out: &mut String) {
     out.push_str("<section aria-label=\"Not measured\">\n<h2>Not measured</h2>\n<ul>\n");
     for (index, run) in runs.iter().enumerate() {
         for missing in &run.missing {

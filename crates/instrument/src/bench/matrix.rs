@@ -56,8 +56,13 @@ impl Pair {
         Some(Self { from: text("from")?, to: text("to")?, result })
     }
 
+    /// Name of the host that measures, for people.
+    pub(super) fn measuring_host(&self) -> &str {
+        if self.from.is_empty() { "here" } else { &self.from }
+    }
+
     /// Highest median rates up and down, bytes/s.
-    fn rates(&self) -> Option<[f64; 2]> {
+    pub(super) fn rates(&self) -> Option<[f64; 2]> {
         let rows = &self.result.as_ref().ok()?.rows.0;
         let best = |column: &str| {
             let of = rows.iter().filter(|row| row.table.starts_with("throughput") && row.column == column);
@@ -67,21 +72,39 @@ impl Pair {
     }
 }
 
+/// Median of the rates of all paths in both directions, bytes/s.
+pub(super) fn middle(pairs: &[Pair]) -> f64 {
+    median(pairs.iter().filter_map(Pair::rates).flatten()).unwrap_or(0.0)
+}
+
+/// Whether a path with these rates up and down is much slower than the median.
+pub(super) fn is_slow([up, down]: [f64; 2], middle: f64) -> bool {
+    up.min(down) < middle / 2.0
+}
+
+/// How many paths are much slower than the others.
+pub(super) fn summary(pairs: &[Pair]) -> String {
+    let middle = middle(pairs);
+    let slow = pairs.iter().filter_map(Pair::rates).filter(|rates| is_slow(*rates, middle)).count();
+    format!(
+        "{slow} of {} paths have less than half the median of all ({}) in a direction.",
+        pairs.len(),
+        rate(middle)
+    )
+}
+
 /// The matrix, and the paths that are much slower than the others.
 pub fn matrix(pairs: &[Pair]) -> String {
     let mut out = String::new();
-    let middle = median(pairs.iter().filter_map(Pair::rates).flatten()).unwrap_or(0.0);
+    let middle = middle(pairs);
     let width = pairs.iter().map(|pair| pair.from.len().max(4)).max().unwrap_or(4);
     let to = pairs.iter().map(|pair| pair.to.len()).max().unwrap_or(4).max(4);
     let _ = writeln!(out, "{:<width$}  {:<to$}  {:>12}  {:>12}", "from", "to", "up", "down");
-    let mut slow = 0;
     for pair in pairs {
-        let from = if pair.from.is_empty() { "here" } else { &pair.from };
+        let from = pair.measuring_host();
         match (pair.rates(), &pair.result) {
             (Some([up, down]), _) => {
-                let is_slow = up.min(down) < middle / 2.0;
-                slow += usize::from(is_slow);
-                let mark = if is_slow { "  slow" } else { "" };
+                let mark = if is_slow([up, down], middle) { "  slow" } else { "" };
                 let _ = writeln!(
                     out,
                     "{from:<width$}  {:<to$}  {:>12}  {:>12}{mark}",
@@ -98,12 +121,7 @@ pub fn matrix(pairs: &[Pair]) -> String {
             }
         }
     }
-    let _ = writeln!(
-        out,
-        "\n{slow} of {} paths have less than half the median of all ({}) in a direction.",
-        pairs.len(),
-        rate(middle)
-    );
+    let _ = writeln!(out, "\n{}", summary(pairs));
     out
 }
 
@@ -112,8 +130,8 @@ mod tests {
     use super::super::row::{Rows, Unit};
     use super::*;
 
-    #[test]
-    fn slow_paths_are_marked() {
+    /// A measured path, two measured paths of which one is slow, and one without a result, after a turn as JSON.
+    fn pairs() -> Vec<Pair> {
         let pair = |to: &str, up: f64| {
             let mut rows = Rows::default();
             rows.add("throughput by cipher", "a", "up", Unit::BytesPerSecond, up);
@@ -129,13 +147,41 @@ mod tests {
             };
             Pair { from: String::new(), to: to.to_owned(), result: Ok(results) }
         };
-        let lost = Pair { from: "a".to_owned(), to: "c".to_owned(), result: Err("refused".to_owned()) };
+        let lost = Pair { from: "a".to_owned(), to: "<c>".to_owned(), result: Err("refused".to_owned()) };
         let pairs = [pair("b1", 90e6), pair("b2", 10e6), lost];
-        let pairs: Vec<Pair> = pairs.iter().map(|pair| Pair::from_json(&pair.json()).unwrap()).collect();
-        let text = matrix(&pairs);
+        pairs.iter().map(|pair| Pair::from_json(&pair.json()).unwrap()).collect()
+    }
+
+    #[test]
+    fn slow_paths_are_marked() {
+        let text = matrix(&pairs());
         assert!(text.lines().any(|line| line.contains("b2") && line.ends_with("slow")), "{text}");
         assert!(text.lines().any(|line| line.contains("b1") && !line.ends_with("slow")), "{text}");
         assert!(text.contains("refused") && text.contains("1 of 3 paths"), "{text}");
+    }
+
+    #[test]
+    fn page_of_a_site_is_a_grid_of_its_hosts() {
+        let page = super::super::html::matrix_page(&pairs());
+        assert!(page.contains("1 of 3 paths") && !page.contains("<c>"), "{page}");
+        let grid =
+            page.split("<caption>paths").nth(1).and_then(|rest| rest.split("</table>").next()).unwrap();
+        let rows: Vec<&str> = grid.split("<tr").skip(1).collect();
+        assert_eq!(rows.len(), 3, "a heading and two hosts that measure: {grid}");
+        for (row, host, cells) in [
+            (rows[1], ">here<", ["data-up=\"90000000\"", "<strong>slow</strong>", ">–<"]),
+            (rows[2], ">a<", [">–<", ">–<", "refused"]),
+        ] {
+            let parts: Vec<&str> = row.split("<td").collect();
+            assert_eq!(parts.len(), 4, "{row}");
+            assert!(parts[0].contains(host), "{row}");
+            for (part, cell) in parts[1..].iter().zip(cells) {
+                assert!(part.contains(cell), "{cell}: {part}");
+            }
+        }
+        assert_eq!(grid.matches("slow").count(), 1, "{grid}");
+        // The tables of the paths that were measured follow.
+        assert!(page.contains("throughput by cipher") && page.contains("2: b2"), "{page}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use crate::target::Target;
 pub use compare::{Comparison, compare};
-pub use html::{escape, page};
+pub use html::{escape, matrix_page, page};
 pub use matrix::{Pair, matrix, read_pairs};
 pub use results::{Plan, Results};
 pub use table::text;

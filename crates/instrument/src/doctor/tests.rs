@@ -96,6 +96,42 @@ fn fixed_ssh_window_is_named_with_its_size() {
 }
 
 #[test]
+fn fixed_window_of_lhsshd_is_named_with_its_keywords() {
+    let mut facts = good();
+    facts.server = "SSH-2.0-Longhaul_0.2.0".to_owned();
+    *up(&mut facts) = Flow {
+        rate: 4.9e6,
+        closed: 0.9,
+        ssh_window: Some(262_144.0),
+        constant_window: Some(262_144.0),
+        ..facts.up.clone().unwrap()
+    };
+    facts.up_together = Some(19e6);
+    assert_eq!(
+        first(&facts),
+        ("ssh_window", "The server's fixed SSH window of 262 kB limits uploads.".to_owned())
+    );
+    assert!(diagnose(&facts)[0].change[0].contains("HPNDisabled and HPNBufferSize"), "{facts:?}");
+    // A slow command: several connections are no faster.
+    facts.up_together = Some(5e6);
+    assert_ne!(first(&facts).0, "ssh_window");
+    // The window grows.
+    facts.up_together = Some(19e6);
+    up(&mut facts).constant_window = None;
+    assert_ne!(first(&facts).0, "ssh_window");
+}
+
+#[test]
+fn rate_limit_of_the_server_is_named_for_downloads() {
+    let mut facts = good();
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.95e6;
+    down.sender.as_mut().unwrap().paced = Some(2e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "pacing" && title.contains("downloads to 2.0 MB/s"), "{title}");
+}
+
+#[test]
 fn small_receive_buffer_is_named_with_its_sysctl() {
     let mut facts = good();
     *sender(&mut facts) = Sender {

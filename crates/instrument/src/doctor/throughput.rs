@@ -115,10 +115,28 @@ impl Judged<'_> {
 
     /// The server's window for the channel does not grow with the path.
     fn ssh_window(&self) -> Option<Finding> {
-        let window = self.flow.ssh_window?;
+        // Windows of lhsshd grow, unless its configuration fixes them.
+        let is_ours = lh_wire::peer::Peer::of(&self.facts.server) == lh_wire::peer::Peer::Longhaul;
+        let window = if is_ours { self.flow.constant_window? } else { self.flow.ssh_window? };
         let possible = window / self.facts.round_trip();
-        let grows = lh_wire::peer::Peer::of(&self.facts.server) == lh_wire::peer::Peer::Longhaul;
-        (!grows && self.flow.closed >= MUCH && self.flow.rate >= 0.4 * possible).then(|| Finding {
+        // A slow command leaves the windows as they are too, and several connections are no faster.
+        let is_each = !is_ours || self.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED);
+        if !is_each || self.flow.closed < MUCH || self.flow.rate < 0.4 * possible {
+            return None;
+        }
+        let change = if is_ours {
+            vec![
+                "take HPNDisabled and HPNBufferSize out of the server's sshd_config: its windows then follow the path"
+                    .to_owned(),
+                "or copy with lhscp -j 4: each channel has a window of its own".to_owned(),
+            ]
+        } else {
+            vec![
+                "copy with lhscp: it opens more channels, each with a window of its own".to_owned(),
+                "or run lhsshd (or HPN-SSH) at the server: its windows follow the path".to_owned(),
+            ]
+        };
+        Some(Finding {
             cause: "ssh_window",
             title: format!("The server's fixed SSH window of {} limits uploads.", size(window)),
             evidence: vec![
@@ -133,10 +151,7 @@ impl Judged<'_> {
                 ),
             ],
             gain: self.gain(),
-            change: vec![
-                "copy with lhscp: it opens more channels, each with a window of its own".to_owned(),
-                "or run lhsshd (or HPN-SSH) at the server: its windows follow the path".to_owned(),
-            ],
+            change,
             weight: self.weight(),
         })
     }
