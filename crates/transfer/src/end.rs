@@ -11,7 +11,7 @@ use lh_sftp::batch::PutStep;
 use lh_sftp::extended_attrs::{FileTimes, Ranges, Xattrs};
 use lh_sftp::{Attrs, Handle as RemoteHandle, ReadBack};
 
-/// What something is.
+/// Kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -30,7 +30,7 @@ pub(crate) struct Times {
     pub(crate) modification: (i64, u32),
 }
 
-/// What is known of a file or directory.
+/// Attributes of a file or directory, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Info {
     pub(crate) kind: Kind,
@@ -42,7 +42,7 @@ pub(crate) struct Info {
     pub(crate) ids: Option<(u32, u32)>,
     /// Bytes that it takes on its disk, where the end says so.
     pub(crate) storage: Option<u64>,
-    /// How many names it has, where the end says so.
+    /// Number of its names, where the end says so.
     pub(crate) links: Option<u64>,
     /// Device and inode, where the end says so.
     pub(crate) identity: Option<(u64, u64)>,
@@ -68,7 +68,7 @@ impl Info {
         self.pipe_there.then(|| Fault::other("is a named pipe, which an SFTP server cannot write to"))
     }
 
-    /// What a server said of a file.
+    /// Converts what a server says of a file.
     pub(crate) fn of_attrs(attrs: &Attrs) -> Self {
         use lh_sftp::mode;
         let kind = match attrs.permissions.map(|bits| bits & mode::TYPE) {
@@ -216,16 +216,16 @@ pub(crate) enum Op<'a> {
     ExpandPath(&'a [u8]),
 }
 
-/// What to do with what is under a name already.
+/// Treatment of a file that has a part name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsFound {
     /// It must not exist yet.
     Fresh,
-    /// What is there goes.
+    /// The file that is there is emptied or removed.
     Empty,
-    /// What is there stays. This end makes sure that it is ours; a server is asked about that before.
+    /// The file that is there keeps its content. This end makes sure that it is ours; a server is asked about that before.
     Kept,
-    /// What is there stays, whose ever it is: it has the final name.
+    /// The file that is there keeps its content and its owner: it has the final name.
     Adopted,
 }
 
@@ -239,7 +239,7 @@ pub(crate) struct Entry {
     pub(crate) info: Info,
 }
 
-/// What an operation gave.
+/// Result of an operation that succeeded.
 #[derive(Debug)]
 pub(crate) enum Done {
     Ok,
@@ -273,7 +273,7 @@ pub(crate) struct Got {
     pub(crate) xattrs: Option<Xattrs>,
 }
 
-/// Why an operation failed.
+/// Kind of a failure, as far as anything depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// READ or READDIR at the end.
@@ -290,7 +290,7 @@ pub(crate) enum FaultKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// As strerror(3) would say it.
+    /// The text of strerror(3), or one like it.
     pub(crate) text: String,
 }
 

@@ -89,32 +89,32 @@ impl Ends {
         self.answer_if_known(token, outcome);
     }
 
-    /// As [`Ends::answer`]; `None`: the answer is still to come.
+    /// Like [`Ends::answer`]. `None`: the answer is still to come.
     pub(crate) fn answer_if_known(&mut self, token: Token, outcome: Option<Outcome>) {
         self.done.extend(outcome.map(|outcome| (token, outcome)));
     }
 
-    /// An answer has come, or is known without asking.
+    /// Adds an answer that has come, or is known without asking.
     pub(crate) fn answer(&mut self, answer: (Token, Outcome)) {
         self.done.push_back(answer);
     }
 
-    /// The next answer to act upon.
+    /// Returns the next answer to act upon.
     pub(crate) fn next_answer(&mut self) -> Option<(Token, Outcome)> {
         self.done.pop_front()
     }
 
-    /// True when no answer waits to be acted upon.
+    /// Returns true when no answer waits to be acted upon.
     pub(crate) fn all_answered(&self) -> bool {
         self.done.is_empty() && self.file_work.is_empty()
     }
 
-    /// True when each server has said which version and extensions it has.
+    /// Returns true when each server has sent its version and extensions.
     pub(crate) fn are_ready(&self) -> bool {
         self.remotes().all(Remote::ready)
     }
 
-    /// The extended attributes of files can be read and set at both ends.
+    /// Returns true where the extended attributes of files can be read and set at both ends.
     pub(crate) fn have_xattrs(&self) -> bool {
         self.remotes().all(|remote| {
             remote.session().supports(extension::GET_XATTRS)
@@ -122,32 +122,32 @@ impl Ends {
         })
     }
 
-    /// Both ends have digests of open files.
+    /// Returns true where both ends have digests of open files.
     pub(crate) fn can_digest(&self) -> bool {
         let ends = [&self.source, &self.target];
         ends.into_iter().flatten().all(|remote| remote.session().supports(extension::CHECK_FILE_HANDLE))
     }
 
-    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
-    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
-    /// take one request after the other.
+    /// Returns true where the target's server might close a file, or set its times, before it has written what came
+    /// before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry requests out side by side.
+    /// Servers that tell their limits take one request after the other.
     pub(crate) fn waits_for_writes(&self) -> bool {
         let told = |remote: &Remote| remote.session().limits().max_packet > 0;
         self.target.as_ref().is_some_and(|remote| !told(remote))
     }
 
-    /// The server's only rename is the protocol's own, which must not replace anything.
+    /// Returns true where the server's only rename is the protocol's own, which must not replace anything.
     pub(crate) fn rename_is_simple(&self) -> bool {
         let posix = extension::POSIX_RENAME;
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
-    /// It was reported that `what` is not kept.
+    /// Returns true where it was reported that `what` is not kept.
     pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
         self.facts.not_kept.contains(&what)
     }
 
-    /// True where both ends have times in full.
+    /// Returns true where both ends have times in full.
     pub(crate) fn times_are_full(&self) -> bool {
         self.remotes().all(|remote| remote.full())
     }

@@ -1,4 +1,4 @@
-//! What an engine reports to its owner.
+//! Events that an engine reports to its owner.
 
 use std::time::Instant;
 
@@ -64,7 +64,7 @@ pub enum Event {
         /// One line without a program name; control characters are escaped.
         text: String,
     },
-    /// What the engine has decided, for those who want to know how it works (`-v`).
+    /// A decision of the engine, shown with `-v`.
     Notice {
         /// One line.
         text: String,
@@ -74,7 +74,7 @@ pub enum Event {
     Changed {
         /// Its path on the source.
         source: Vec<u8>,
-        /// As [`Event::Failed::text`].
+        /// Like [`Event::Failed::text`].
         text: String,
     },
     /// A file is in its place: copied, or found unchanged (only with [`crate::Options::sums`]).
@@ -87,7 +87,7 @@ pub enum Event {
     },
     /// Something was left out on purpose (a socket in a tree). No failure.
     Skipped {
-        /// As [`Event::Failed::text`].
+        /// Like [`Event::Failed::text`].
         text: String,
     },
 }
@@ -118,7 +118,7 @@ pub enum CopiedKind {
     Link(Vec<u8>),
 }
 
-/// How far a whole copy has come.
+/// Progress of a whole copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Files that are complete, those of earlier attempts included.
@@ -150,7 +150,7 @@ pub struct Waits {
     pub answers: std::time::Duration,
 }
 
-/// How a copy ended.
+/// Numbers of a copy at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Files copied completely.

@@ -43,7 +43,7 @@ const fn is_before(id: u32, other: u32) -> bool {
 }
 
 impl Handles {
-    /// True when nothing is open or being opened.
+    /// Returns true when nothing is open or being opened.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.opening.is_empty()
     }

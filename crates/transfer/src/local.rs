@@ -17,7 +17,7 @@ use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info
 /// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
 const ENTRIES_AT_A_TIME: usize = 512;
 
-/// How many descriptors this process may have.
+/// Number of descriptors that this process may have.
 pub(crate) fn max_open() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
@@ -236,7 +236,7 @@ pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(local(handle).ok()?, 0).ok()
 }
 
-/// A plain file of this process's user, with one name.
+/// Returns true for a plain file of this process's user with one name.
 fn is_ours(stat: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -248,12 +248,12 @@ pub(crate) fn xattrs_of_open(handle: &Handle, wanted: u32) -> std::io::Result<Xa
     lh_sftp_fs::xattrs_of_open(local(handle)?, wanted)
 }
 
-/// Gives an open file these and no others.
+/// Gives an open file these extended attributes and no others.
 pub(crate) fn set_xattrs_of_open(handle: &Handle, wanted: u32, xattrs: &Xattrs) -> Result<(), Fault> {
     lh_sftp_fs::set_xattrs_of_open(local(handle)?, wanted, xattrs).map_err(fault)
 }
 
-/// Whether the file begins with this, as it gives it back.
+/// Returns true where the file begins with `data`, as it is read back.
 pub(crate) fn holds(handle: &Handle, data: &[u8]) -> Result<bool, Fault> {
     let mut back = vec![0; data.len()];
     Ok(read_full(handle, 0, &mut back)? == data.len() && back == data)
@@ -315,7 +315,7 @@ pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_
     Ok(open_file::read_at(local(handle)?, offset, buffers)?)
 }
 
-/// As [`open_file::write_sparse_at`].
+/// Like [`open_file::write_sparse_at`].
 pub(crate) fn write_sparse_at(
     handle: &Handle,
     offset: u64,

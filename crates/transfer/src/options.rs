@@ -1,4 +1,4 @@
-//! What to copy and how.
+//! Options of a copy: the part of a tree that is copied, and how.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// Whether the target's bytes are compared with the source's.
+/// When the target's bytes are compared with the source's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// No.
@@ -71,7 +71,7 @@ impl Verify {
     }
 }
 
-/// What is kept of files besides their data, mode and times. What an end cannot keep is reported once and left out.
+/// Attributes of files that are kept besides their data, mode and times. One that an end cannot keep is reported once and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
     /// Symbolic links found in trees are copied as links.
@@ -125,14 +125,14 @@ pub struct TreeSync {
     pub backup_dir: Option<Vec<u8>>,
 }
 
-/// How to copy. [`Options::default`] is what `scp` without flags does.
+/// Options of a copy. [`Options::default`] does what `scp` without flags does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Copy directories with all that is in them (`-r`). Symbolic links are followed.
     pub recursive: bool,
     /// Keep modification and access times and mode bits (`-p`).
     pub preserve: bool,
-    /// What else is kept.
+    /// Attributes that are kept besides.
     pub keep: Keep,
     /// At most this many bits per second of file data (`-l`, which counts Kbit).
     pub bits_per_second: Option<u64>,

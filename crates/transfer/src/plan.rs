@@ -7,7 +7,7 @@ use crate::end::{Fault, FaultKind, Outcome, path_of};
 use crate::plan::patterns::{Found, Patterns};
 use crate::table::Key;
 
-/// How far the preparation has come.
+/// State of the preparation.
 #[derive(Debug)]
 pub(crate) struct Prepare {
     /// What was asked before it was known to be right.

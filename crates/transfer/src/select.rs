@@ -7,7 +7,7 @@ use lh_crypto::Hash;
 
 use lh_sftp::glob;
 
-/// What is left out of a tree. The default leaves nothing out.
+/// The part of a tree that is copied. The default leaves nothing out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// The first rule that matches decides; what none matches is copied.
@@ -117,12 +117,12 @@ impl Manifest {
         manifest
     }
 
-    /// How many paths it names.
+    /// Returns the number of paths that it names.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// True when it names nothing.
+    /// Returns true when it names nothing.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -152,7 +152,7 @@ pub struct Shard {
     pub of: u32,
 }
 
-/// As [`Shard::parse`] reads it.
+/// Like [`Shard::parse`] reads it.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", u64::from(self.number) + 1, self.of)

@@ -1,4 +1,4 @@
-//! What an answer is for: each operation carries a token, and its answer comes with that token.
+//! Tokens: each operation carries one, and its answer comes with that token and so finds its purpose.
 
 use crate::table::Key;
 
@@ -11,7 +11,7 @@ pub enum Side {
     Target,
 }
 
-/// What an awaited answer belongs to.
+/// Purpose of an awaited answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Token {
     Prepare(PrepareStep),
@@ -37,7 +37,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// True when both are about one file or directory.
+    /// Returns true when both are about one file or directory.
     pub(crate) fn same_owner(&self, other: &Self) -> bool {
         match (*self, *other) {
             (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {

@@ -1,8 +1,8 @@
 //! Copies on a session that the caller has opened: `sftp` talks to its server before, between and after them.
 //!
-//! The channel of that session stays its owner's. He gives the job what comes on it and what may be sent, either directly
-//! ([`Job::received`], [`Job::advance`]) or, on a driver, through a [`JobHandler`] that he passes events on to
-//! ([`JobHandler::take_over`]): then the copy may have additional channels and connections as any other.
+//! The channel of that session stays with its owner, which gives the job the bytes that arrive and lets it send. It does so
+//! directly ([`Job::received`], [`Job::advance`]) or, on a driver, by passing events on to a [`JobHandler`]
+//! ([`JobHandler::take_over`]). In the second case the copy may have additional channels and connections like any other.
 
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ impl Job {
         state.follow(now);
     }
 
-    /// When [`Job::advance`] is to be called although nothing has come.
+    /// Returns the time at which [`Job::advance`] is to be called although nothing has come.
     pub fn next_deadline(&self) -> Option<Instant> {
         let state = self.lock();
         [state.engine.next_deadline(), state.report.next_deadline()].into_iter().flatten().min()
@@ -68,7 +68,7 @@ impl Job {
         self.notify(|_| true);
     }
 
-    /// Finished, and no answer is awaited; see [`Engine::is_quiet`].
+    /// Returns true when the copy is finished and no answer is awaited; see [`Engine::is_quiet`].
     pub fn is_quiet(&self) -> bool {
         self.lock().engine.is_quiet()
     }
@@ -81,14 +81,14 @@ impl JobHandler {
         self.run(cx);
     }
 
-    /// What becomes readable when there is something to do because of what has happened on another connection.
+    /// Descriptor that becomes readable when another connection has made something to do here.
     pub fn bell_interest<'a>(&'a self, token: usize, out: &mut Interests<'a>) {
         if let Some(waker) = &self.waker {
             out.add(token, waker.fd(), Interest::READ);
         }
     }
 
-    /// To be called when that is so, before an event is passed on.
+    /// To be called when that descriptor is readable, before an event is passed on.
     pub fn drain_notifications(&self) {
         if let Some(waker) = &self.waker {
             waker.drain();

@@ -30,19 +30,19 @@ pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
 
-    /// False when progress is not shown: then the two below are not called.
+    /// Returns false when progress is not shown: then [`Report::progress`] and [`Report::totals`] are not called.
     fn wants_progress(&self) -> bool;
 
-    /// The file whose data move, after every turn in which something happened.
+    /// Takes the file whose data move, after every turn in which something happened.
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant);
 
-    /// How far the whole copy is; called before [`Report::progress`].
+    /// Takes the progress of the whole copy; called before [`Report::progress`].
     fn totals(&mut self, _totals: Totals, _now: Instant) {}
 
     /// The copy has come to its end, or to the end of its connection.
     fn ended(&mut self, _summary: &Summary, _now: Instant) {}
 
-    /// When [`Report::progress`] wants to be called although nothing happens.
+    /// Returns the time at which [`Report::progress`] is to be called although nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
 }
 
@@ -53,7 +53,7 @@ struct State {
     channels: Vec<Open>,
     /// Channels to be opened after all, where a connection was to be had instead.
     instead: usize,
-    /// When the load of the first connection is looked at next.
+    /// Time at which the load of the first connection is looked at next.
     next_look: Option<Instant>,
     wakes: Wakes,
     /// A signal has come: partial files and the journal are kept for resuming.
@@ -164,7 +164,7 @@ impl Job {
         self.notify(|_| true);
     }
 
-    /// An additional connection is gone.
+    /// Ends the use of an additional connection that is gone.
     pub fn connection_lost(&self, connection: usize, reason: &str) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -226,27 +226,27 @@ impl Job {
         self.lock().engine.leave_unbegun();
     }
 
-    /// True when a signal has stopped the copy: partial files and the journal are kept for resuming.
+    /// Returns true when a signal has stopped the copy: partial files and the journal are kept for resuming.
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
 
-    /// True when the SFTP server of `side` has answered at all. One that never did is not there, and will not be there the next time.
+    /// Returns true when the SFTP server of `side` has answered at all. One that never did will not do so at the next attempt.
     pub fn has_begun(&self, side: Side) -> bool {
         self.lock().engine.has_begun(side)
     }
 
-    /// True when nothing is left to do.
+    /// Returns true when nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.lock().engine.is_finished()
     }
 
-    /// Where the time went, so far.
+    /// Returns the times that the copy has spent waiting, so far.
     pub fn waits(&self) -> Waits {
         self.lock().engine.waits()
     }
 
-    /// How it went, so far.
+    /// Returns the numbers of the copy, so far.
     pub fn summary(&self) -> Summary {
         self.lock().engine.summary()
     }
@@ -264,7 +264,7 @@ impl Job {
 }
 
 impl State {
-    /// Nothing is left to do for its connections.
+    /// Returns true when nothing is left to do for its connections.
     fn is_over(&self) -> bool {
         self.stopped || if self.lent { self.engine.is_quiet() } else { self.engine.is_finished() }
     }
@@ -287,7 +287,7 @@ impl State {
         }
     }
 
-    /// Which connections but this one have something to do that they had not.
+    /// Returns the other connections that have got something to do.
     fn others(&mut self, connection: usize) -> Vec<usize> {
         let numbers =
             self.wakes.channels_to_wake(&mut self.engine, self.channels.iter().map(|open| open.number));

@@ -36,7 +36,7 @@ const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
 const UNSIZED: u32 = 4096;
 
 impl Engine {
-    /// True when small files can go in batches.
+    /// Returns true when small files can go in batches.
     fn batches_offered(&mut self) -> bool {
         if let Some(offered) = self.batches.offered {
             return offered;
@@ -64,7 +64,7 @@ impl Engine {
         *self.batches.offered.insert(offered)
     }
 
-    /// True when more may be put into batches now.
+    /// Returns true when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
             || (self.flow.has_room_for_batch(self.batches.bytes, self.worth_in_flight())

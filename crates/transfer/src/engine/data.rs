@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// True when the rate limit lets a request pass now; else notes when it will.
+    /// Returns true when the rate limit lets a request pass now; else notes when it will.
     pub(super) fn within_rate(&mut self) -> bool {
         self.flow.within_rate(self.progress.now)
     }

@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// True when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
+    /// Returns true when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
     pub(super) fn presumes(&self, item: &Item) -> bool {
         // One that has them answers in order.
         let ordered = |target: &crate::remote::Remote| target.session().supports(extension::PUT_FILES);

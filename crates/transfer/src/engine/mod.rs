@@ -1,11 +1,11 @@
-//! The engine: who is asked what, in which order, and what an answer leads to.
+//! The engine: which end gets which request, in which order, and the reaction to each answer.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
-//! | [`first_flight`] | what is asked and done before it is known to be right |
+//! | [`first_flight`] | requests that are sent before it is known that they are needed |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
@@ -14,16 +14,16 @@
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`holes`] | sparse files |
-//! | [`preserve`] | owner, extended attributes: what is kept by requests of its own |
+//! | [`preserve`] | owner and extended attributes, which have requests of their own |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
-//! | [`progress`] | how far the copy is, and what it waits for |
-//! | [`source_after`] | whether a source changed while it was read |
+//! | [`progress`] | progress of the copy, and the times it waits |
+//! | [`source_after`] | sources that change while they are read |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
-//! | [`mod@write`] | how a WRITE gets into the send buffer |
+//! | [`mod@write`] | writing WRITE requests into the send buffer |
 
 mod adopt;
 mod batch;
@@ -152,7 +152,7 @@ impl Engine {
         self.ends.open(side, false);
     }
 
-    /// As [`Engine::open`], with a server that takes requests before it has answered the first message.
+    /// Like [`Engine::open`], with a server that takes requests before it has answered the first message.
     pub fn open_early(&mut self, side: Side) {
         self.ends.open(side, true);
     }
@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// True when the SFTP server of `side` has sent its version.
+    /// Returns true when the SFTP server of `side` has sent its version.
     pub fn has_begun(&mut self, side: Side) -> bool {
         self.ends.remote(side).is_some_and(|remote| remote.ready())
     }
@@ -175,7 +175,7 @@ impl Engine {
         self.do_file_work();
     }
 
-    /// As [`Engine::received`]; the work on files that is to follow is left for [`Engine::next_file_work`].
+    /// Like [`Engine::received`], but leaves the work on files that follows for [`Engine::next_file_work`].
     pub fn take_in(&mut self, side: Side, data: Bytes, now: Instant) {
         self.progress.now = now;
         self.receive(side, data, now);
@@ -248,8 +248,8 @@ impl Engine {
         self.do_file_work();
     }
 
-    /// As [`Engine::advance`], up to where bytes of a file are to be read. Give what comes of that back ([`Engine::sent`]), and
-    /// call again, no longer to `begin`; `None` is the end. The work on files that is left to
+    /// Like [`Engine::advance`], up to where bytes of a file are to be read. Give the result of reading back
+    /// ([`Engine::sent`]), and call again, no longer to `begin`; `None` is the end. The work on files that is left to
     /// [`Engine::next_file_work`] may make more to send.
     pub fn advance_step(
         &mut self,
@@ -306,7 +306,7 @@ impl Engine {
         None
     }
 
-    /// True when a call of [`Engine::advance`] for `side` would have something to send, if the channel takes it.
+    /// Returns true when a call of [`Engine::advance`] for `side` would have something to send, if the channel takes it.
     pub fn wants_to_send(&self, side: Side) -> bool {
         self.ends
             .get(side)
@@ -321,12 +321,13 @@ impl Engine {
             }
     }
 
-    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit, or a server that does not answer.
+    /// Returns the time at which [`Engine::advance`] is to be called although nothing has come: for a rate limit, or a server
+    /// that does not answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.flow.next_deadline()
     }
 
-    /// What has happened since the last call; call until `None`.
+    /// Returns the next event since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.report.is_empty() && !self.tree.expected.is_empty() && self.is_finished() {
             self.report_expected();
@@ -347,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
+    /// Returns true when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
     /// may still be missing; they say nothing.
     pub fn is_finished(&self) -> bool {
         self.prepare.finished()
@@ -360,7 +361,7 @@ impl Engine {
             && self.ends.all_answered()
     }
 
-    /// How it went, so far.
+    /// Returns the numbers of the copy, so far.
     pub const fn summary(&self) -> Summary {
         self.report.summary
     }

@@ -308,7 +308,7 @@ impl Engine {
     }
 }
 
-/// True for a source whose contents go into the target of [`crate::TreeSync`], not the source itself: its path ends with a slash, or
+/// Returns true for a source whose contents go into the target of [`crate::TreeSync`], not the source itself: its path ends with a slash, or
 /// it has no name of its own.
 fn names_contents(typed: &[u8], name: &[u8]) -> bool {
     typed.ends_with(b"/") || matches!(name, b"." | b"/")

@@ -1,4 +1,4 @@
-//! How much of a copy may be under way: bytes and requests in flight, files opened ahead, the rate.
+//! Limits of what a copy has under way: bytes and requests in flight, files opened ahead, the rate.
 //!
 //! Pure: what was sent, answered and measured goes in, what may follow comes out. It knows neither files nor servers.
 //!
@@ -42,7 +42,7 @@ const OPEN_AHEAD: u64 = 16 << 20;
 /// Requests in flight at most, after each time that some were dropped. Every client has had 64 of them in flight for decades.
 const FEWER: [usize; 3] = [64, 8, 1];
 
-/// What is fixed when a copy begins.
+/// Settings that are fixed when a copy begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Bytes in flight at most.
@@ -56,7 +56,7 @@ pub(crate) struct Limits {
     pub(crate) open_files: usize,
 }
 
-/// How much is in flight, and how much may be.
+/// Requests and bytes in flight, and their limits.
 #[derive(Debug)]
 pub(crate) struct Flow {
     limits: Limits,
@@ -153,14 +153,14 @@ impl Flow {
         self.requests
     }
 
-    /// True when more may be in flight. `measured`: a server of another make is asked, which has in memory what it is asked for before
+    /// Returns true when more may be in flight. `measured`: a server of another make is asked, which has in memory what it is asked for before
     /// it is on its way.
     pub(crate) fn has_room(&self, measured: bool, max_requests: usize) -> bool {
         let window = if measured { self.window.most().unwrap_or(u64::MAX) } else { u64::MAX };
         self.bytes + self.held < self.depth.min(window) && self.requests < max_requests
     }
 
-    /// True when another `len` bytes of small files may be put together, of those that are `worth` having in flight.
+    /// Returns true when another `len` bytes of small files may be put together, of those that are `worth` having in flight.
     pub(crate) fn has_room_for_batch(&self, len: u64, worth: u64) -> bool {
         self.bytes + len < self.depth.min(worth)
     }
@@ -206,19 +206,19 @@ impl Flow {
         self.ahead -= len;
     }
 
-    /// True when another file may be opened.
+    /// Returns true when another file may be opened.
     pub(crate) const fn may_open(&self) -> bool {
         self.ahead < OPEN_AHEAD
     }
 
-    /// True when the rate limit lets a request pass now; else notes when it will.
+    /// Returns true when the rate limit lets a request pass now; else notes when it will.
     pub(crate) fn within_rate(&mut self, now: Instant) -> bool {
         let Some(rate) = &mut self.rate else { return true };
         self.wait_until = rate.wait(now);
         self.wait_until.is_none()
     }
 
-    /// True when there is a rate limit.
+    /// Returns true when there is a rate limit.
     pub(crate) const fn has_rate(&self) -> bool {
         self.rate.is_some()
     }
@@ -228,7 +228,7 @@ impl Flow {
         self.rate.as_ref().map_or(u32::MAX, Limiter::request_bytes)
     }
 
-    /// True while the rate limit holds requests back.
+    /// Returns true while the rate limit holds requests back.
     pub(crate) const fn is_held_back(&self) -> bool {
         self.wait_until.is_some()
     }
@@ -254,7 +254,7 @@ impl Flow {
         self.most_requests
     }
 
-    /// How often requests were dropped.
+    /// Returns how often requests were dropped.
     pub(crate) const fn drops(&self) -> u32 {
         self.drops
     }

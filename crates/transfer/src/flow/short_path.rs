@@ -61,7 +61,7 @@ impl ShortPath {
         self.weight = self.weight.saturating_add(WEIGHT_OF_BATCH);
     }
 
-    /// True when the path is short, as far as is known. Nothing takes no time at all: then the clock has not moved.
+    /// Returns true when the path is short, as far as is known. Nothing takes no time at all: then the clock has not moved.
     fn is_short(&self) -> bool {
         let within =
             |took: Option<Duration>, most| took.is_some_and(|took| took > Duration::ZERO && took < most);

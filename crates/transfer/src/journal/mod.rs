@@ -90,7 +90,7 @@ pub(crate) struct Journal {
     parts: HashMap<Vec<u8>, Part>,
     /// Which sums are wanted, and those of files that earlier attempts have copied.
     algorithm: Option<SumAlgorithm>,
-    /// How the copy was started.
+    /// The directory, the program and the arguments that started the copy.
     command: Vec<Vec<u8>>,
     sums: HashMap<Tag, Vec<u8>>,
     new: HashSet<Vec<u8>>,
@@ -232,12 +232,12 @@ impl Journal {
         }
     }
 
-    /// True when the file of this tag is in its place.
+    /// Returns true when the file of this tag is in its place.
     pub(crate) fn is_done(&self, tag: &Tag) -> bool {
         self.done.contains(tag)
     }
 
-    /// True when an earlier attempt has found nothing under this name, which is the command line's target.
+    /// Returns true when an earlier attempt has found nothing under this name, which is the command line's target.
     pub(crate) fn was_new(&self, target: &[u8]) -> bool {
         self.new.contains(target)
     }
@@ -249,12 +249,12 @@ impl Journal {
         }
     }
 
-    /// How many bytes from the start are known to be under this name.
+    /// Returns the number of bytes from the start that are known to be under this name.
     pub(crate) fn upto(&self, name: &[u8]) -> u64 {
         self.parts.get(name).map_or(0, |part| part.upto)
     }
 
-    /// True when a copy was growing under this name.
+    /// Returns true when a copy was growing under this name.
     pub(crate) fn knows(&self, name: &[u8]) -> bool {
         self.parts.contains_key(name)
     }
@@ -270,7 +270,7 @@ impl Journal {
         let _ = writeln!(self.pending, "open {}", escaped(target));
     }
 
-    /// True when an earlier attempt may have left an unfinished file beside `target`.
+    /// Returns true when an earlier attempt may have left an unfinished file beside `target`.
     pub(crate) fn may_have_left(&self, target: &[u8]) -> bool {
         self.left.contains(target)
     }
@@ -291,7 +291,7 @@ impl Journal {
         }
     }
 
-    /// True where attempts before this one have put files in their places.
+    /// Returns true where attempts before this one have put files in their places.
     pub(crate) fn goes_on(&self) -> bool {
         !self.done.is_empty()
     }

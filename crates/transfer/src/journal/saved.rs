@@ -40,7 +40,7 @@ pub struct SavedPart {
 }
 
 impl SavedPart {
-    /// True where the name is one that only a copy of ours makes: `.NAME.TAG.lhpart`.
+    /// Returns true where the name is one that only a copy of ours makes: `.NAME.TAG.lhpart`.
     pub fn is_ours(&self) -> bool {
         let name = crate::base_name(&self.name);
         name.starts_with(b".") && name.ends_with(b".lhpart")

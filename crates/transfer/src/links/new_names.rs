@@ -89,7 +89,7 @@ impl NewNames {
         Self { names: Table::new(), kept, actions: VecDeque::new() }
     }
 
-    /// True when no name is being made.
+    /// Returns true when no name is being made.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.len() == 0
     }

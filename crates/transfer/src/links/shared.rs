@@ -58,7 +58,7 @@ impl SharedFiles {
         Self { files: HashMap::new(), most: most.unwrap_or(MOST_SHARED) }
     }
 
-    /// True when a name of this file was met.
+    /// Returns true when a name of this file was met.
     pub(crate) fn is_known(&self, identity: Identity) -> bool {
         self.files.contains_key(&identity)
     }

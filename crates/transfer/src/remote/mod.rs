@@ -26,7 +26,7 @@ use crate::remote::pending::{Awaited, Pending, What};
 use crate::remote::requests::{Asked, has_full_attrs, open_of, remote, request_of};
 use crate::token::Token;
 
-/// What a server has said.
+/// A message of a server.
 #[derive(Debug)]
 pub(crate) enum Came {
     /// The answer to an operation.
@@ -96,12 +96,12 @@ impl Remote {
         self.session
     }
 
-    /// How many answers are awaited; a little more when they come out of order.
+    /// Returns the number of answers that are awaited; a little more when they come out of order.
     pub(crate) fn awaited(&self) -> usize {
         self.pending.len()
     }
 
-    /// True when nothing waits to be sent and no answer is awaited.
+    /// Returns true when nothing waits to be sent and no answer is awaited.
     pub(crate) fn quiet(&self) -> bool {
         self.pending.is_empty() && self.waiting.is_empty() && self.outgoing.is_empty()
     }
@@ -112,12 +112,12 @@ impl Remote {
         self.first_flight = first_flight;
     }
 
-    /// True where something may be asked though the server has not answered yet.
+    /// Returns true where something may be asked though the server has not answered yet.
     pub(crate) const fn takes_first_flight(&self) -> bool {
         self.first_flight && !self.ready
     }
 
-    /// True when the server's version and extensions are known.
+    /// Returns true when the server's version and extensions are known.
     pub(crate) const fn ready(&self) -> bool {
         self.ready
     }
@@ -187,7 +187,7 @@ impl Remote {
         self.session.note_handles_given_twice();
     }
 
-    /// True when every answer came in the order of the requests.
+    /// Returns true when every answer came in the order of the requests.
     pub(crate) const fn in_order(&self) -> bool {
         self.pending.in_order
     }
@@ -282,7 +282,7 @@ impl Remote {
         self.session.input(data);
     }
 
-    /// What the server says next. An error is the end of this session.
+    /// Returns the next message of the server. An error is the end of this session.
     pub(crate) fn poll(&mut self) -> Result<Option<Came>, String> {
         loop {
             if let Some(came) = self.next_early_close() {

@@ -21,7 +21,7 @@ impl Outgoing {
         self.queue.len() - self.sent
     }
 
-    /// True when nothing is to be sent.
+    /// Returns true when nothing is to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.queued() == 0 && !self.mid_message
     }

@@ -97,7 +97,7 @@ impl Pending {
         older
     }
 
-    /// True once for each request that was given up.
+    /// Returns true once for each request that was given up.
     pub(super) fn was_given_up(&mut self, id: u32) -> bool {
         self.given_up.remove(&id)
     }

@@ -64,7 +64,7 @@ impl Backups {
         Self { directory, under_way: Table::new() }
     }
 
-    /// True where what is replaced or deleted is to be moved away.
+    /// Returns true where what is replaced or deleted is to be moved away.
     pub(crate) const fn are_wanted(&self) -> bool {
         self.directory.is_some()
     }

@@ -156,12 +156,12 @@ impl Deletions {
         self.stage == Stage::Waiting
     }
 
-    /// True while [`Deletions::start_more`] may find something to do.
+    /// Returns true while [`Deletions::start_more`] may find something to do.
     pub(crate) fn are_under_way(&self) -> bool {
         self.stage == Stage::Deleting
     }
 
-    /// True when nothing is left to be deleted.
+    /// Returns true when nothing is left to be deleted.
     pub(crate) fn are_finished(&self) -> bool {
         self.stage == Stage::Done && self.removals.len() == 0
     }
@@ -473,7 +473,7 @@ impl Removal {
     }
 }
 
-/// True where an entry that the source does not have is neither left out on purpose nor the unfinished file of a copy. `relative` is
+/// Returns true where an entry that the source does not have is neither left out on purpose nor the unfinished file of a copy. `relative` is
 /// the path of its directory from the top of the tree.
 pub(crate) fn is_deletable(select: &Selection, relative: &[u8], entry: &Entry) -> bool {
     let path = join(relative, &entry.name);

@@ -52,12 +52,12 @@ impl SyncState {
         }
     }
 
-    /// True when nothing is being compared, and nothing left to be deleted.
+    /// Returns true when nothing is being compared, and nothing left to be deleted.
     pub(crate) fn is_finished(&self) -> bool {
         self.compares.len() == 0 && self.deletions.are_finished()
     }
 
-    /// True when another item may be compared now.
+    /// Returns true when another item may be compared now.
     pub(crate) fn has_room(&self) -> bool {
         self.compares.len() < MOST_COMPARED
     }

@@ -2,28 +2,28 @@
 
 use crate::end::{Info, Times};
 
-/// True where size and time of modification are known and equal. `full`: both ends have times in full; otherwise one of them has
+/// Returns true where size and time of modification are known and equal. `full`: both ends have times in full; otherwise one of them has
 /// the 32 bits of seconds of SFTP version 3.
 pub(crate) fn is_unchanged(source: &Info, target: &Info, full: bool) -> bool {
     let (Some(ours), Some(theirs)) = (source.times, target.times) else { return false };
     source.size.is_some() && source.size == target.size && same_time(ours, theirs, full)
 }
 
-/// True for one time of modification. Nanoseconds count where both have them: a zero is taken for a file system without.
+/// Returns true for one time of modification. Nanoseconds count where both have them: a zero is taken for a file system without.
 pub(crate) fn same_time(ours: Times, theirs: Times, full: bool) -> bool {
     let (ours, theirs) = (ours.modification, theirs.modification);
     let bare = |seconds: i64| if full { seconds } else { seconds.clamp(0, i64::from(u32::MAX)) };
     bare(ours.0) == bare(theirs.0) && (!both_exact(ours, theirs) || ours.1 == theirs.1)
 }
 
-/// True where `target` was modified later than `source`.
+/// Returns true where `target` was modified later than `source`.
 pub(crate) fn is_newer(target: &Info, source: &Info) -> bool {
     let (Some(theirs), Some(ours)) = (target.times, source.times) else { return false };
     let (theirs, ours) = (theirs.modification, ours.modification);
     theirs.0 > ours.0 || (theirs.0 == ours.0 && both_exact(theirs, ours) && theirs.1 > ours.1)
 }
 
-/// True where the time of modification has nanoseconds.
+/// Returns true where the time of modification has nanoseconds.
 pub(crate) fn has_exact_time(info: &Info) -> bool {
     info.times.is_some_and(|times| times.modification.1 != 0)
 }

@@ -90,7 +90,7 @@ impl File {
         }
     }
 
-    /// True where the copy is to be read back now.
+    /// Returns true where the copy is to be read back now.
     pub(crate) fn wants_proof(&self, stage: ProofStage, proofs: Proofs) -> bool {
         let special = self.state.closed().is_some_and(|closed| closed.special);
         let kept = self.taken.kept > 0 && self.taken.confirmed == 0 && self.place.is_kept();
@@ -107,7 +107,7 @@ impl File {
         }
     }
 
-    /// True where bytes that are not known to be right have to be cut off by the name of the copy.
+    /// Returns true where bytes that are not known to be right have to be cut off by the name of the copy.
     pub(crate) fn wants_cut(&self, direction: Direction) -> bool {
         let cut = self.state.closed().is_some_and(|closed| closed.cut);
         direction != Direction::Download

@@ -113,7 +113,7 @@ impl File {
         self.requests.all_moved() && self.relay.held.is_empty()
     }
 
-    /// True while this is a file whose progress may be shown.
+    /// Returns true while this is a file whose progress may be shown.
     pub(crate) fn moving(&self) -> bool {
         self.state.has_begun() && !self.faults.failed
     }

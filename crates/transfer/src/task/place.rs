@@ -89,7 +89,7 @@ pub(crate) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
 }
 
-/// True for a name that [`part_name`] makes.
+/// Returns true for a name that [`part_name`] makes.
 pub(crate) fn is_part_name(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes())) else {
         return false;

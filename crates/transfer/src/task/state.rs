@@ -50,7 +50,7 @@ pub(crate) enum Opening {
     Part(OpeningPart),
 }
 
-/// How a target is opened under its final name.
+/// Opening of a target under its final name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
@@ -58,7 +58,7 @@ pub(crate) enum Access {
     WriteOnly,
 }
 
-/// What an open target was before any data were copied.
+/// State of an open target before any data were copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A part file, or a file that an earlier attempt has left: a failure leaves it as it is.
@@ -149,7 +149,7 @@ impl Default for State {
 }
 
 impl State {
-    /// How far a closed file is; `None` before CLOSE.
+    /// Returns the stage of a closed file; `None` before CLOSE.
     pub(crate) const fn stage(&self) -> Option<Stage> {
         Some(match self {
             Self::Closing(_) => Stage::Closing,
@@ -166,12 +166,12 @@ impl State {
         })
     }
 
-    /// True once CLOSE was sent.
+    /// Returns true once CLOSE was sent.
     pub(crate) const fn is_closed(&self) -> bool {
         self.stage().is_some()
     }
 
-    /// True once the target may have been changed under its final name, or data were copied.
+    /// Returns true once the target may have been changed under its final name, or data were copied.
     pub(crate) const fn has_begun(&self) -> bool {
         match self {
             Self::Comparing(_) | Self::Probing(_) | Self::Opening(_) => false,
@@ -185,7 +185,7 @@ impl State {
         }
     }
 
-    /// True where what was at the target before is compared, or there was nothing.
+    /// Returns true where what was at the target before is compared, or there was nothing.
     pub(crate) fn is_examined(&self) -> bool {
         matches!(self, Self::Copying(_)) || self.closed().is_some_and(|closed| closed.examined)
     }

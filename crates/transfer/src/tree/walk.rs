@@ -55,7 +55,7 @@ impl Tree {
         }
     }
 
-    /// True when nothing waits and no directory is left.
+    /// Returns true when nothing waits and no directory is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.top.is_empty() && self.dirs.len() == 0
     }
@@ -107,7 +107,7 @@ impl Tree {
         None
     }
 
-    /// True when the directory contains, or is, one that it is being copied as part of.
+    /// Returns true when the directory contains, or is, one that it is being copied as part of.
     pub(crate) fn leads_back(&self, item: &Item, real: Option<&[u8]>) -> bool {
         let mut above = item.parent;
         while let Some(dir) = above.and_then(|key| self.dirs.get(key)) {

@@ -166,7 +166,7 @@ impl Engine {
         self.do_file_work();
     }
 
-    /// As [`Engine::take_in`], on an additional channel.
+    /// Like [`Engine::take_in`], on an additional channel.
     pub fn channel_take_in(&mut self, channel: usize, data: Bytes, now: Instant) {
         self.progress.now = now;
         let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::advance`], on an additional channel.
+    /// Like [`Engine::advance`], on an additional channel.
     pub fn advance_channel(&mut self, channel: usize, out: &mut dyn Output, now: Instant) {
         while let Some(work) = self.advance_channel_step(channel, out, now) {
             self.sent(work.carry_out(out));
@@ -188,7 +188,7 @@ impl Engine {
         self.do_file_work();
     }
 
-    /// As [`Engine::advance_step`], on an additional channel.
+    /// Like [`Engine::advance_step`], on an additional channel.
     pub fn advance_channel_step(
         &mut self,
         channel: usize,

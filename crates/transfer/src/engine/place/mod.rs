@@ -53,7 +53,7 @@ impl Engine {
         self.find_place_of_new(key);
     }
 
-    /// As [`Self::find_place`], where nothing under the final name is to be continued.
+    /// Like [`Self::find_place`], where nothing under the final name is to be continued.
     pub(super) fn find_place_of_new(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         if !self.options.atomic || file.item.in_place || self.ends.facts.renames_barred {

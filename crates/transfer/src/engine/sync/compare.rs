@@ -15,7 +15,7 @@ use crate::wording::Deed;
 use crate::{Event, wording};
 
 impl Engine {
-    /// True for a file of which nothing needs to be asked, and nothing done.
+    /// Returns true for a file of which nothing needs to be asked, and nothing done.
     pub(in crate::engine) fn is_plainly_unchanged(&self, info: &Info, there: &Info) -> bool {
         let shared = self.options.keep.hard_links && info.links.is_some_and(|links| links > 1);
         info.kind == Kind::File
@@ -27,7 +27,7 @@ impl Engine {
             && !self.compares_xattrs()
     }
 
-    /// True where the extended attributes and ACLs of files that are otherwise unchanged are compared.
+    /// Returns true where the extended attributes and ACLs of files that are otherwise unchanged are compared.
     fn compares_xattrs(&self) -> bool {
         self.options.keep.xattr_kinds() != 0 && !self.options.dry_run && self.ends.have_xattrs()
     }
