@@ -33,7 +33,7 @@ pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> usize
 }
 
 /// Returns the cycles: groups of files each of which reaches all others of its group.
-fn cycles(edges: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<&Path>> {
+pub(super) fn cycles(edges: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<&Path>> {
     let reach: BTreeMap<&Path, BTreeSet<&Path>> =
         edges.keys().map(|file| (file.as_path(), reachable(edges, file))).collect();
     let mut seen = BTreeSet::new();

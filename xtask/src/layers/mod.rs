@@ -1,7 +1,8 @@
-//! Structure checks: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO
-//! crates use no sockets, files, clocks or threads.
+//! Structure checks: dependencies of crates point one way, modules of a crate form no cycles, methods of a type do not
+//! call each other in cycles of files, and sans-IO crates use no sockets, files, clocks or threads.
 
 mod cycles;
+mod methods;
 mod sans_io;
 mod source;
 
@@ -93,14 +94,19 @@ pub(crate) fn check() -> Outcome {
     crates.extend(["bench", "bench/link", "campaign", "interop", "xtask"].map(str::to_owned));
     crates.sort();
     let mut wrong = Vec::new();
-    let mut in_cycles = 0;
+    let (mut in_cycles, mut by_methods) = (0, 0);
     for name in &crates {
         let files = source::read(&root().join(name).join("src"))?;
         in_cycles += cycles::check(name, &files, &mut wrong);
+        by_methods += methods::check(name, &files, &mut wrong)?;
         sans_io::check(name, &files, &mut wrong);
     }
     if wrong.is_empty() {
-        println!("layers: {} crates, {in_cycles} modules in cycles that are still allowed", crates.len());
+        println!(
+            "layers: {} crates, {in_cycles} modules in cycles that are still allowed, and {by_methods} files in cycles \
+             by methods",
+            crates.len()
+        );
         Ok(())
     } else {
         Err(wrong.join("\n       "))

@@ -62,6 +62,11 @@ impl Files {
         edges
     }
 
+    /// Returns the files, each once.
+    pub(super) fn sources(&self) -> BTreeSet<&Path> {
+        self.modules.values().map(|module| module.file.as_path()).collect()
+    }
+
     /// Returns the paths in the code of each file, with imported names replaced by their full paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&Path, String)> {
         self.modules.values().flat_map(|module| {
@@ -169,7 +174,7 @@ fn read_items(
 }
 
 /// Returns whether the item exists in tests only.
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
             || attribute.path().is_ident("cfg")

@@ -26,10 +26,17 @@ tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}
 td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);content:attr(data-label)/\"\";text-align:left}\
 .bar{grid-column:1/-1;margin-left:0}}";
 
+/// A run on a page.
+struct Run<'a> {
+    results: &'a Results,
+    /// The host that measured, on a page about the paths of a site.
+    from: Option<&'a str>,
+}
+
 /// One page about several runs, side by side.
 pub fn page(runs: &[Results]) -> String {
     let mut out = begin();
-    tables(&runs.iter().collect::<Vec<_>>(), &mut out);
+    tables(&runs.iter().map(|results| Run { results, from: None }).collect::<Vec<_>>(), &mut out);
     end(out)
 }
 
@@ -37,7 +44,8 @@ pub fn page(runs: &[Results]) -> String {
 pub fn matrix_page(pairs: &[Pair]) -> String {
     let mut out = begin();
     grid(pairs, &mut out);
-    let runs: Vec<&Results> = pairs.iter().filter_map(|pair| pair.result.as_ref().ok()).collect();
+    let run = |pair| Some(Run { results: Pair::results(pair)?, from: Some(pair.measuring_host()) });
+    let runs: Vec<Run<'_>> = pairs.iter().filter_map(run).collect();
     if !runs.is_empty() {
         tables(&runs, &mut out);
     }
@@ -59,10 +67,10 @@ fn end(mut out: String) -> String {
 }
 
 /// Verdicts and tables of runs.
-fn tables(runs: &[&Results], out: &mut String) {
+fn tables(runs: &[Run<'_>], out: &mut String) {
     verdicts(runs, out);
     let mut tables: Vec<&str> = Vec::new();
-    for table in runs.iter().flat_map(|run| run.rows.tables()) {
+    for table in runs.iter().flat_map(|run| run.results.rows.tables()) {
         if !tables.contains(&table) {
             tables.push(table);
         }
@@ -126,12 +134,15 @@ fn path(pair: &Pair, middle: f64) -> String {
     }
 }
 
-fn title(runs: &[&Results], index: usize) -> String {
-    let host = runs.get(index).map_or("", |run| run.host.as_str());
-    if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
+fn title(runs: &[Run<'_>], index: usize) -> String {
+    let host = runs.get(index).map_or_else(String::new, |run| match run.from {
+        Some(from) => format!("{from} to {}", run.results.host),
+        None => run.results.host.clone(),
+    });
+    if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host }
 }
 
-fn verdicts(runs: &[&Results], out: &mut String) {
+fn verdicts(runs: &[Run<'_>], out: &mut String) {
     out.push_str("<section aria-label=\"Verdict\">\n");
     for (index, run) in runs.iter().enumerate() {
         let _ = writeln!(
@@ -139,16 +150,17 @@ fn verdicts(runs: &[&Results], out: &mut String) {
             "<h2>{}</h2>\n<p>{}, {}, {} in {:.0} s. Medians, ± half the spread; ~ marks figures from which \
              nothing follows.</p>\n<ul>",
             escape(&title(runs, index)),
-            escape(&run.server),
-            escape(&run.time),
-            run.rounds_in_words(),
-            run.seconds
+            escape(&run.results.server),
+            escape(&run.results.time),
+            run.results.rounds_in_words(),
+            run.results.seconds
         );
-        for conclusion in conclusions(&run.rows) {
+        for conclusion in conclusions(&run.results.rows) {
             let _ = writeln!(out, "<li>{}</li>", escape(&conclusion));
         }
-        if let Some(first) = runs.first().filter(|_| index > 0) {
-            let compared = compare(first, run, 0.9);
+        // Other paths are no better or worse versions of the first.
+        if let Some(first) = runs.first().filter(|_| index > 0 && run.from.is_none()) {
+            let compared = compare(first.results, run.results, 0.9);
             let _ = writeln!(
                 out,
                 "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more.</li>",
@@ -160,11 +172,11 @@ fn verdicts(runs: &[&Results], out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn draw(runs: &[&Results], table: &str, out: &mut String) {
+fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
     let mut names: Vec<&str> = Vec::new();
     let mut columns: Vec<&str> = Vec::new();
     for run in runs {
-        let (more_names, more_columns) = run.rows.names(table);
+        let (more_names, more_columns) = run.results.rows.names(table);
         for (all, more) in [(&mut names, more_names), (&mut columns, more_columns)] {
             for name in more {
                 if !all.contains(&name) {
@@ -195,7 +207,7 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
                 runs.iter().filter_map(|run| {
                     names
                         .iter()
-                        .filter_map(|name| run.rows.find(table, name, column))
+                        .filter_map(|name| run.results.rows.find(table, name, column))
                         .map(super::row::Row::median)
                         .reduce(f64::max)
                 })
@@ -203,7 +215,7 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
             let most = of_all().fold(0.0, f64::max);
             for (index, run) in runs.iter().enumerate() {
                 let label = label(column, index);
-                match run.rows.find(table, name, column) {
+                match run.results.rows.find(table, name, column) {
                     Some(row) => {
                         let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
@@ -225,10 +237,10 @@ fn draw(runs: &[&Results], table: &str, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn missing(runs: &[&Results], out: &mut String) {
+fn missing(runs: &[Run<'_>], out: &mut String) {
     out.push_str("<section aria-label=\"Not measured\">\n<h2>Not measured</h2>\n<ul>\n");
     for (index, run) in runs.iter().enumerate() {
-        for missing in &run.missing {
+        for missing in &run.results.missing {
             let _ = writeln!(out, "<li>{}: {}</li>", escape(&title(runs, index)), escape(missing));
         }
     }

@@ -61,6 +61,11 @@ impl Pair {
         if self.from.is_empty() { "here" } else { &self.from }
     }
 
+    /// The run, where there is one.
+    pub(super) fn results(&self) -> Option<&Results> {
+        self.result.as_ref().ok()
+    }
+
     /// Highest median rates up and down, bytes/s.
     pub(super) fn rates(&self) -> Option<[f64; 2]> {
         let rows = &self.result.as_ref().ok()?.rows.0;
@@ -181,7 +186,8 @@ mod tests {
         }
         assert_eq!(grid.matches("slow").count(), 1, "{grid}");
         // The tables of the paths that were measured follow.
-        assert!(page.contains("throughput by cipher") && page.contains("2: b2"), "{page}");
+        assert!(page.contains("throughput by cipher") && page.contains("2: here to b2"), "{page}");
+        assert!(!page.contains("Beside run 1"), "{page}");
     }
 
     #[test]
