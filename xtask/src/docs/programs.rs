@@ -517,7 +517,8 @@ pub(super) const PAGES: &[Page] = &[
                       verify checks a tree against the manifest that lhscp --manifest-out has left: on this \
                       host, or on an SFTP server, which makes the sums itself where it is Longhaul's. It \
                       reports what is missing, of another size, of other content or of another kind. Without \
-                      a destination it checks where lhscp put the copy.\n\nlonghaul transfers lists the copies \
+                      a destination it checks where lhscp put the copy. With --in it takes the manifests of \
+                      all shares of a copy, and names a share whose manifest is missing or not complete.\n\nlonghaul transfers lists the copies \
                       of this user that are not complete, by their journals. With resume it runs the command \
                       again that began a copy; with clean it removes its unfinished files, here or on its \
                       server, and its journal. An ID may be cut to a beginning that no other has.\n\nlonghaul sessions \
