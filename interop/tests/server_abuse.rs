@@ -23,7 +23,8 @@ const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
 /// Configuration that permits whatever may be forwarded.
 const ALL_FORWARDS: &str = "PermitTunnel yes\nX11Forwarding yes\n";
 
-/// Makes `ssh` a program that connects to `port` of this host once it listens there, shows what comes, and ends.
+/// Makes `ssh` a program that connects to `port` of this host once it listens there, shows what comes, and
+/// ends.
 fn through_local_port(lab: &Lab, ssh: &Path, port: u16) -> PathBuf {
     let program = lab.path("through");
     script(

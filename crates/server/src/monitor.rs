@@ -122,8 +122,8 @@ pub(crate) struct Monitor {
     files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
     revoked: RevokedKeys,
     groups: KnownGroups,
-    /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits
-    /// for its client does not end.
+    /// Something could not be looked up: what was not found may be there. A login fails then, a session that
+    /// waits for its client does not end.
     doubt: Cell<bool>,
     /// Signatures of host keys after the login.
     signing: SigningRate,
@@ -409,8 +409,8 @@ impl Monitor {
         Origin { address: self.peer.ip(), name: self.host_name.as_deref() }
     }
 
-    /// The first word about a user. A connection that `RefuseConnection` prohibits ends, and so does the session that
-    /// its client wants to take over.
+    /// The first word about a user. A connection that `RefuseConnection` prohibits ends, and so does the
+    /// session that its client wants to take over.
     fn admit(&mut self, attempt: &Attempt) -> Result<Candidate, Unexpected> {
         let mut candidate = self.meet(&attempt.user);
         if !candidate.settings.refuse_connection.value {

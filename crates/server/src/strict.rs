@@ -56,7 +56,8 @@ pub(crate) enum StrictError {
 }
 
 impl StrictError {
-    /// Whether the file may hold what is looked for: the file system has failed, and nothing is wrong with the file.
+    /// Whether the file may hold what is looked for: the file system has failed, and nothing is wrong with
+    /// the file.
     pub(crate) fn is_failure(&self) -> bool {
         let Self::Open { error, .. } = self else { return false };
         !matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM | Errno::LOOP))

@@ -41,8 +41,8 @@ impl KnownGroups {
     }
 }
 
-/// The names of these groups, and whether the group database has answered for each. Ids without a name are left out,
-/// for patterns are about names.
+/// The names of these groups, and whether the group database has answered for each. Ids without a name are
+/// left out, for patterns are about names.
 pub(crate) fn names_of(ids: &[u32]) -> (Vec<String>, bool) {
     let answers: Vec<_> = ids.iter().map(|gid| users::group_by_gid(*gid)).collect();
     let is_complete = answers.iter().all(Result::is_ok);

@@ -65,8 +65,8 @@ pub(super) struct WaitingSessions {
 
 impl WaitingSessions {
     /// `limits`: how many may wait (`ResumeMaxSessions`). Each keeps its monitor, its session process (and,
-    /// with PAM, the holder of the PAM session), its programs and, at most, the memory for what its client has not
-    /// acknowledged. `block`: which addresses count as one (`PerSourceNetBlockSize`).
+    /// with PAM, the holder of the PAM session), its programs and, at most, the memory for what its client
+    /// has not acknowledged. `block`: which addresses count as one (`PerSourceNetBlockSize`).
     pub(super) fn new(limits: Limits, block: NetBlockSize) -> Self {
         Self { waiting: Waiting::new(limits), owners: HashMap::new(), reserves: HashMap::new(), block }
     }

@@ -104,8 +104,8 @@ impl Monitor {
         }
     }
 
-    /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes on to
-    /// wait, and the client may come again.
+    /// Ends the session, whose user may not have it any more. Where something could not be looked up it goes
+    /// on to wait, and the client may come again.
     fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: &Forbidden) -> Option<Verdict> {
         let Forbidden { why, is_certain } = no;
         if self.doubt.get() && !is_certain {

@@ -24,8 +24,8 @@ pub(super) enum Revocation {
     Yes,
 }
 
-/// The files of `RevokedKeys`, each read once for each connection: a client that asks about a hundred keys does not have
-/// a large list read and parsed a hundred times. What cannot be read stays so.
+/// The files of `RevokedKeys`, each read once for each connection: a client that asks about a hundred keys
+/// does not have a large list read and parsed a hundred times. What cannot be read stays so.
 #[derive(Default)]
 pub(super) struct RevokedKeys {
     files: RefCell<HashMap<String, Rc<Result<List, String>>>>,
@@ -138,16 +138,16 @@ fn has_inner_return(line: &str) -> bool {
     line.trim_end_matches('\r').contains('\r')
 }
 
-/// Whether the comment of a key holds another key: it was added to a file whose last line had no end. The blob of any
-/// key begins with the length of its type's name, which is below 2^16.
+/// Whether the comment of a key holds another key: it was added to a file whose last line had no end. The
+/// blob of any key begins with the length of its type's name, which is below 2^16.
 fn holds_key(comment: &str) -> bool {
     /// Characters of the shortest name and key.
     const SHORTEST: usize = 16;
     comment.split_whitespace().any(|word| word.len() >= SHORTEST && word.starts_with("AAAA"))
 }
 
-/// Whether a key was added to a line with a note that had no end: its type is glued to the note's last word. A note
-/// that is a key, revoked no more, is none.
+/// Whether a key was added to a line with a note that had no end: its type is glued to the note's last word.
+/// A note that is a key, revoked no more, is none.
 fn hidden_in_note(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.windows(2).any(|pair| {
@@ -195,7 +195,8 @@ mod tests {
                 assert!(lines.contains(&path.display().to_string()), "{lines}");
             }
         }
-        // A key that was added to a last line without an end, by whichever means, and other systems' line ends.
+        // A key that was added to a last line without an end, by whichever means, and other systems' line
+        // ends.
         let other = line(&key());
         let comment = "ssh-ed25519 is what this is";
         assert_eq!(check(&format!("# {whole}\n#{whole}\n{other} {comment}\n"), &good).0, Revocation::No);

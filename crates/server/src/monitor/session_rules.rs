@@ -1,14 +1,14 @@
-//! What the configuration allows and forces in a session: the keywords that a `Match` block may set and that hold for as
-//! long as the session lasts.
+//! What the configuration allows and forces in a session: the keywords that a `Match` block may set and that
+//! hold for as long as the session lasts.
 //!
-//! A session goes on with the rules of its login. Where the client comes back from an address, or at a time, for which
-//! these are others, it may not go on.
+//! A session goes on with the rules of its login. Where the client comes back from an address, or at a time,
+//! for which these are others, it may not go on.
 
 use lh_config::server_table::ServerSettings;
 use lh_config::table::Value as _;
 
-/// The rules, a line each, as `lhsshd -T` prints them. Speeds, buffers, logs and what is decided at a login are not among
-/// them.
+/// The rules, a line each, as `lhsshd -T` prints them. Speeds, buffers, logs and what is decided at a login
+/// are not among them.
 pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
     let mut lines = Vec::new();
     macro_rules! add {
@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(both, ["PermitOpen", "PermitTTY"]);
     }
 
-    /// A keyword that a `Match` block may set is a rule of sessions, or one of those here. A new one must be put in one
-    /// of the two lists.
+    /// A keyword that a `Match` block may set is a rule of sessions, or one of those here. A new one must be
+    /// put in one of the two lists.
     #[test]
     fn every_match_keyword_has_its_place() {
         const DECIDED_ELSEWHERE: &str = "X11DisplayOffset MaxAuthTries ClientAliveInterval ClientAliveCountMax \

@@ -160,7 +160,8 @@ fn is_internal_sftp(command: &OsStr) -> bool {
     words.first().is_some_and(|word| word == INTERNAL_SFTP)
 }
 
-/// The path, if a command is OpenSSH's own server for SFTP, under one of the names that configurations come with.
+/// The path, if a command is OpenSSH's own server for SFTP, under one of the names that configurations come
+/// with.
 pub(crate) fn sftp_server(command: &OsStr) -> Option<&'static str> {
     let words = command.to_str().map(split_words)?;
     let path = words.first()?;

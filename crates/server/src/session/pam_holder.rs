@@ -254,8 +254,8 @@ impl Holder {
     }
 }
 
-/// Whether an account management result says that a module, or what it asks, does not work, and nothing of the account.
-/// Linux-PAM's numbers.
+/// Whether an account management result says that a module, or what it asks, does not work, and nothing of
+/// the account. Linux-PAM's numbers.
 const fn is_no_answer(code: Code) -> bool {
     const OPEN_ERR: i32 = 1;
     const SYMBOL_ERR: i32 = 2;

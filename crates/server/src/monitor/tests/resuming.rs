@@ -33,7 +33,8 @@ fn sessions_count_for_the_account_whatever_was_typed() {
     assert_eq!((terms.name, terms.account), (name, account));
 }
 
-/// The monitor of a session, for one claim. Returns what it is told after it has said that the proof is right.
+/// The monitor of a session, for one claim. Returns what it is told after it has said that the proof is
+/// right.
 fn session(number: u8, right: ToClaimant) -> (Handle, JoinHandle<Vec<FromClaimant>>) {
     let mut name = [number; 16];
     name[..4].copy_from_slice(&std::process::id().to_be_bytes());
@@ -69,8 +70,8 @@ fn claim(handle: Handle, user: &str) -> Method {
     Method::Resume(ResumeAttempt { fields: request[before..].to_vec(), export: vec![4; 32].into() })
 }
 
-/// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what the
-/// session was told.
+/// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what
+/// the session was told.
 fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
     let right =
