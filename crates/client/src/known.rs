@@ -285,6 +285,7 @@ pub(crate) mod testing {
             fingerprint: FingerprintHash::Sha256,
             visual: false,
             checks: crate::hostkey::Checks::default(),
+            session: None,
         }
     }
 }
