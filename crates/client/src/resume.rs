@@ -24,7 +24,7 @@ use crate::options::{Options, Purpose};
 use crate::proxy::ProxyCommand;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
-use attempt::{Attempt, News, host_key, refusal};
+use attempt::{Attempt, News, failure_to_go_on, host_key, refusal};
 use path::{PathState, PathWatch};
 use status::Status;
 
@@ -237,7 +237,15 @@ impl Resuming {
                 let new_key = host_key(link.transport_ref());
                 let resumed = verified.map_err(|why| (refusal, why)).and_then(|received| {
                     link.transport().set_authenticated();
-                    cx.resume(*link, received).map_err(|error| (Failure::Path, error.to_string()))
+                    cx.resume(*link, received).map_err(|error| {
+                        let failure = failure_to_go_on(&error);
+                        if failure == Failure::Refused {
+                            self.status.clear();
+                            let text = format!("The session cannot go on over another connection: {error}");
+                            self.logger.say(LogLevel::Error, &text);
+                        }
+                        (failure, error.to_string())
+                    })
                 });
                 if let Err((failure, why)) = resumed {
                     self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));

@@ -14,7 +14,7 @@ use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME};
-use lh_transport::{Event, Transport};
+use lh_transport::{Event, ResumeError, Transport};
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
@@ -221,6 +221,15 @@ const fn failure_of(error: &ClientError) -> Failure {
     }
 }
 
+/// The meaning of an error of going on over the new link, to which the server has consented.
+pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
+    match error {
+        ResumeError::Busy => Failure::Path,
+        // No other link would carry it: what was to be sent again is lost, or the server's count is wrong.
+        _ => Failure::Refused,
+    }
+}
+
 /// Claims the session on this link. `session`: the host key of the session's server.
 fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Accepted, (Failure, String)> {
     let path = |why: &dyn std::fmt::Display| (Failure::Path, why.to_string());
@@ -266,5 +275,19 @@ impl UserInterface for Silent<'_> {
 
     fn progress(&mut self, _progress: Progress) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_no_link_can_carry_is_over() {
+        assert_eq!(failure_to_go_on(&ResumeError::Busy), Failure::Path);
+        let count = lh_resume::CountError::NotSent { count: 7, sent: 3 };
+        for error in [ResumeError::Lost, ResumeError::NotResumable, ResumeError::Count(count)] {
+            assert_eq!(failure_to_go_on(&error), Failure::Refused, "{error}");
+        }
     }
 }
