@@ -65,7 +65,7 @@ impl Pending {
             keep_messages(link.transport());
         }
         if let Some(wanted) = unencrypted::wanted(config, options.purpose, log) {
-            unencrypted::switch(link, wanted, peer, log)?;
+            unencrypted::switch(link, wanted, peer, config.connect_timeout.duration(), log)?;
         }
         link.transport().release_early();
         Ok(())
