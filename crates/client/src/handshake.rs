@@ -121,6 +121,7 @@ fn verify(
     if key.plain().key_type() == "ssh-rsa" && key.plain().bits() < least {
         return Err(ClientError::HostKey("Bad server host key: Invalid key length".to_owned()));
     }
+    known.check_lines(policy, log)?;
     let key = match key.certificate() {
         None => key,
         Some(certificate) => {
@@ -403,6 +404,11 @@ mod tests {
             let (result, said) = verified(&format!("@revoked {names} {line}\n"), address);
             assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
             assert!(said.iter().any(|text| text.contains("REVOKED HOST KEY")), "{said:?}");
+            // Wrapped, it may have been meant for this key.
+            let (result, said) =
+                verified(&format!("@revoked {names} {}\n", &line[..line.len() - 9]), address);
+            assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
+            assert!(said[0].contains("global:1: parse error in hostkeys file"), "{said:?}");
         }
     }
 }
