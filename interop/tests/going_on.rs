@@ -196,8 +196,8 @@ fn a_client_gives_up_when_its_time_is_over() {
     assert!(scene.cuts.connections() > 1);
 }
 
-/// Other hosts answer at the server's address, as where the network has changed: one with an unknown key, and one whose
-/// key is known but that does not have the session. Neither ends it.
+/// Other hosts answer at the server's address, as where the network has changed: one with an unknown key, and
+/// one whose key is known but that does not have the session. Neither ends it.
 ///
 /// Covers: ssh_config Resume; wire resume@longhaul
 #[test]
@@ -248,8 +248,9 @@ fn a_jump_host_that_refuses_does_not_end_a_session() {
     lab.write(
         "config",
         &format!(
-            "Host near\n Port {}\nHost far\n Port {}\n Resume yes\n ProxyJump near\nHost *\n HostName 127.0.0.1\n \
-             User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n \
+            "Host near\n Port {}\nHost far\n Port {}\n Resume yes\n ProxyJump near\nHost *\n \
+             HostName 127.0.0.1\n User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n \
+             StrictHostKeyChecking yes\n \
              IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n WarnWeakCrypto no\n",
             cuts.port,
             server.port,
