@@ -363,8 +363,8 @@ mod tests {
         (result, ui.messages)
     }
 
-    /// A session that goes on does not take the first host that answers for its server, even where the user lets
-    /// unknown keys pass; and adds none to known_hosts.
+    /// A session that goes on does not take the first host that answers for its server, even where the user
+    /// lets unknown keys pass; and adds none to known_hosts.
     #[test]
     fn a_session_that_goes_on_takes_no_unknown_key() {
         let verified_for = |session: &PublicKey, strict, lines: &str| {

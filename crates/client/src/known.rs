@@ -73,8 +73,8 @@ impl KnownFiles {
         Ok(self.look_up(policy, key))
     }
 
-    /// Names the lines for the policy's host that cannot be parsed, as OpenSSH does. One that may revoke a key of it
-    /// refuses every key, because it is not known which.
+    /// Names the lines for the policy's host that cannot be parsed, as OpenSSH does. One that may revoke a
+    /// key of it refuses every key, because it is not known which.
     ///
     /// # Errors
     /// There is such a line; it has been shown.
@@ -215,8 +215,8 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
-/// Whether a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the authority that
-/// certified it.
+/// Returns true if a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the
+/// authority that certified it.
 ///
 /// # Errors
 /// A malformed KRL, or the number of the first invalid line: it may have been meant to revoke this key.

@@ -57,7 +57,7 @@ pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<
     Some(Unencrypted::Wanted { without_mac: mac })
 }
 
-/// What the connection carries, or may carry later, besides one command, subsystem or copy.
+/// Names a use of the connection, now or later, besides one command, subsystem or copy.
 fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
     let forwards = !settings.local_forward.0.is_empty()
         || !settings.remote_forward.0.is_empty()
@@ -79,7 +79,8 @@ fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str
     checks.into_iter().find_map(|(holds, what)| holds.then_some(what))
 }
 
-/// Time limit for the key exchange that switches, where `ConnectTimeout` sets none: OpenSSH's `LoginGraceTime`.
+/// Time limit for the key exchange that switches, where `ConnectTimeout` sets none: OpenSSH's
+/// `LoginGraceTime`.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Most that a server sends between the login and the switch: host keys, EXT_INFO, a few debug messages.

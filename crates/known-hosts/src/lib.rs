@@ -69,8 +69,8 @@ pub enum Lookup<'a> {
 pub struct BrokenLine {
     /// Line number, from 1.
     pub line: usize,
-    /// What the line seems to be for. [`Marker::Revoked`] where it has that marker anywhere: a key that was meant to be
-    /// revoked is not.
+    /// Purpose of the line, as far as it can be told. [`Marker::Revoked`] where it has that marker anywhere:
+    /// a key that was meant to be revoked is not.
     pub marker: Marker,
     /// The hosts field; `None` if it is not known which hosts the line is about.
     hosts: Option<String>,
@@ -104,8 +104,8 @@ impl BrokenLine {
     }
 }
 
-/// Returns true if the comment of a key line holds another key line. That comes of lines that were joined, as by
-/// appending to a file without a newline at its end.
+/// Returns true if the comment of a key line holds another key line. That comes of lines that were joined, as
+/// by appending to a file without a newline at its end.
 pub fn has_second_key(comment: &str) -> bool {
     let words: Vec<&str> = comment.split_whitespace().collect();
     // The blob begins with the length of the type's name, less than 2^8.

@@ -29,7 +29,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptId(u64);
 
-/// What the client is to do.
+/// Next action of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
@@ -46,8 +46,8 @@ pub enum Action {
 pub enum Failure {
     /// No connection, or it broke.
     Path,
-    /// Another host answered: its host key is not that of the session's server, or it refused before the server was
-    /// reached, as a jump host does. The server may be there at the next attempt.
+    /// Another host answered: its host key is not that of the session's server, or it refused before the
+    /// server was reached, as a jump host does. The server may be there at the next attempt.
     Elsewhere,
     /// The session's server, with its host key, refused the claim; or the session cannot go on at all.
     Refused,
@@ -139,7 +139,7 @@ impl Reconnect {
             self.state = State::Over;
         }
         self.schedule(now);
-        // What another host answers costs a key exchange. It says nothing about a network that came after.
+        // The answer of another host costs a key exchange. It says nothing about a network that came after.
         if failure == Failure::Elsewhere && !attempt.outdated {
             self.put_off(LONG_PAUSE);
         }
@@ -398,8 +398,8 @@ mod tests {
         assert_eq!(reconnect.poll(start), Some(Action::GiveUp));
     }
 
-    /// Another host at the server's address must not end the session, nor make the client exchange keys without a
-    /// pause.
+    /// Another host at the server's address must not end the session, nor make the client exchange keys
+    /// without a pause.
     #[test]
     fn other_hosts_at_the_address_do_not_end_the_session() {
         let start = Instant::now();

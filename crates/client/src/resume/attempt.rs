@@ -29,8 +29,8 @@ const CONNECT: u64 = 15;
 /// Longest time for the answer to the claim.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// Reaches the host and checks its key. One that is not the given key must be known by other means than the first
-/// use: nothing is added to known_hosts for a session that has a server.
+/// Reaches the host and checks its key. One that is not the given key must be known by other means than the
+/// first use: nothing is added to known_hosts for a session that has a server.
 pub(crate) type Connect =
     fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
 
@@ -48,7 +48,7 @@ pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
     }
 }
 
-/// What the loop hears of an attempt.
+/// A report of an attempt to the loop.
 pub(super) enum News {
     /// The host is reached, and its key is right. The session identifier is that of the new link.
     Reached { session_id: Vec<u8> },

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 /// Shows the time that is left, in the line below the cursor.
 pub(super) struct Status {
     enabled: bool,
-    /// What is shown, and when the seconds change.
+    /// The text that is shown, and when the seconds change.
     shown: Option<(Shown, Instant)>,
 }
 
-/// What the line says.
+/// Contents of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shown {
     seconds: u64,
@@ -24,8 +24,8 @@ impl Status {
         Self { enabled: wanted && std::io::stderr().is_terminal(), shown: None }
     }
 
-    /// Shows the line, or changes it when a second has passed. `is_elsewhere`: another host answers in place of the
-    /// server.
+    /// Shows the line, or changes it when a second has passed. `is_elsewhere`: another host answers in place
+    /// of the server.
     pub(super) fn show(&mut self, left: Duration, is_elsewhere: bool) {
         let new = Shown { seconds: left.as_secs(), is_elsewhere };
         if !self.enabled || self.shown.is_some_and(|(shown, _)| shown == new) {
