@@ -30,6 +30,8 @@ enum Phase {
     Dialogue,
     /// The user is logged in.
     Session,
+    /// The user is logged in, and the client has begun the key exchange that switches encryption off.
+    Switch,
 }
 
 /// What the server does with the client's packets during the flood.
@@ -44,6 +46,10 @@ struct Client(Child);
 
 impl Client {
     fn start(port: u16) -> Self {
+        Self::start_with(port, &[], Stdio::null())
+    }
+
+    fn start_with(port: u16, more: &[&str], stderr: Stdio) -> Self {
         let options = [
             "UserKnownHostsFile=/dev/null",
             "GlobalKnownHostsFile=/dev/null",
@@ -54,16 +60,24 @@ impl Client {
         ];
         let mut command = Command::new(our("lhssh"));
         command.args(["-F", "none", "-N", "-p", &port.to_string()]);
-        command.args(options.iter().flat_map(|option| ["-o", option])).arg("me@127.0.0.1");
+        command.args(options.iter().chain(more).flat_map(|option| ["-o", option])).arg("me@127.0.0.1");
         // Prompts are answered at once, without a terminal.
         command.env("SSH_ASKPASS", "/bin/true").env("SSH_ASKPASS_REQUIRE", "force");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         Self(command.spawn().expect("lhssh"))
     }
 
     /// Peak of resident memory, KiB.
     fn peak(&self) -> u64 {
         process::status(self.0.id(), "VmHWM:").unwrap_or_default()
+    }
+
+    /// Waits for its end, and returns what it has said on its standard error, which is a pipe.
+    fn last_words(&mut self) -> String {
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(self.0.wait().unwrap().code(), Some(255), "{text}");
+        text
     }
 }
 
@@ -104,6 +118,10 @@ fn accept<'a>(listener: &TcpListener, key: &'a PrivateKey, phase: Phase) -> Serv
             wait_for(&mut server, 50);
         }
         Phase::Session => server.packet(&[52]),
+        Phase::Switch => {
+            server.packet(&[52]);
+            wait_for(&mut server, 20);
+        }
         Phase::Service | Phase::Login => {}
     }
     server
@@ -210,6 +228,49 @@ fn floods() -> Vec<(&'static str, Phase, Vec<u8>)> {
         ("unknown number in the session", Phase::Session, [&[200][..], &[7; 10]].concat()),
         ("ping in the session", Phase::Session, message(192, &[&[7; 8 << 10]])),
     ]
+}
+
+const SWITCH: [&str; 2] = ["NoneEnabled=yes", "NoneSwitch=yes"];
+
+/// The client wants to switch encryption off, and the server sends everything but the answer.
+#[test]
+fn a_flood_before_the_none_cipher_ends_the_client() {
+    let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut data = vec![94, 0, 0, 0, 0];
+    data.put_string(&[7; 30 << 10]);
+    let mut request = message(80, &[b"x@longhaul"]);
+    request.put_bool(false);
+    let mut debug = vec![4, 0];
+    debug.put_string(&[b'x'; 30 << 10]);
+    debug.put_string(b"");
+    for (name, payload) in [("CHANNEL_DATA", data), ("GLOBAL_REQUEST", request), ("DEBUG", debug)] {
+        let mut client = Client::start_with(port, &SWITCH, Stdio::piped());
+        let mut server = accept(&listener, &key, Phase::Switch);
+        let before = client.peak();
+        let (sent, peak) = flood_with(&mut server, &payload, Replies::Unread, &client);
+        let growth = peak.saturating_sub(before);
+        assert!(growth < MOST, "{name}: {sent} bytes cost {growth} KiB");
+        let said = client.last_words();
+        let wanted = "peer sends too many messages before the switch to the NONE cipher";
+        assert!(said.contains(wanted), "{name}: {said}");
+    }
+}
+
+/// The server never answers the key exchange that would switch encryption off.
+#[test]
+fn a_server_that_never_switches_ends_the_client() {
+    let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Time enough for the connection, on a machine that is busy.
+    let options = [&SWITCH[..], &["ConnectTimeout=10"]].concat();
+    let mut client = Client::start_with(port, &options, Stdio::piped());
+    let server = accept(&listener, &key, Phase::Switch);
+    let said = client.last_words();
+    assert!(said.contains("timed out during the switch to the NONE cipher"), "{said}");
+    drop(server);
 }
 
 #[test]

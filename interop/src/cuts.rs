@@ -40,6 +40,11 @@ impl Cuts {
     /// this many bytes of both directions together; when the plan is done, none breaks. The break of a connection that
     /// ends by itself is the next one's.
     pub fn to(to: u16, plan: Vec<(u64, Break)>) -> Self {
+        Self::to_each(std::iter::repeat(to), plan)
+    }
+
+    /// Like [`to`](Self::to), with the server's port for each connection.
+    pub fn to_each(mut ports: impl Iterator<Item = u16> + Send + 'static, plan: Vec<(u64, Break)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let cuts = Self { port, connections: Arc::default(), broken: Arc::default(), silent: Arc::default() };
@@ -48,6 +53,7 @@ impl Cuts {
         let plan = Arc::new(Mutex::new(VecDeque::from(plan)));
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
+                let Some(to) = ports.next() else { return };
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 connections.fetch_add(1, Ordering::AcqRel);
                 let cut = plan.lock().unwrap_or_else(PoisonError::into_inner).pop_front();

@@ -196,6 +196,95 @@ fn a_client_gives_up_when_its_time_is_over() {
     assert!(scene.cuts.connections() > 1);
 }
 
+/// Other hosts answer at the server's address, as where the network has changed: one with an unknown key, and
+/// one whose key is known but that does not have the session. Neither ends it.
+///
+/// Covers: ssh_config Resume; wire resume@longhaul
+#[test]
+fn other_hosts_at_the_address_do_not_end_a_session() {
+    for (is_known, checking) in [(false, "yes"), (false, "no"), (true, "yes")] {
+        let (lab, elsewhere) = (Lab::new(), Lab::new());
+        let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
+        // With `ResumeGrace` it would find the session, which is on this machine.
+        let other = Lhsshd::start(&elsewhere, "");
+        let ports = [server.port, other.port, other.port].into_iter().chain(std::iter::repeat(server.port));
+        let cuts = Cuts::to_each(ports, vec![(MB, Break::Reset)]);
+        lab.know(cuts.port);
+        if is_known {
+            elsewhere.know(cuts.port);
+            lab.write("known_hosts", &(lab.read("known_hosts") + &elsewhere.read("known_hosts")));
+        }
+        let known_before = lab.read("known_hosts");
+        make_blob(&lab.path("blob"), 3 << 20);
+        let scene = Broken { lab, server, cuts };
+        let command = format!("cat {}; exit 5", scene.lab.arg("blob"));
+        let mut args = scene.args(&["Resume=yes"], &command);
+        for arg in args.iter_mut().filter(|arg| *arg == "StrictHostKeyChecking=yes") {
+            *arg = format!("StrictHostKeyChecking={checking}");
+        }
+        let ran = scene.lab.run(&our("lhssh"), &args);
+        assert_eq!((ran.code, ran.err.as_str()), (5, ""), "{is_known} {checking}");
+        assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap(), "{} bytes", ran.out.len());
+        assert_eq!(scene.cuts.connections(), 4, "{is_known} {checking}");
+        assert_eq!(scene.resumptions(), 1);
+        assert_eq!(scene.lab.read("known_hosts"), known_before);
+        let log = other.log();
+        assert!(!log.contains("Accepted "), "{log}");
+    }
+}
+
+/// A jump host that refuses the login for a while.
+///
+/// Covers: ssh_config Resume; ssh_config ProxyJump
+#[test]
+fn a_jump_host_that_refuses_does_not_end_a_session() {
+    let (lab, near) = (Lab::new(), Lab::new());
+    let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
+    let jump = Lhsshd::start(&near, "");
+    let cuts = Cuts::to(jump.port, vec![(MB, Break::Reset)]);
+    near.know(cuts.port);
+    lab.write("known_hosts", &(lab.read("known_hosts") + &near.read("known_hosts")));
+    near.write("authorized_keys", &lab.read("authorized_keys"));
+    lab.write(
+        "config",
+        &format!(
+            "Host near\n Port {}\nHost far\n Port {}\n Resume yes\n ProxyJump near\nHost *\n \
+             HostName 127.0.0.1\n User {}\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n \
+             StrictHostKeyChecking yes\n \
+             IdentitiesOnly yes\n IdentityFile {}\n BatchMode yes\n LogLevel ERROR\n WarnWeakCrypto no\n",
+            cuts.port,
+            server.port,
+            me(),
+            lab.arg("known_hosts"),
+            lab.arg("user_ed25519"),
+        ),
+    );
+    make_blob(&lab.path("blob"), 3 << 20);
+    // Nothing is sent before the jump host refuses: the break comes with the file.
+    let command = format!("echo up; read line; cat {}; exit 6", lab.arg("blob"));
+    let mut client = Command::new(our("lhssh"))
+        .args(["-F", &lab.arg("config"), "far", &command])
+        .env("HOME", lab.path("home"))
+        .env_remove("SSH_AUTH_SOCK")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 3];
+    client.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let authorised = near.read("authorized_keys");
+    near.write("authorized_keys", "");
+    client.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let reader = std::thread::spawn(move || client.wait_with_output().unwrap());
+    eventually("the jump host refuses", || jump.log().contains("No more authentication methods available"));
+    near.write("authorized_keys", &authorised);
+    let done = reader.join().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.stdout == std::fs::read(lab.path("blob")).unwrap(), "{} bytes", done.stdout.len());
+    assert_eq!(cuts.broken(), 1);
+}
+
 /// Stock programs see nothing of the extension.
 #[test]
 fn stock_peers_work_with_resumption_on() {

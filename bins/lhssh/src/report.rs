@@ -1,4 +1,4 @@
-//! What the program tells the user beside the session's output: messages, errors, the status of a failure.
+//! Output for the user beside the session's: messages, errors, the status of a failure.
 
 use std::io::Write;
 

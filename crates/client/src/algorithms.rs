@@ -56,7 +56,8 @@ pub(crate) fn offered(
     })
 }
 
-/// Whether the user fixed the order of host key algorithms, which is kept; `+` and `-` only edit the default.
+/// Returns true if the user fixed the order of host key algorithms, which is kept; `+` and `-` only edit the
+/// default.
 pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
     settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']))
 }
@@ -139,7 +140,7 @@ pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> 
     registered(kind).usable().into_iter().filter(fits).collect()
 }
 
-/// Whether a configuration may name this algorithm (with `pattern`: whether the pattern matches one).
+/// Returns true if a configuration may name this algorithm (with `pattern`: if the pattern matches one).
 pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
     let kind = registered(kind);
     // A configuration file shared with OpenSSH may contain foreign names; they are left out of what is offered.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lh_config::client::JumpHost;
 use lh_config::client_table::ClientSettings;
 use lh_config::special::Port;
-use lh_crypto::SystemRandom;
+use lh_crypto::{PublicKey, SystemRandom};
 use lh_driver::{
     ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
     WindowPolicy, Workers,
@@ -79,7 +79,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
 /// As [`connect`].
 pub fn connect_unauthenticated(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     let mut log = options.log(ui);
-    let ConnectedLink { mut link, proxy, update, pending } = connect_link(options, 0, &mut log)?;
+    let ConnectedLink { mut link, proxy, update, pending } = connect_link(options, 0, None, &mut log)?;
     let config = &options.config;
     link.transport().keep_early();
     let mut driver = Driver::new(link, channels(config));
@@ -283,8 +283,12 @@ pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
 }
 
 /// Reaches the host and checks its key, for a session that was logged in before.
-fn connect_again(options: &Options, log: &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError> {
-    connect_link(options, 0, log).map(|connected| (connected.link, connected.proxy))
+fn connect_again(
+    options: &Options,
+    session: &PublicKey,
+    log: &mut Log<'_>,
+) -> Result<(Link, Option<ProxyCommand>), ClientError> {
+    connect_link(options, 0, Some(session), log).map(|connected| (connected.link, connected.proxy))
 }
 
 /// A link to the host, whose key has been checked.
@@ -304,7 +308,13 @@ struct Reached {
     fallen_back: Option<u16>,
 }
 
-fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<ConnectedLink, ClientError> {
+/// `session`: the host key of the session for which the link is made, if there is one.
+fn connect_link(
+    options: &Options,
+    depth: usize,
+    session: Option<&PublicKey>,
+    log: &mut Log<'_>,
+) -> Result<ConnectedLink, ClientError> {
     let config = &options.config;
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
@@ -330,7 +340,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         address: address.ip().to_canonical().to_string(),
         port: address.port(),
     });
-    let policy = host_key_policy(options, reached.address.as_ref())?;
+    let policy = Policy { session: session.cloned(), ..host_key_policy(options, reached.address.as_ref())? };
     let mut known = KnownFiles::read(&policy, log)?;
     let mut transport = TransportConfig::client();
     transport.algorithms = algorithms::offered(config, &known.types(&policy), known.has_authority(&policy))?;
@@ -444,7 +454,7 @@ fn through_hop(
     }
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
-    let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, log)?;
+    let ConnectedLink { mut link, proxy, pending, .. } = connect_link(&hop_options, depth + 1, None, log)?;
     pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
@@ -571,6 +581,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         fingerprint: options.fingerprint_hash(),
         visual: *config.visual_host_key,
         checks: checks(options, loopback),
+        session: None,
     })
 }
 

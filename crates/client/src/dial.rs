@@ -35,7 +35,7 @@ impl Family {
     }
 }
 
-/// How to reach a host by TCP.
+/// The way to reach a host by TCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dial {
     /// Local address to bind to.

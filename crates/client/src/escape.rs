@@ -3,7 +3,7 @@
 //! A state machine without a terminal: keyboard bytes in, channel bytes and actions out. So the line-start
 //! rules can be tested key by key.
 
-/// What an escape sequence asks for.
+/// Action of an escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// `~.`: end the connection.

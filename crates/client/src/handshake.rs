@@ -121,6 +121,7 @@ fn verify(
     if key.plain().key_type() == "ssh-rsa" && key.plain().bits() < least {
         return Err(ClientError::HostKey("Bad server host key: Invalid key length".to_owned()));
     }
+    known.check_lines(policy, log)?;
     let key = match key.certificate() {
         None => key,
         Some(certificate) => {
@@ -145,6 +146,14 @@ fn verify(
         return Ok(Verified::default());
     }
     let policy = &policy;
+    if policy.session.as_ref().is_some_and(|session| *session != key) && !matches!(verdict, Verdict::Known(_))
+    {
+        let (kind, fingerprint) = (hostkey::kind_of(&key), key.fingerprint(policy.fingerprint));
+        return Err(ClientError::HostKey(format!(
+            "{} The {kind} host key {fingerprint} is not that of the session's server.",
+            hostkey::FAILED
+        )));
+    }
     if let (Verdict::Changed(_), Some(at_address)) = (&verdict, &at_address)
         && let Some(text) = hostkey::spoofing(&key, at_address, policy)
     {
@@ -354,6 +363,39 @@ mod tests {
         (result, ui.messages)
     }
 
+    /// A session that goes on does not take the first host that answers for its server, even where the user
+    /// lets unknown keys pass; and adds none to known_hosts.
+    #[test]
+    fn a_session_that_goes_on_takes_no_unknown_key() {
+        let verified_for = |session: &PublicKey, strict, lines: &str| {
+            let directory = tempfile::tempdir().expect("directory");
+            let mut policy = policy(directory.path(), false);
+            policy.revoked_files.clear();
+            (policy.strict, policy.session) = (strict, Some(session.clone()));
+            std::fs::write(directory.path().join("global"), lines).expect("known_hosts");
+            let mut ui = FakeUi::default();
+            let mut log = Log::new(&mut ui, LogLevel::Info, false);
+            let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+            let no_dns: DnsLookup = |_, _, _| DnsVerdict::Mismatch;
+            let result = verify(key().blob(), &policy, &mut known, no_dns, &mut log);
+            (result, policy.user_files[0].exists())
+        };
+        let other = PublicKey::from_openssh_line(OTHER).expect("a key").0;
+        let line = |key: &PublicKey| format!("h.example {}\n", key.to_openssh_line(""));
+        for strict in [Strict::Off, Strict::AcceptNew] {
+            for lines in [String::new(), format!("[h.example]:2222 {OTHER}\n")] {
+                let (result, added) = verified_for(&other, strict, &lines);
+                assert!(matches!(result, Err(ClientError::HostKey(_))), "{strict:?} {lines}: {result:?}");
+                assert!(!added);
+            }
+            // The session's own key is checked as ever, and another one that is known is right.
+            assert!(verified_for(&key(), strict, "").0.is_ok());
+            assert!(verified_for(&other, strict, &line(&key())).0.is_ok());
+        }
+    }
+
+    const OTHER: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg";
+
     #[test]
     fn revoked_key_is_refused_even_if_dns_vouches_for_it() {
         let line = key().to_openssh_line("");
@@ -362,6 +404,11 @@ mod tests {
             let (result, said) = verified(&format!("@revoked {names} {line}\n"), address);
             assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
             assert!(said.iter().any(|text| text.contains("REVOKED HOST KEY")), "{said:?}");
+            // Wrapped, it may have been meant for this key.
+            let (result, said) =
+                verified(&format!("@revoked {names} {}\n", &line[..line.len() - 9]), address);
+            assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
+            assert!(said[0].contains("global:1: parse error in hostkeys file"), "{said:?}");
         }
     }
 }

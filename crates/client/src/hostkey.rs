@@ -56,6 +56,9 @@ pub(crate) struct Policy {
     pub(crate) visual: bool,
     /// Further sources to check.
     pub(crate) checks: Checks,
+    /// The host key of the session that is to go on over this connection (`Resume`). Another key must be
+    /// known already.
+    pub(crate) session: Option<PublicKey>,
 }
 
 /// Checks besides the known_hosts files, all off by default.
@@ -101,7 +104,7 @@ pub(crate) struct Place {
     pub(crate) hosts: String,
 }
 
-/// What the known_hosts files contain about a key.
+/// Result of looking a key up in the known_hosts files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The key is known for this host.
@@ -429,6 +432,7 @@ mod tests {
             fingerprint: FingerprintHash::Sha256,
             visual: false,
             checks: Checks::default(),
+            session: None,
         }
     }
 

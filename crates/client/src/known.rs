@@ -67,7 +67,34 @@ impl KnownFiles {
         log: &mut Log<'_>,
     ) -> Result<Verdict, ClientError> {
         self.ask_command(policy, Reason::HostName, &policy.name, Some(key), log)?;
+        if policy.checks.command.is_some() {
+            self.check_lines(policy, log)?;
+        }
         Ok(self.look_up(policy, key))
+    }
+
+    /// Names the lines for the policy's host that cannot be parsed, as OpenSSH does. One that may revoke a
+    /// key of it refuses every key, because it is not known which.
+    ///
+    /// # Errors
+    /// There is such a line; it has been shown.
+    pub(crate) fn check_lines(&self, policy: &Policy, log: &mut Log<'_>) -> Result<(), ClientError> {
+        let address = policy.address.as_ref().filter(|_| policy.checks.ip);
+        let names = [Some(&policy.name), policy.portless.as_ref(), address];
+        for (path, known) in &self.files {
+            for broken in known.broken_lines() {
+                if !names.into_iter().flatten().any(|name| broken.may_match(name)) {
+                    continue;
+                }
+                let text = format!("{}:{}: parse error in hostkeys file", path.display(), broken.line);
+                if broken.marker == Marker::Revoked {
+                    log.error(&format!("{text}, in an @revoked line for {}", policy.name));
+                    return Err(ClientError::HostKey(FAILED.to_owned()));
+                }
+                log.debug(|| text);
+            }
+        }
+        Ok(())
     }
 
     /// Verdict about the host's address, if `CheckHostIP` is set and the address is known.
@@ -87,6 +114,9 @@ impl KnownFiles {
             return Ok(None);
         }
         self.ask_command(policy, Reason::Address, address, Some(key), log)?;
+        if policy.checks.command.is_some() {
+            self.check_lines(policy, log)?;
+        }
         let at_address = Policy { name: address.to_owned(), portless: None, ..policy.clone() };
         Ok(Some(self.look_up(&at_address, key)))
     }
@@ -185,8 +215,8 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
-/// Whether a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the authority that
-/// certified it.
+/// Returns true if a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the
+/// authority that certified it.
 ///
 /// # Errors
 /// A malformed KRL, or the number of the first invalid line: it may have been meant to revoke this key.
@@ -200,12 +230,17 @@ fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
     let mut broken = None;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        // Of lines that end with CR alone only the first would be seen.
+        let runs_on = line.contains('\r');
+        if line.is_empty() || (line.starts_with('#') && !runs_on) {
             continue;
         }
-        match PublicKey::from_openssh_line(line) {
-            Some((revoked, _)) => found |= revoked.plain() == key.plain() || Some(&revoked) == authority,
-            None => broken = broken.or(Some(index + 1)),
+        let parsed = PublicKey::from_openssh_line(line);
+        if let Some((revoked, _)) = &parsed {
+            found |= revoked.plain() == key.plain() || Some(revoked) == authority;
+        }
+        if runs_on || parsed.is_none_or(|(_, comment)| known_hosts::has_second_key(&comment)) {
+            broken = broken.or(Some(index + 1));
         }
     }
     match broken {
@@ -285,6 +320,7 @@ pub(crate) mod testing {
             fingerprint: FingerprintHash::Sha256,
             visual: false,
             checks: crate::hostkey::Checks::default(),
+            session: None,
         }
     }
 }
@@ -384,6 +420,14 @@ mod tests {
             (format!("# wrapped\n{start}\n{end}\n"), Some(2)),
             (format!("{}\n\n  ssh-rsa AAAA\n", key(3).to_openssh_line("")), Some(3)),
             ("ssh-ed25519\n".to_owned(), Some(1)),
+            // Appended to a file without a newline at its end, and line ends of another system.
+            (format!("{} u@h{line}\n", key(3).to_openssh_line("")), Some(1)),
+            (format!("{} u@h {start}\n", key(3).to_openssh_line("ssh-ed25519")), Some(1)),
+            (
+                format!("{}\n{} u@h\r{line}\r", key(4).to_openssh_line(""), key(3).to_openssh_line("")),
+                Some(2),
+            ),
+            (format!("# list\r{line}\r"), Some(1)),
             (format!("\n  # note\n\t{unknown_type}\n"), None),
         ] {
             let directory = tempfile::tempdir().expect("directory");
@@ -398,6 +442,32 @@ mod tests {
                 let place = format!("in revoked keys file {}: line {number}: ", file.display());
                 assert!(ui.messages[0].contains(&place), "{:?}", ui.messages);
             }
+        }
+    }
+
+    #[test]
+    fn a_broken_line_of_known_hosts_revokes_for_its_hosts() {
+        let line = key(1).to_openssh_line("");
+        let (start, end) = line.split_at(line.len() / 2);
+        for (text, is_refused) in [
+            (format!("@revoked h.example {start}\n{end}\n"), true),
+            (format!("@revoked [h.example]:2222 {start}\n"), true),
+            (format!("@revoked other.example {start}\n{end}\n"), false),
+            (format!("# list\r@revoked other.example {line}\r"), true),
+            (format!("h.example {start}\n"), false),
+        ] {
+            let directory = tempfile::tempdir().expect("directory");
+            let policy = policy(directory.path(), false);
+            let file = directory.path().join("global");
+            std::fs::write(&file, format!("# first\n{text}")).expect("file");
+            let mut ui = FakeUi::default();
+            let mut log = Log::new(&mut ui, LogLevel::Debug1, false);
+            let known = KnownFiles::read(&policy, &mut log).expect("read");
+            let result = known.check_lines(&policy, &mut log);
+            assert_eq!(result.is_err(), is_refused, "{text:?}");
+            let named = format!("{}:2: parse error in hostkeys file", file.display());
+            let is_named = ui.messages.iter().any(|message| message.contains(&named));
+            assert_eq!(is_named, !text.starts_with("@revoked other"), "{text:?}: {:?}", ui.messages);
         }
     }
 

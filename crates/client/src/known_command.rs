@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(lines, Ok(vec!["ok".to_owned()]));
         let script = "/bin/sh -c 'test \"$*\" = \"NONE NONE NONE ORDER\"' sh %f %K %t %I";
         assert_eq!(run(script, Reason::Order, None).0, Ok(vec![]));
-        // A token's value is one word, whatever characters it has.
+        // A token's value is one word, also with blanks in it.
         assert_eq!(run("/usr/bin/test %n = 'a b'", Reason::Order, None).0, Ok(vec![]));
     }
 

@@ -151,7 +151,7 @@ impl<'u> Log<'u> {
         Self { ui, level, batch, places: LogVerbose::default() }
     }
 
-    /// Shows debug messages of these places in the code whatever the level is (`LogVerbose`).
+    /// Shows debug messages of these places in the code at any level (`LogVerbose`).
     #[must_use]
     pub(crate) fn with_places(self, places: LogVerbose) -> Self {
         Self { places, ..self }

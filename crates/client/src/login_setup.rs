@@ -1,4 +1,4 @@
-//! What a login needs of the configuration and of the connection.
+//! Input of a login, from the configuration and the connection.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::identity::{IdentityConfig, SessionProof};
 use crate::login::LoginConfig;
 use crate::options::{Options, SystemEnvironment};
 
-/// What an agent checks to know that it is used for this session.
+/// Returns the proof with which an agent checks that it is used for this session.
 pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
     let transport = link.transport_ref();
     let (host_key, signature) = transport.session_proof()?;

@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::ticket::Ticket;
 use crate::ui::{LogLevel, UserInterface};
 
-/// What a connection carries.
+/// Use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Copies of files, on a connection that is not shared.
@@ -36,9 +36,9 @@ pub struct Options {
     pub user_file: UserFile,
     /// The system's configuration file.
     pub system_file: Option<PathBuf>,
-    /// Highest log level, whatever the configuration of a jump host says.
+    /// Highest log level. It overrides the configuration of a jump host.
     pub log_level: LogLevel,
-    /// The connection's purpose: some of them stay encrypted, whatever `NoneSwitch` says.
+    /// The connection's purpose: some of them stay encrypted in spite of `NoneSwitch`.
     pub purpose: Purpose,
     /// Joins the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,

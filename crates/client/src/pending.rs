@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::resumable::keep_messages;
 use crate::unencrypted;
 
-/// What is known about the host before the login, and the options for it.
+/// Facts about the host before the login, and the options for it.
 pub(crate) struct Pending {
     /// Includes the port from `FallbackPort`, if the connection uses it.
     pub(crate) options: Options,
@@ -65,7 +65,7 @@ impl Pending {
             keep_messages(link.transport());
         }
         if let Some(wanted) = unencrypted::wanted(config, options.purpose, log) {
-            unencrypted::switch(link, wanted, peer, log)?;
+            unencrypted::switch(link, wanted, peer, config.connect_timeout.duration(), log)?;
         }
         link.transport().release_early();
         Ok(())

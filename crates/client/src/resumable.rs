@@ -1,4 +1,5 @@
-//! Whether a session is to outlive its connection (`Resume`), and what that needs before the session begins.
+//! Decides if a session is to outlive its connection (`Resume`), and prepares for that before the session
+//! begins.
 
 use std::time::Duration;
 

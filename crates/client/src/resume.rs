@@ -14,16 +14,17 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use lh_config::special::Resume;
+use lh_crypto::PublicKey;
 use lh_driver::{Control, ControlCx, ControlEvent, Interest, Interests, Link, Ready};
 use lh_resume::message::Session;
-use lh_resume::{Action, ClientSecret, Failure, NAME, Reconnect};
+use lh_resume::{Action, AttemptId, ClientSecret, Failure, NAME, Reconnect};
 
 use crate::log::{LogTarget, Logger};
 use crate::options::{Options, Purpose};
 use crate::proxy::ProxyCommand;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
-use attempt::{Attempt, News};
+use attempt::{Attempt, News, failure_to_go_on, host_key, refusal};
 use path::{PathState, PathWatch};
 use status::Status;
 
@@ -49,8 +50,12 @@ pub(crate) struct Resuming {
 
 struct Agreed {
     secret: ClientSecret,
+    /// The host key of the session's server.
+    host_key: PublicKey,
     reconnect: Reconnect,
     attempts: Vec<Attempt>,
+    /// The last attempt met another host.
+    is_elsewhere: bool,
     path: PathWatch,
     /// When the user is told, while there is no link.
     away: Option<Instant>,
@@ -65,6 +70,12 @@ impl Agreed {
             self.attempts.clear();
             self.reconnect.on_resumed(now);
         }
+    }
+
+    /// The attempt has failed, and is gone.
+    fn fail(&mut self, id: AttemptId, failure: Failure, now: Instant) {
+        self.is_elsewhere = failure == Failure::Elsewhere;
+        self.reconnect.on_failed(id, failure, now);
     }
 }
 
@@ -131,18 +142,20 @@ impl Resuming {
         }
         while let Some(action) = agreed.reconnect.poll(now) {
             match action {
-                Action::Connect(id) => match Attempt::start(id, &self.options, self.connect) {
-                    Ok(attempt) => {
-                        if attempt.is_indirect() {
-                            agreed.reconnect.on_progress(id, now);
+                Action::Connect(id) => {
+                    match Attempt::start(id, &self.options, &agreed.host_key, self.connect) {
+                        Ok(attempt) => {
+                            if attempt.is_indirect() {
+                                agreed.reconnect.on_progress(id, now);
+                            }
+                            agreed.attempts.push(attempt);
                         }
-                        agreed.attempts.push(attempt);
+                        Err(error) => {
+                            self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
+                            agreed.reconnect.on_failed(id, Failure::Path, now);
+                        }
                     }
-                    Err(error) => {
-                        self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
-                        agreed.reconnect.on_failed(id, Failure::Path, now);
-                    }
-                },
+                }
                 Action::Abandon(id) => {
                     agreed.attempts.retain(|attempt| attempt.id() != id);
                     agreed.reconnect.on_failed(id, Failure::Path, now);
@@ -163,12 +176,13 @@ impl Resuming {
         if let Some(left) = agreed.reconnect.remaining(now)
             && agreed.away.is_some_and(|told| told <= now)
         {
-            self.status.show(left);
+            self.status.show(left, agreed.is_elsewhere);
         }
     }
 
     fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
         let export = cx.transport().export(NAME, &session.handle.0)?;
+        let host_key = host_key(cx.transport())?;
         let grace = Duration::from_secs(session.grace.into());
         let limit = match *self.options.config.resume {
             Resume::Seconds(seconds) => grace.min(Duration::from_secs(seconds)),
@@ -178,8 +192,10 @@ impl Resuming {
         self.logger.debug(|| format!("resume: the session survives a broken connection for {seconds} s"));
         Some(Agreed {
             secret: ClientSecret::new(session.handle, &export),
+            host_key,
             reconnect: Reconnect::new(limit),
             attempts: Vec::new(),
+            is_elsewhere: false,
             path: PathWatch::begin(cx),
             away: None,
             suspects: false,
@@ -217,15 +233,27 @@ impl Resuming {
                     .ok_or_else(|| "no claim was made".to_owned())
                     .and_then(|claim| claim.verify(&mut agreed.secret, &link, &answer));
                 agreed.attempts.retain(|other| other.id() != id);
-                let resumed = verified.map_err(|why| (Failure::Refused, why)).and_then(|received| {
+                let refusal = refusal(&link, &agreed.host_key);
+                let new_key = host_key(link.transport_ref());
+                let resumed = verified.map_err(|why| (refusal, why)).and_then(|received| {
                     link.transport().set_authenticated();
-                    cx.resume(*link, received).map_err(|error| (Failure::Path, error.to_string()))
+                    cx.resume(*link, received).map_err(|error| {
+                        let failure = failure_to_go_on(&error);
+                        if failure == Failure::Refused {
+                            self.status.clear();
+                            let text = format!("The session cannot go on over another connection: {error}");
+                            self.logger.say(LogLevel::Error, &text);
+                        }
+                        (failure, error.to_string())
+                    })
                 });
                 if let Err((failure, why)) = resumed {
                     self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
-                    return agreed.reconnect.on_failed(id, failure, now);
+                    return agreed.fail(id, failure, now);
                 }
-                (agreed.away, agreed.suspects) = (None, false);
+                // It has proved the session's secret, so this key is the server's, too.
+                agreed.host_key = new_key.unwrap_or_else(|| agreed.host_key.clone());
+                (agreed.away, agreed.suspects, agreed.is_elsewhere) = (None, false, false);
                 agreed.attempts.clear();
                 agreed.reconnect.on_resumed(now);
                 agreed.path.on_new_link(cx);
@@ -236,7 +264,7 @@ impl Resuming {
             Some(News::Failed(failure, why)) => {
                 agreed.attempts.retain(|other| other.id() != id);
                 self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
-                agreed.reconnect.on_failed(id, failure, now);
+                agreed.fail(id, failure, now);
             }
         }
     }

@@ -12,7 +12,7 @@ use lh_wire::{Reader, Writer};
 
 use crate::x11::{self, X11Request};
 
-/// What the session runs.
+/// Program of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// The login shell.
@@ -71,7 +71,7 @@ pub struct SessionSetup {
     pub agent_request: Option<&'static str>,
     /// The channel request for X11 forwarding, if wanted: see [`X11Forward`](crate::X11Forward).
     pub x11: Option<X11Request>,
-    /// What to run.
+    /// Program to run.
     pub start: Start,
     /// Idle time after which the channel is closed (`ChannelTimeout`).
     pub idle: Option<Duration>,
@@ -166,7 +166,7 @@ pub enum SessionNote {
     ExitSignal {
         /// Signal name without `SIG`; untrusted.
         name: String,
-        /// Whether a core file was written.
+        /// True if a core file was written.
         core_dumped: bool,
         /// The server's text; untrusted.
         message: String,

@@ -73,7 +73,7 @@ pub type Permission = std::sync::Arc<dyn Fn(&str) -> bool + Send + Sync>;
 /// A notice on the user's display, shown until the value is dropped.
 pub type Notice = Box<dyn std::any::Any>;
 
-/// How far a connection is. Each comes after something that the network or the server has done.
+/// Stages of a connection. Each comes after something that the network or the server has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// The TCP connection is there.

@@ -11,6 +11,9 @@
 //! A line in `Host *` was written for copies, and would otherwise also cover what the user types into a
 //! shell.
 
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
 use lh_config::client_table::ClientSettings;
 use lh_config::enums::{ControlMaster, Tunnel};
 use lh_config::special::ForwardAgent;
@@ -18,10 +21,11 @@ use lh_config::table::Origin;
 use lh_crypto::Cipher;
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, Negotiated, TransportError, Unencrypted};
+use lh_wire::msg::disconnect;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::{self, KEY_CHANGED_AT_REKEY};
+use crate::handshake::{self, DISCONNECT_TIMEOUT, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
 use crate::options::Purpose;
 
@@ -53,7 +57,7 @@ pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<
     Some(Unencrypted::Wanted { without_mac: mac })
 }
 
-/// What the connection carries, or may carry later, besides one command, subsystem or copy.
+/// Names a use of the connection, now or later, besides one command, subsystem or copy.
 fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
     let forwards = !settings.local_forward.0.is_empty()
         || !settings.remote_forward.0.is_empty()
@@ -75,21 +79,69 @@ fn other_use(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str
     checks.into_iter().find_map(|(holds, what)| holds.then_some(what))
 }
 
-/// Rekeys to the none cipher, and warns. Other events are kept for later.
+/// Time limit for the key exchange that switches, where `ConnectTimeout` sets none: OpenSSH's
+/// `LoginGraceTime`.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Most that a server sends between the login and the switch: host keys, EXT_INFO, a few debug messages.
+const MAX_LATER_EVENTS: usize = 1024;
+/// The same, bytes.
+const MAX_LATER_BYTES: usize = 1 << 20;
+
+/// Events that come before the switch, for the session.
+#[derive(Default)]
+struct Later {
+    events: Vec<Event>,
+    bytes: usize,
+}
+
+impl Later {
+    /// Keeps an event. Returns false if there are too many.
+    fn keep(&mut self, event: Event) -> bool {
+        // A packet refers to a buffer that may hold much else.
+        let event = match event {
+            Event::Packet(payload) => Event::Packet(Bytes::copy_from_slice(&payload)),
+            Event::Pong(content) => Event::Pong(Bytes::copy_from_slice(&content)),
+            event => event,
+        };
+        self.bytes += match &event {
+            Event::Packet(bytes) | Event::Pong(bytes) => bytes.len(),
+            Event::Debug { text, .. } => text.len(),
+            Event::ExtInfo(all) => all.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            _ => 0,
+        };
+        self.events.push(event);
+        self.events.len() <= MAX_LATER_EVENTS && self.bytes <= MAX_LATER_BYTES
+    }
+}
+
+/// Rekeys to the none cipher, and warns. Other events are kept for later. `timeout`: `ConnectTimeout`.
 ///
 /// # Errors
-/// The server refuses it, or the connection broke.
+/// The server refuses it, takes too long or sends too much before it, or the connection broke.
 pub(crate) fn switch(
     link: &mut Link,
     wanted: Unencrypted,
     peer: &PeerName,
+    timeout: Option<Duration>,
     log: &mut Log<'_>,
 ) -> Result<(), ClientError> {
     link.transport().set_unencrypted(wanted);
     link.transport().request_rekey();
-    let mut later = Vec::new();
+    let deadline = Instant::now() + timeout.unwrap_or(SWITCH_TIMEOUT);
+    let mut later = Later::default();
     let names = loop {
-        match link.next_event(None).map_err(|error| refused(&error, wanted, peer))? {
+        let event = match link.next_event(Some(deadline)) {
+            Ok(event) => event,
+            Err(LinkError::TimedOut) => {
+                let at = peer.text();
+                return Err(ClientError::Lost(format!(
+                    "Connection to {at} timed out during the switch to the NONE cipher"
+                )));
+            }
+            Err(error) => return Err(refused(&error, wanted, peer)),
+        };
+        match event {
             Event::KexDone { names, .. } if !link.transport_ref().is_encrypted() => break names,
             // The end of a key exchange that was already in progress: only the next one switches.
             Event::KexDone { .. } => link.transport().request_rekey(),
@@ -98,10 +150,16 @@ pub(crate) fn switch(
                 let error = crate::failure::disconnected(reason, &description, peer);
                 return Err(explained(&error));
             }
-            event => later.push(event),
+            event => {
+                if !later.keep(event) {
+                    let error = TransportError::TooMany("messages before the switch to the NONE cipher");
+                    link.disconnect(disconnect::PROTOCOL_ERROR, &error.to_string(), DISCONNECT_TIMEOUT);
+                    return Err(link_failed(&LinkError::Transport(error), peer));
+                }
+            }
         }
     };
-    link.transport().put_back_events(later);
+    link.transport().put_back_events(later.events);
     handshake::show_names(&names, log);
     warn(&names, log);
     Ok(())

@@ -222,7 +222,7 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     Ok(Plan { new, old })
 }
 
-/// Whether every key has signed this session's data.
+/// Returns true if every key has signed this session's data.
 fn proven(keys: &[PublicKey], fields: &[u8], session_id: &[u8], log: &mut Log<'_>) -> bool {
     let mut reader = Reader::new(fields);
     for key in keys {

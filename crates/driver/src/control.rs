@@ -55,7 +55,7 @@ pub enum ControlEvent {
         /// The handler.
         handler: HandlerId,
     },
-    /// What a handler passed to [`ChannelCx::notify`](crate::ChannelCx::notify).
+    /// The value that a handler passed to [`ChannelCx::notify`](crate::ChannelCx::notify).
     Note {
         /// The handler that sent it.
         handler: HandlerId,

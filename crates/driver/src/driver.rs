@@ -224,7 +224,7 @@ impl Driver {
             self.core.deliver(channel, ChannelEvent::Closed);
         }
         loop {
-            self.settle(control);
+            self.drain_notifications(control);
             // The loop is over already, so a stop has no meaning; it must not skip the remaining handlers.
             self.core.stop = None;
             if self.core.slots.iter().all(Option::is_none) {
@@ -246,7 +246,7 @@ impl Driver {
 
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
         self.core.now = Instant::now();
-        self.core.link.recruit(self.core.now, self.spin.spun());
+        self.core.link.scale_workers(self.core.now, self.spin.spun());
         self.core.link.measure(self.core.now);
         self.core.link.take_back();
         // Packets that came together with the end of authentication, or that an answer outside the loop
@@ -289,12 +289,12 @@ impl Driver {
                     break;
                 }
             }
-            self.settle(control);
+            self.drain_notifications(control);
         }
         self.serve(control, &ready);
         self.ready = ready;
         self.produce();
-        self.settle(control);
+        self.drain_notifications(control);
         self.time_out(control)?;
         self.core.acknowledge();
         // Also at the end, so that a caller of single turns sees a stop at once.
@@ -636,13 +636,13 @@ impl Driver {
 
     /// Delivers pending notes, calls [`Control::before_wait`], and delivers the notes that this caused.
     fn deliver_pending(&mut self, control: &mut dyn Control) {
-        self.settle(control);
+        self.drain_notifications(control);
         control.before_wait(&mut ControlCx::new(&mut self.core));
-        self.settle(control);
+        self.drain_notifications(control);
     }
 
     /// Ends the batch and delivers pending notes and channel ends to the control, until there are none.
-    fn settle(&mut self, control: &mut dyn Control) {
+    fn drain_notifications(&mut self, control: &mut dyn Control) {
         loop {
             self.core.end_batch();
             if let Some((handler, id, note)) = self.core.notes.pop_front() {

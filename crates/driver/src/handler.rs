@@ -208,7 +208,8 @@ impl<'a> ChannelCx<'a> {
         }
     }
 
-    /// True while the channel is open and this side has sent neither EOF nor CLOSE, whatever the window.
+    /// True while the channel is open and this side has sent neither EOF nor CLOSE. The window does not
+    /// count.
     pub fn can_send(&self) -> bool {
         self.channel().is_some_and(|id| self.core.connection.can_send(id))
     }

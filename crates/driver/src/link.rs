@@ -280,7 +280,7 @@ impl Link {
 
     /// Starts or stops workers. Called once a turn of a running driver. `spun`: time that the loop spent
     /// polling without work, which looks like CPU use.
-    pub(crate) fn recruit(&mut self, now: Instant, spun: Duration) {
+    pub(crate) fn scale_workers(&mut self, now: Instant, spun: Duration) {
         if self.lost {
             return;
         }

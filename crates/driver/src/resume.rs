@@ -26,14 +26,14 @@ impl Core {
             self.link.transport().stop_retaining();
             return;
         }
-        resumption.heard = true;
+        resumption.has_received = true;
         resumption.receipts.on_message(len, self.now);
     }
 
     /// Handles a message of the extension.
     ///
     /// # Errors
-    /// What the peer did wrong.
+    /// The rule that the peer broke.
     pub(crate) fn on_resume_message(&mut self, payload: &[u8]) -> Result<(), String> {
         let Some(resumption) = &mut self.resumption else {
             self.link.transport().reply_unimplemented();
@@ -41,7 +41,7 @@ impl Core {
         };
         match Message::decode(payload).map_err(|error| error.to_string())? {
             Message::Acknowledge(Acknowledge { received }) => {
-                resumption.heard = true;
+                resumption.has_received = true;
                 self.link.transport().acknowledge(received).map_err(|error| error.to_string())
             }
             Message::Session(session) => {
@@ -155,7 +155,7 @@ impl ControlCx<'_> {
         self.core.congested = false;
         if let Some(resumption) = &mut self.core.resumption {
             resumption.broken = None;
-            resumption.heard = false;
+            resumption.has_received = false;
             // It tells the server that its answer has arrived.
             let received = resumption.receipts.received();
             self.core.link.transport().payload(&Acknowledge { received }.to_payload());
@@ -173,7 +173,7 @@ impl ControlCx<'_> {
 
     /// True when the peer has sent something of the session over the present link.
     pub fn has_heard(&self) -> bool {
-        self.core.resumption.as_ref().is_some_and(|state| state.heard)
+        self.core.resumption.as_ref().is_some_and(|state| state.has_received)
     }
 
     /// Sends acknowledgements only for amounts of data and not by time, as long as `covered`: those by time

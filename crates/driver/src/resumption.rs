@@ -27,7 +27,7 @@ pub(crate) struct Resumption {
     /// The session is not to wait any longer.
     pub(crate) given_up: bool,
     /// The peer has sent something of the session over the present link.
-    pub(crate) heard: bool,
+    pub(crate) has_received: bool,
     /// No acknowledgements by time: they would show when data arrives.
     pub(crate) covered: bool,
 }
@@ -39,7 +39,7 @@ impl Resumption {
             session,
             broken: None,
             given_up: false,
-            heard: false,
+            has_received: false,
             covered: false,
         }
     }

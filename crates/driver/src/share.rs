@@ -1,4 +1,4 @@
-//! How much a channel may produce in a turn of the loop.
+//! Limits of the data that a channel produces in a turn of the loop.
 
 /// Upper limit of one read from a file or pipe, bytes. Larger reads are no cheaper per byte.
 pub(crate) const MOST_PER_READ: usize = 256 << 10;

@@ -44,7 +44,7 @@ pub(crate) struct Sink {
     fd: Option<LocalFd>,
     queue: VecDeque<Piece>,
     /// Number of pieces at the front of the queue that stay as they are; the others have not been examined.
-    settled: usize,
+    examined: usize,
     /// Copied bytes, after the queue in order.
     tail: BytesMut,
     /// The last slices of one receive buffer, after the tail in order. More of that buffer may follow.
@@ -67,7 +67,7 @@ impl Sink {
         Self {
             fd: Some(fd),
             queue: VecDeque::new(),
-            settled: 0,
+            examined: 0,
             tail: BytesMut::new(),
             run: Vec::new(),
             run_len: 0,
@@ -125,7 +125,7 @@ impl Sink {
     pub(crate) fn flush(&mut self) -> usize {
         let before = self.queued;
         self.stuck = false;
-        self.settle_tail();
+        self.queue_tail();
         self.queue.extend(self.run.drain(..).map(|data| Piece { data, shared: false }));
         self.run_len = 0;
         while self.queued > 0 {
@@ -149,7 +149,7 @@ impl Sink {
             }
         }
         if self.stuck {
-            for piece in self.queue.split_off(self.settled.min(self.queue.len())) {
+            for piece in self.queue.split_off(self.examined.min(self.queue.len())) {
                 self.keep(piece.data);
             }
         }
@@ -173,7 +173,7 @@ impl Sink {
             fd.shutdown_write();
         }
         self.queue.clear();
-        self.settled = 0;
+        self.examined = 0;
         self.tail = BytesMut::new();
         self.run.clear();
         self.run_len = 0;
@@ -203,10 +203,10 @@ impl Sink {
         for data in run.drain(..) {
             let shared = !most && data.len() >= SHARED_MIN && self.shared + data.len() <= SHARED_MAX;
             if shared || most {
-                self.settle_tail();
+                self.queue_tail();
                 self.shared += if shared { data.len() } else { 0 };
                 self.queue.push_back(Piece { data, shared });
-                self.settled = self.queue.len();
+                self.examined = self.queue.len();
             } else {
                 self.copy(&data);
             }
@@ -217,17 +217,17 @@ impl Sink {
 
     fn copy(&mut self, data: &[u8]) {
         if self.tail.capacity() - self.tail.len() < data.len() {
-            self.settle_tail();
+            self.queue_tail();
             self.tail = BytesMut::with_capacity(COPY_CHUNK.max(data.len()));
         }
         self.tail.extend_from_slice(data);
     }
 
     /// Moves the copied bytes into the queue.
-    fn settle_tail(&mut self) {
+    fn queue_tail(&mut self) {
         if !self.tail.is_empty() {
             self.queue.push_back(Piece { data: self.tail.split().freeze(), shared: false });
-            self.settled = self.queue.len();
+            self.examined = self.queue.len();
         }
     }
 
@@ -244,7 +244,7 @@ impl Sink {
             }
             rest -= gone;
             self.queue.pop_front();
-            self.settled = self.settled.saturating_sub(1);
+            self.examined = self.examined.saturating_sub(1);
         }
     }
 }

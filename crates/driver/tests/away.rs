@@ -115,7 +115,7 @@ fn input_stops_while_there_is_no_link() {
 fn without_consent_a_session_ends_with_its_link() {
     let mut world = world(false);
     channel(&mut world);
-    // What is not needed is not kept.
+    // Messages that were acknowledged are not kept.
     assert_eq!(world.client.link().transport().message_counts(), None);
     world.server.control().lose_link();
     let start = Instant::now();

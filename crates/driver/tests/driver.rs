@@ -286,20 +286,20 @@ fn handlers_leave_notes_and_stop_the_loop() {
 fn control_is_asked_before_the_loop_waits() {
     #[derive(Default)]
     struct Watcher {
-        heard: bool,
+        has_request: bool,
         looked: Cell<bool>,
         waited_unseen: Cell<bool>,
     }
     impl Control for Watcher {
         fn on_event(&mut self, event: ControlEvent, _cx: &mut ControlCx<'_>) {
-            self.heard |= matches!(event, ControlEvent::GlobalRequest { .. });
+            self.has_request |= matches!(event, ControlEvent::GlobalRequest { .. });
             self.looked.set(false);
         }
         fn before_wait(&mut self, _cx: &mut ControlCx<'_>) {
             self.looked.set(true);
         }
         fn interests<'a>(&'a self, _out: &mut Interests<'a>) {
-            self.waited_unseen.set(self.waited_unseen.get() | (self.heard && !self.looked.get()));
+            self.waited_unseen.set(self.waited_unseen.get() | (self.has_request && !self.looked.get()));
         }
     }
     let (mut client, mut server, _key) = links();
@@ -312,23 +312,23 @@ fn control_is_asked_before_the_loop_waits() {
     let mut watcher = Watcher::default();
     let mut driver = Driver::new(client, lh_connection::Config::default());
     driver.run_once(&mut watcher, Some(Duration::ZERO)).unwrap();
-    assert!(watcher.heard && !watcher.waited_unseen.get());
+    assert!(watcher.has_request && !watcher.waited_unseen.get());
 }
 
 #[test]
 fn sources_bring_their_own_descriptors_and_timers() {
-    struct Bell {
+    struct Waker {
         socket: UnixStream,
         timer: Option<Instant>,
-        rung: bool,
+        woken: bool,
     }
-    impl Source for Bell {
+    impl Source for Waker {
         fn interests<'a>(&'a self, out: &mut Interests<'a>) {
             out.add(5, self.socket.as_fd(), Interest::READ);
         }
         fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
             assert!(token == 5 && ready.readable);
-            self.rung = true;
+            self.woken = true;
             cx.stop(7);
         }
         fn next_deadline(&self) -> Option<Instant> {
@@ -339,15 +339,15 @@ fn sources_bring_their_own_descriptors_and_timers() {
             (&self.socket).write_all(b"to the other end").unwrap();
         }
         fn finished(&self) -> bool {
-            self.rung
+            self.woken
         }
     }
     let mut world = World::new();
     let (ours, theirs) = UnixStream::pair().unwrap();
-    world.client.control().add_source(Box::new(Bell {
+    world.client.control().add_source(Box::new(Waker {
         socket: ours,
         timer: Some(Instant::now()),
-        rung: false,
+        woken: false,
     }));
     let mut text = [0; 16];
     theirs.set_nonblocking(true).unwrap();

@@ -127,7 +127,7 @@ fn stuck_sink_holds_at_most_its_window() {
     let window = WindowPolicy::fixed(1 << 20);
     world.server_script.options = ChannelOptions { window, ..ChannelOptions::default() };
     let (stuck_end, mut stuck) = UnixStream::pair().unwrap();
-    let (pump, gauges) = Watched::new(FdPump::new().output(owned(stuck_end)));
+    let (pump, state) = Watched::new(FdPump::new().output(owned(stuck_end)));
     let flowing = Probe::default();
     world.serve(vec![Box::new(pump), Box::new(flowing.clone())]);
     let data = pattern(8 << 20);
@@ -142,8 +142,8 @@ fn stuck_sink_holds_at_most_its_window() {
     for _ in 0..100 {
         world.turn().unwrap();
     }
-    assert!(gauges.queued.get() <= 1 << 20, "{}", gauges.queued.get());
-    assert!(gauges.queued.get() > 512 << 10, "{}", gauges.queued.get());
+    assert!(state.queued.get() <= 1 << 20, "{}", state.queued.get());
+    assert!(state.queued.get() > 512 << 10, "{}", state.queued.get());
     // When its reader continues, all data arrives.
     let expected = data.clone();
     let reader = std::thread::spawn(move || {
@@ -181,7 +181,7 @@ fn broken_output_sends_eow_and_keeps_reading() {
 fn eow_request_stops_reading() {
     let mut world = World::new();
     let (read, write) = pipe();
-    let (pump, gauges) = Watched::new(FdPump::new().input(owned(read)));
+    let (pump, state) = Watched::new(FdPump::new().input(owned(read)));
     world.serve(vec![Box::new(pump)]);
     let probe = Probe::default();
     let id = world.open(probe.clone());
@@ -192,7 +192,7 @@ fn eow_request_stops_reading() {
     world.until("EOF", |_| probe.saw(&ChannelEvent::Eof));
     // The program at the other end of the pipe gets an error.
     assert_eq!(source.write_all(b"second").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
-    assert_eq!(gauges.read.get(), 5);
+    assert_eq!(state.read.get(), 5);
 }
 
 #[test]
@@ -202,15 +202,15 @@ fn stderr_goes_to_its_own_output() {
     let (mut out_got, mut err_got) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
     world.serve(vec![Box::new(FdPump::new().input(owned(out.0)).input_ext(1, owned(err.0)))]);
     let pump = FdPump::new().output(owned(out_got.0)).output_ext(owned(err_got.0));
-    let (pump, gauges) = Watched::new(pump);
+    let (pump, state) = Watched::new(pump);
     world.open(pump);
     std::fs::File::from(out.1).write_all(b"to stdout").unwrap();
     let mut stderr = std::fs::File::from(err.1);
     stderr.write_all(b"to stderr").unwrap();
-    world.until("both", |_| gauges.written.get() == 18);
-    assert!(!gauges.events.borrow().contains(&ChannelEvent::Eof), "stderr has not ended");
+    world.until("both", |_| state.written.get() == 18);
+    assert!(!state.events.borrow().contains(&ChannelEvent::Eof), "stderr has not ended");
     drop(stderr);
-    world.until("the end", |_| gauges.events.borrow().contains(&ChannelEvent::Eof));
+    world.until("the end", |_| state.events.borrow().contains(&ChannelEvent::Eof));
     let mut text = String::new();
     out_got.1.read_to_string(&mut text).unwrap();
     err_got.1.read_to_string(&mut text).unwrap();

@@ -64,6 +64,66 @@ pub enum Lookup<'a> {
     Revoked(&'a Entry),
 }
 
+/// A line with content that is no entry, or that holds more than one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenLine {
+    /// Line number, from 1.
+    pub line: usize,
+    /// Purpose of the line, as far as it can be told. [`Marker::Revoked`] where it has that marker anywhere:
+    /// a key that was meant to be revoked is not.
+    pub marker: Marker,
+    /// The hosts field; `None` if it is not known which hosts the line is about.
+    hosts: Option<String>,
+}
+
+impl BrokenLine {
+    /// Returns true if the line may have been meant for this name (in the form of [`name`]).
+    pub fn may_match(&self, name: &str) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        hosts_match(hosts, name) || (hosts.starts_with(HASH_MAGIC) && hash_of(hosts).is_none())
+    }
+
+    /// Finds the fault of a line, if it has one.
+    fn find(from: &Line, line: usize) -> Option<Self> {
+        let text = String::from_utf8_lossy(&from.raw);
+        let text = text.trim_matches(['\r', '\n', ' ', '\t']);
+        let runs_on = text.contains('\r');
+        let is_whole = match &from.entry {
+            Some(entry) => !has_second_key(&entry.comment),
+            None => text.is_empty() || text.starts_with('#'),
+        };
+        if is_whole && !runs_on {
+            return None;
+        }
+        let (marker, rest) = split_marker(text)?;
+        let hosts = rest.split([' ', '\t']).find(|word| !word.is_empty());
+        // The hosts of a second entry are not those of the first.
+        let is_single = !runs_on && from.entry.is_none();
+        let marker = if !is_single && text.contains("@revoked") { Marker::Revoked } else { marker };
+        Some(Self { line, marker, hosts: hosts.filter(|_| is_single).map(str::to_owned) })
+    }
+}
+
+/// Returns true if the comment of a key line holds another key line. That comes of lines that were joined, as
+/// by appending to a file without a newline at its end.
+pub fn has_second_key(comment: &str) -> bool {
+    let words: Vec<&str> = comment.split_whitespace().collect();
+    // The blob begins with the length of the type's name, less than 2^8.
+    words.windows(2).any(|pair| {
+        pair[1].starts_with("AAAA") && (pair[0].contains("ssh-") || pair[0].contains("ecdsa-sha2-"))
+    })
+}
+
+/// Splits the marker off. Returns `None` for a marker that is not known.
+fn split_marker(text: &str) -> Option<(Marker, &str)> {
+    match text.split_once([' ', '\t']).unwrap_or((text, "")) {
+        ("@cert-authority", rest) => Some((Marker::CertAuthority, rest)),
+        ("@revoked", rest) => Some((Marker::Revoked, rest)),
+        (unknown, _) if unknown.starts_with('@') => None,
+        _ => Some((Marker::Plain, text)),
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Line {
     raw: Vec<u8>,
@@ -99,12 +159,7 @@ impl Entry {
         if text.is_empty() || text.starts_with('#') {
             return None;
         }
-        let (marker, text) = match text.split_once([' ', '\t']) {
-            Some(("@cert-authority", rest)) => (Marker::CertAuthority, rest),
-            Some(("@revoked", rest)) => (Marker::Revoked, rest),
-            Some((unknown, _)) if unknown.starts_with('@') => return None,
-            _ => (Marker::Plain, text),
-        };
+        let (marker, text) = split_marker(text)?;
         let (hosts, rest) = text.trim_start_matches([' ', '\t']).split_once([' ', '\t'])?;
         let (key, comment) = PublicKey::from_openssh_line(rest)?;
         let entry = Self { line, marker, hosts: hosts.to_owned(), key, comment };
@@ -153,6 +208,12 @@ impl KnownHosts {
     /// Iterates over all entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.lines.iter().filter_map(|line| line.entry.as_ref())
+    }
+
+    /// Iterates over the lines that have a fault, in order.
+    pub fn broken_lines(&self) -> impl Iterator<Item = BrokenLine> {
+        let lines = self.lines.iter().enumerate();
+        lines.filter_map(|(index, line)| BrokenLine::find(line, index + 1))
     }
 
     /// Iterates over the entries that apply to a name.

@@ -76,6 +76,40 @@ fn revocation_wins_and_authorities_are_not_host_keys() {
 }
 
 #[test]
+fn broken_lines_are_found_with_what_they_are_for() {
+    let a = line(&key(1));
+    let (start, end) = a.split_at(a.len() - 9);
+    let find = |text: &str| {
+        let known = KnownHosts::parse(text.as_bytes());
+        let describe = |broken: BrokenLine| {
+            (broken.line, broken.marker, ["h", "other"].map(|name| broken.may_match(name)))
+        };
+        known.broken_lines().map(describe).collect::<Vec<_>>()
+    };
+    use Marker::{CertAuthority, Plain, Revoked};
+    let whole =
+        format!("# note\n\n \t\r\nh {a} note\r\n@revoked *,!x {a}\n@cert-authority * {a}\n@future h x\n");
+    assert_eq!(find(&whole), []);
+    for (text, found) in [
+        // Wrapped, in the key and at each word.
+        (format!("@revoked h {start}\n{end}\n"), vec![(1, Revoked, [true, false]), (2, Plain, [false; 2])]),
+        (format!("@revoked h\n{a}\n"), vec![(1, Revoked, [true, false]), (2, Plain, [false; 2])]),
+        (format!("@revoked\nh {a}\n"), vec![(1, Revoked, [true; 2])]),
+        // Lines that were joined, and line ends of another system.
+        (format!("@revoked h {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
+        (format!("x {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
+        (format!("x {a} u@hother {a}"), vec![(1, Plain, [true; 2])]),
+        (format!("# list\r@revoked h {a}\r"), vec![(1, Revoked, [true; 2])]),
+        (format!("@revoked x {a}\r@revoked h {a}\r"), vec![(1, Revoked, [true; 2])]),
+        ("h ssh-ed25519\n".to_owned(), vec![(1, Plain, [true, false])]),
+        (format!("@cert-authority h {start}\n"), vec![(1, CertAuthority, [true, false])]),
+        (format!("@revoked |1|x|y {a}\n"), vec![(1, Revoked, [true; 2])]),
+    ] {
+        assert_eq!(find(&text), found, "{text:?}");
+    }
+}
+
+#[test]
 fn only_the_hashed_names_match() {
     // The published construction; lines of ssh-keygen -H for host.example and [host.example]:2222 would serve
     // as well.

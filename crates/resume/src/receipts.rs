@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How often received messages are acknowledged.
+/// Intervals at which received messages are acknowledged.
 ///
 /// The sender keeps what is in flight plus what is received and not acknowledged, so a shorter pace saves the
 /// peer's memory and costs packets.
@@ -80,7 +80,7 @@ impl Receipts {
         (self.bytes >= self.pace.bytes || waited >= patience).then_some(self.received)
     }
 
-    /// Returns the count to acknowledge now because of the bytes received, whatever the time.
+    /// Returns the count to acknowledge now because of the bytes received. The time does not count.
     pub const fn due_by_bytes(&self) -> Option<u64> {
         if self.bytes >= self.pace.bytes { Some(self.received) } else { None }
     }

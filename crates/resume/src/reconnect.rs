@@ -29,7 +29,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptId(u64);
 
-/// What the client is to do.
+/// Next action of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Make a connection, and claim the session on it, unless another attempt has done so.
@@ -46,7 +46,10 @@ pub enum Action {
 pub enum Failure {
     /// No connection, or it broke.
     Path,
-    /// The server refused the claim, or is not the one that has the session (its host key, its proof).
+    /// Another host answered: its host key is not that of the session's server, or it refused before the
+    /// server was reached, as a jump host does. The server may be there at the next attempt.
+    Elsewhere,
+    /// The session's server, with its host key, refused the claim; or the session cannot go on at all.
     Refused,
 }
 
@@ -130,15 +133,23 @@ impl Reconnect {
 
     /// The attempt has failed. Its connection is closed.
     pub fn on_failed(&mut self, id: AttemptId, failure: Failure, now: Instant) {
-        let before = self.under_way.len();
-        self.under_way.retain(|attempt| attempt.id != id);
-        if self.under_way.len() == before {
-            return;
-        }
+        let Some(index) = self.under_way.iter().position(|attempt| attempt.id == id) else { return };
+        let attempt = self.under_way.remove(index);
         if failure == Failure::Refused {
             self.state = State::Over;
         }
         self.schedule(now);
+        // The answer of another host costs a key exchange. It says nothing about a network that came after.
+        if failure == Failure::Elsewhere && !attempt.outdated {
+            self.put_off(LONG_PAUSE);
+        }
+    }
+
+    /// Starts the next attempt this time after the last one began, or later.
+    fn put_off(&mut self, pause: Duration) {
+        if let (State::Away { next, .. }, Some(started)) = (&mut self.state, self.started) {
+            *next = (*next).max(started + pause);
+        }
     }
 
     /// The attempt has claimed the session, and so has a later one. Its connection is closed.
@@ -385,6 +396,34 @@ mod tests {
         let id = connect(&mut reconnect, start);
         reconnect.on_failed(id, Failure::Refused, start);
         assert_eq!(reconnect.poll(start), Some(Action::GiveUp));
+    }
+
+    /// Another host at the server's address must not end the session, nor make the client exchange keys
+    /// without a pause.
+    #[test]
+    fn other_hosts_at_the_address_do_not_end_the_session() {
+        let start = Instant::now();
+        let mut reconnect = Reconnect::new(GRACE);
+        let mut now = start;
+        reconnect.on_broken(now);
+        for _ in 0..20 {
+            let id = connect(&mut reconnect, now);
+            reconnect.on_failed(id, Failure::Elsewhere, now + ms(30));
+            assert_eq!(reconnect.poll(now + ms(4999)), None);
+            now += LONG_PAUSE;
+            assert_eq!(reconnect.next_deadline(), Some(now));
+        }
+        // Another network is tried at once: what an attempt over the last one met does not count.
+        let id = connect(&mut reconnect, now);
+        reconnect.on_network_changed(now + ms(500));
+        reconnect.on_failed(id, Failure::Elsewhere, now + ms(600));
+        now += PAUSE;
+        let id = connect(&mut reconnect, now);
+        reconnect.on_failed(id, Failure::Elsewhere, now + ms(30));
+        reconnect.on_network_changed(now + ms(300));
+        connect(&mut reconnect, now + ms(300));
+        // The time of the session is not prolonged.
+        assert_eq!(reconnect.poll(start + GRACE), Some(Action::GiveUp));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::Handle;
 
-/// How many sessions may wait.
+/// Limits of the number of sessions that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Of one user.

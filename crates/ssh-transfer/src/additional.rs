@@ -1,8 +1,8 @@
 //! Additional connections of a copy, as many as `-j` says, or as are found to help.
 //!
 //! A server that gives tickets (a Longhaul server) is joined by them: no login, no question, and each connection has a process
-//! of its own there. To others additional channels come first, and an ordinary login with what needs nobody
-//! to answer (`BatchMode`) only when the server allows no more of them, or when one connection is what holds
+//! of its own there. To others additional channels come first, and an ordinary login without
+//! questions (`BatchMode`) only when the server allows no more of them, or when one connection is what holds
 //! the copy up.
 
 use std::collections::VecDeque;
@@ -24,16 +24,16 @@ use crate::load::Gauge;
 /// Channels of one additional connection: what OpenSSH's server allows.
 const CHANNELS: usize = 10;
 
-/// What a connection is for.
+/// Purpose of an additional connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// In place of a channel that is waited for.
     Channel,
-    /// One more, with channels that nobody waits for.
+    /// One more, with channels that are not waited for.
     Another,
 }
 
-/// What the thread that connects is to do next.
+/// The next task of the thread that connects.
 struct Want {
     purpose: Purpose,
     /// To be joined with; else by a login.
@@ -51,10 +51,10 @@ enum Worker {
 /// Tickets that the server has not answered about, in the order in which it will; none where the copy is over that wanted one. The
 /// connection's, because answers come in after that.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<Wish>>>>);
+pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<TicketUse>>>>);
 
-/// A ticket, and what for.
-type Wish = (Ticket, Purpose);
+/// A ticket, and the purpose of the connection that it joins.
+type TicketUse = (Ticket, Purpose);
 
 impl Asked {
     fn push(&self, ticket: Ticket, purpose: Purpose) {
@@ -62,11 +62,11 @@ impl Asked {
     }
 
     /// The one that an answer which has come is about.
-    pub(crate) fn oldest(&self) -> Option<Wish> {
+    pub(crate) fn oldest(&self) -> Option<TicketUse> {
         locked(&self.0).pop_front().flatten()
     }
 
-    /// Nobody wants them any more.
+    /// Forgets the copy that wanted them, which is over.
     fn forget(&self) {
         locked(&self.0).iter_mut().for_each(|asked| *asked = None);
     }
@@ -77,7 +77,7 @@ pub struct Connector {
     job: Job,
     side: Side,
     options: ClientOptions,
-    /// What their channels run.
+    /// The program or subsystem of their channels.
     start: Start,
     asked: Asked,
     worker: Mutex<Worker>,

@@ -16,18 +16,18 @@ use crate::additional::{Asked, Connector};
 use crate::bulk::mark_as_bulk;
 use crate::load::{Gauge, Measure};
 
-/// What the loop stops with when the server does not start what was asked for.
+/// Status with which the loop stops when the server does not start what was asked for.
 const NOT_STARTED: i32 = 255;
 
-/// A host that somebody is logged in to, and the agent that `-A` lends it.
+/// A host with a login, and the agent that `-A` lends it.
 pub struct Connection {
     client: Client,
     agent: AgentForward,
-    /// How it was made, for further ones.
+    /// Options that it was made with, for additional ones.
     options: ClientOptions,
     measure: Option<Measure>,
     asked: Asked,
-    /// What has been opened and not run.
+    /// The channel that was opened and has not run.
     begun: Option<Begun>,
     /// It ended by itself while something ran.
     died: bool,
@@ -85,7 +85,7 @@ impl Connection {
     /// As [`authenticate`](Self::authenticate).
     ///
     /// # Errors
-    /// Whether it may be possible later.
+    /// Tells if a later attempt may succeed.
     pub fn try_authenticate(&mut self, ui: &mut TerminalUi) -> Result<(), NoConnection> {
         self.client.log_in(ui).map_err(|error| {
             tell(&error, &self.options, ui);
@@ -106,7 +106,7 @@ impl Connection {
     /// As [`connect_unauthenticated`](Self::connect_unauthenticated).
     ///
     /// # Errors
-    /// Whether it may be possible later.
+    /// Tells if a later attempt may succeed.
     pub fn try_connect_unauthenticated(request: &Request, ui: &mut TerminalUi) -> Result<Self, NoConnection> {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
@@ -140,7 +140,7 @@ impl Connection {
         self.measure = Some(measure);
     }
 
-    /// What asks for `start`, and for the agent where it is lent.
+    /// Requests for `start`, and for the agent where it is lent.
     pub fn setup(&self, start: Start) -> SessionSetup {
         SessionSetup { agent_request: self.agent.request(), ..SessionSetup::new(start) }
     }
@@ -226,7 +226,7 @@ impl Connection {
     /// Runs the loop until something stops it. `main`: the channel that counts, where there are several.
     ///
     /// # Errors
-    /// What ended the connection, for people.
+    /// The reason for the connection's end, for people.
     pub fn run(
         &mut self,
         main: Option<ChannelId>,

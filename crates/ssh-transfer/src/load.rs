@@ -1,4 +1,4 @@
-//! What the first connection of a copy and its thread have to carry, from what the kernel counts.
+//! Load of a copy's first connection and its thread, from the kernel's counters.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub(crate) struct Gauge {
     lost: u64,
 }
 
-/// What this thread has used of its core.
+/// Processor time of this thread.
 fn thread_cpu() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 impl Gauge {
-    /// For a connection that has this socket, unless somebody else is to be asked.
+    /// For a connection that has this socket. With `measure`, that is asked instead.
     pub(crate) fn new(socket: BorrowedFd<'_>, side: Side, measure: Option<Measure>) -> Self {
         Self {
             measure,
@@ -51,7 +51,7 @@ impl Gauge {
         }
     }
 
-    /// What has come to pass since the last call, on the thread of the connection's loop.
+    /// Returns the load since the last call, on the thread of the connection's loop.
     pub(crate) fn read(&mut self) -> Load {
         if let Some(measure) = &self.measure {
             return measure();

@@ -1,4 +1,4 @@
-//! What a word of a command line of `lhscp` names: a local path, or a path on a host.
+//! A word of `lhscp`'s command line that names a place: a local path, or a path on a host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -47,7 +47,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether this source stands for what a directory contains: `.` or `tree/.`.
+    /// Returns true if this source stands for the contents of a directory: `.` or `tree/.`.
     pub fn is_contents(&self) -> bool {
         let path = match self {
             Self::Local(path) => path.as_bytes(),

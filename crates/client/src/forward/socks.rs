@@ -28,7 +28,7 @@ pub struct Request {
     pub port: u16,
 }
 
-/// What follows from the bytes so far.
+/// Next step after the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// More bytes are needed.

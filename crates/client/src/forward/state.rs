@@ -1,4 +1,4 @@
-//! What the forwards of one connection share: their rules, listeners and open channels.
+//! State that the forwards of one connection share: their rules, listeners and open channels.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

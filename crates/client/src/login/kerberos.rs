@@ -24,7 +24,7 @@ struct Dialogue {
     step: Step,
 }
 
-/// What the login does after a step of the dialogue.
+/// The login's next action after a step of the dialogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Wait for the server's reply.

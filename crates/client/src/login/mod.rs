@@ -509,8 +509,8 @@ impl Login<'_> {
 /// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server
 /// announces (RFC 8308 section 3.1; the plain name covers a certificate). A server without an announcement is
 /// old and knows only the key's own name. For RSA that is SHA-1, so unless the configuration asks for it a
-/// SHA-2 form is tried all the same. Other keys have one algorithm, which is offered whatever the server
-/// lists.
+/// SHA-2 form is tried all the same. Other keys have one algorithm, which is offered even if the server
+/// does not list it.
 fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
     let mut usable =
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));

@@ -50,7 +50,7 @@ pub enum ConnectError {
     Other(io::Error),
 }
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit status.

@@ -4,7 +4,7 @@
 //! The client is a process of the same user, but its mistakes must not end a connection that others share. A
 //! message that the server would punish (another client's channel, data beyond a window, malformed fields)
 //! ends only the client. Its bulk data is read only while the output buffer has space, in turn with others'.
-//! What the server sends it is bounded by the windows that it has granted.
+//! Data from the server is bounded by the windows that the client has granted.
 //!
 //! Only the announced packet sizes are not forwarded unchanged. Each end chose them for the peer that it
 //! knows, which is this master. So both get the size that the RFCs require every implementation to accept.

@@ -1,4 +1,4 @@
-//! What a mux master's clients share: the connection's settings, and the sessions that run.
+//! State that a mux master's clients share: the connection's settings, and the sessions that run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

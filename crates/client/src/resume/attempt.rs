@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lh_config::value::SecondsOrNone;
+use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME};
-use lh_transport::Event;
+use lh_transport::{Event, ResumeError, Transport};
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
@@ -28,10 +29,26 @@ const CONNECT: u64 = 15;
 /// Longest time for the answer to the claim.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// Reaches the host and checks its key.
-pub(crate) type Connect = fn(&Options, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
+/// Reaches the host and checks its key. One that is not the given key must be known by other means than the
+/// first use: nothing is added to known_hosts for a session that has a server.
+pub(crate) type Connect =
+    fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
 
-/// What the loop hears of an attempt.
+/// The key that the server of this connection has proved to own, without its certificate.
+pub(super) fn host_key(transport: &Transport) -> Option<PublicKey> {
+    Some(PublicKey::from_blob(transport.host_key()?).ok()?.plain().clone())
+}
+
+/// The meaning of a refusal over `link`: final only where it is the session's server that refuses.
+pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
+    if host_key(link.transport_ref()).as_ref() == Some(session) {
+        Failure::Refused
+    } else {
+        Failure::Elsewhere
+    }
+}
+
+/// A report of an attempt to the loop.
 pub(super) enum News {
     /// The host is reached, and its key is right. The session identifier is that of the new link.
     Reached { session_id: Vec<u8> },
@@ -86,7 +103,13 @@ type LastProgress = Arc<Mutex<Option<Instant>>>;
 
 impl Attempt {
     /// Starts the thread.
-    pub(super) fn start(id: AttemptId, options: &Options, connect: Connect) -> io::Result<Self> {
+    pub(super) fn start(
+        id: AttemptId,
+        options: &Options,
+        session: &PublicKey,
+        connect: Connect,
+    ) -> io::Result<Self> {
+        let session = session.clone();
         let mut options = options.clone();
         let config = &mut options.config;
         let own = config.connect_timeout.0.map_or(CONNECT, |seconds| seconds.clamp(1, CONNECT));
@@ -102,7 +125,7 @@ impl Attempt {
         let (go, claims) = channel();
         let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress) };
         std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
-            if let Err((failure, why)) = thread.run(&options, connect) {
+            if let Err((failure, why)) = thread.run(&options, &session, connect) {
                 thread.tell(News::Failed(failure, why));
             }
         })?;
@@ -174,29 +197,44 @@ impl Thread {
         let _ = (&self.waker).write_all(&[0]);
     }
 
-    fn run(&self, options: &Options, connect: Connect) -> Result<(), (Failure, String)> {
+    fn run(&self, options: &Options, session: &PublicKey, connect: Connect) -> Result<(), (Failure, String)> {
         let mut ui = Silent { progress: &self.progress, complaint: String::new() };
-        let connected = connect(options, &mut options.log(&mut ui));
-        let (mut link, proxy) = connected.map_err(|error| {
-            let failure = match &error {
-                ClientError::HostKey(_) | ClientError::Denied(_) | ClientError::Config(_) => Failure::Refused,
-                ClientError::Unreachable(_) | ClientError::Lost(_) | ClientError::Local(_) => Failure::Path,
-            };
-            (failure, format!("{}{error}", ui.complaint))
-        })?;
+        let connected = connect(options, session, &mut options.log(&mut ui));
+        let (mut link, proxy) =
+            connected.map_err(|error| (failure_of(&error), format!("{}{error}", ui.complaint)))?;
         let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
         self.tell(News::Reached { session_id });
         let Ok(request) = self.claims.recv() else { return Ok(()) };
-        let answer = claim(&mut link, &request)?;
+        let answer = claim(&mut link, &request, session)?;
         self.tell(News::Accepted { link: Box::new(link), proxy, answer });
         Ok(())
     }
 }
 
-/// Claims the session on this link.
-fn claim(link: &mut Link, request: &Request) -> Result<Accepted, (Failure, String)> {
+/// The meaning of an error before the session's server was reached.
+const fn failure_of(error: &ClientError) -> Failure {
+    match error {
+        // `Denied` is a jump host's: there is no login on the server itself.
+        ClientError::HostKey(_) | ClientError::Denied(_) => Failure::Elsewhere,
+        ClientError::Config(_) => Failure::Refused,
+        ClientError::Unreachable(_) | ClientError::Lost(_) | ClientError::Local(_) => Failure::Path,
+    }
+}
+
+/// The meaning of an error of going on over the new link, to which the server has consented.
+pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
+    match error {
+        ResumeError::Busy => Failure::Path,
+        // No other link would carry it: what was to be sent again is lost, or the server's count is wrong.
+        _ => Failure::Refused,
+    }
+}
+
+/// Claims the session on this link. `session`: the host key of the session's server.
+fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Accepted, (Failure, String)> {
     let path = |why: &dyn std::fmt::Display| (Failure::Path, why.to_string());
-    let refused = |why: &dyn std::fmt::Display| (Failure::Refused, why.to_string());
+    let refusal = refusal(link, session);
+    let refused = |why: &dyn std::fmt::Display| (refusal, why.to_string());
     // Both at once: the server handles them in order.
     link.transport().payload(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
     link.transport().payload(&request.to_payload());
@@ -237,5 +275,19 @@ impl UserInterface for Silent<'_> {
 
     fn progress(&mut self, _progress: Progress) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_no_link_can_carry_is_over() {
+        assert_eq!(failure_to_go_on(&ResumeError::Busy), Failure::Path);
+        let count = lh_resume::CountError::NotSent { count: 7, sent: 3 };
+        for error in [ResumeError::Lost, ResumeError::NotResumable, ResumeError::Count(count)] {
+            assert_eq!(failure_to_go_on(&error), Failure::Refused, "{error}");
+        }
     }
 }

@@ -31,7 +31,7 @@ const INDIRECT_ANSWER: Duration = Duration::from_millis(1500);
 /// A longer time between the end of [`ANSWER`] and the look at it means that this process was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
-/// What is known of the path.
+/// State of the path, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathState {
     /// Nothing speaks against it, or the answer is not due yet.
@@ -42,7 +42,7 @@ pub(super) enum PathState {
     Dead,
 }
 
-/// What a change means for the link.
+/// Meaning of a change for the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// It is about other addresses and paths.

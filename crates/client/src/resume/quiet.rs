@@ -15,7 +15,7 @@ const EARLY: Duration = Duration::from_millis(300);
 /// Bytes since the last question after which silence is suspicious: an end in the middle of bulk data.
 const BULK: u64 = 256 << 10;
 
-/// What has moved on the link.
+/// Amounts that have moved on the link.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     /// Messages of the session, sent and received.
@@ -42,7 +42,7 @@ pub(super) enum Ask {
 /// See the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
-    /// What had moved when it was looked at last.
+    /// Amounts at the last look.
     seen: Moved,
     /// Bytes when the server was asked last.
     asked: u64,

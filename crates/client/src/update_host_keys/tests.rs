@@ -23,6 +23,7 @@ fn policy(directory: &std::path::Path) -> Policy {
         fingerprint: FingerprintHash::Sha256,
         visual: false,
         checks: Checks::default(),
+        session: None,
     }
 }
 

@@ -251,7 +251,7 @@ impl Probe {
 
 /// State that a [`Watched`] pump publishes.
 #[derive(Default)]
-pub(crate) struct Gauges {
+pub(crate) struct PumpState {
     pub(crate) queued: Cell<usize>,
     pub(crate) read: Cell<u64>,
     pub(crate) written: Cell<u64>,
@@ -261,26 +261,26 @@ pub(crate) struct Gauges {
 /// A handler around a pump, like a session's, that publishes the pump's state.
 pub(crate) struct Watched {
     pump: FdPump,
-    gauges: Rc<Gauges>,
+    state: Rc<PumpState>,
 }
 
 impl Watched {
-    pub(crate) fn new(pump: FdPump) -> (Self, Rc<Gauges>) {
-        let gauges = Rc::new(Gauges::default());
-        (Self { pump, gauges: gauges.clone() }, gauges)
+    pub(crate) fn new(pump: FdPump) -> (Self, Rc<PumpState>) {
+        let state = Rc::new(PumpState::default());
+        (Self { pump, state: state.clone() }, state)
     }
 
     fn look(&self) {
-        self.gauges.queued.set(self.pump.output_queued());
-        self.gauges.read.set(self.pump.bytes_read());
-        self.gauges.written.set(self.pump.bytes_written());
+        self.state.queued.set(self.pump.output_queued());
+        self.state.read.set(self.pump.bytes_read());
+        self.state.written.set(self.pump.bytes_written());
     }
 }
 
 impl ChannelHandler for Watched {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         if !matches!(event, ChannelEvent::Data { .. }) {
-            self.gauges.events.borrow_mut().push(event.clone());
+            self.state.events.borrow_mut().push(event.clone());
         }
         self.pump.on_event(event, cx);
         self.look();
