@@ -148,6 +148,11 @@ fn server_files_decide_about_hostbased_logins() {
     let text = format!("@revoked * {0}localhost {0}", place.lab.read("user_rsa.pub"));
     place.user_file(".ssh/known_hosts", &text);
     refused("revoked key", &only("rsa-sha2-256"));
+    // The same line, wrapped: which key it is about cannot be told.
+    place.user_file(".ssh/known_hosts", &text.replacen("AAAA", "AAAA\n", 1));
+    refused("a revocation that cannot be read", &only("rsa-sha2-256"));
+    let named = ".ssh/known_hosts:1: parse error in hostkeys file, in an @revoked line for localhost";
+    assert!(server.log().contains(named), "{}", server.log());
     place.know(&KINDS);
     drop(server);
     for (rules, why) in [

@@ -39,8 +39,9 @@ fn through_local_port(lab: &Lab, ssh: &Path, port: u16) -> PathBuf {
     program
 }
 
-/// Checks that a login with these options, which succeeds, may forward nothing and copy nothing.
-fn forwards_nothing(scene: &mut Scene, user: &TestUser, options: &[&str]) {
+/// Checks that a login with these options, which succeeds, may forward nothing and copy nothing, because of
+/// `why`.
+fn forwards_nothing(scene: &mut Scene, user: &TestUser, options: &[&str], why: &str) {
     let ssh = scene.ssh.clone();
     let ran = |scene: &Scene, more: &[&str], command: &[&str]| {
         scene.ssh_typing(&user.name, &[user.password], &[options, more].concat(), command)
@@ -83,6 +84,7 @@ fn forwards_nothing(scene: &mut Scene, user: &TestUser, options: &[&str]) {
     let asked = ran(scene, &["-A", "-Y"], &["true"]);
     assert!(asked.err.contains("X11 forwarding request failed"), "{}", asked.err);
     scene.logged("agent forwarding is not allowed");
+    scene.logged(&format!("X11 forwarding is not possible{why}"));
     scene.ssh = ssh;
 }
 
@@ -99,7 +101,7 @@ fn an_expired_password_forwards_nothing() {
     let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
     assert_eq!((told.code, told.text().as_str()), (1, ""), "{}", told.err);
     assert!(told.err.contains("WARNING: Your password has expired."), "{}", told.err);
-    forwards_nothing(&mut scene, &user, &NO_KEY);
+    forwards_nothing(&mut scene, &user, &NO_KEY, " before the password is changed.");
 }
 
 /// Covers: refused PAM sessions and forwards; sshd_config UsePAM
@@ -113,7 +115,7 @@ fn a_session_that_pam_refuses_forwards_nothing() {
     let Some(mut scene) = Scene::with_lab("refused_session", lab, &config) else { return };
     let told = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["echo ran"]);
     assert_eq!((told.code, told.text().as_str()), (254, ""), "{}", told.err);
-    forwards_nothing(&mut scene, &user, &NO_KEY);
+    forwards_nothing(&mut scene, &user, &NO_KEY, ": PAM refused the session.");
 }
 
 /// A PAM module that replaces the user who logs in.

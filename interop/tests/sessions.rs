@@ -1,4 +1,5 @@
-//! `longhaul sessions`: sessions of a server on this host, listed and ended; and how many may wait (`ResumeMaxSessions`).
+//! `longhaul sessions`: sessions of a server on this host, listed and ended; how many may wait
+//! (`ResumeMaxSessions`), and how much memory they may keep (`ResumeMaxMemory`).
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -249,6 +250,40 @@ fn sessions_that_wait_count_for_later_listeners() {
         longhaul(&lab, &["sessions", "--end", session["id"].as_str().unwrap()]).ok("longhaul sessions --end");
     }
     assert!(waiting(&lab, &monitors).is_empty());
+}
+
+/// A session that keeps too much for its client ends, and one that keeps nothing waits on.
+///
+/// Covers: sshd_config ResumeMaxMemory
+#[test]
+fn a_session_that_keeps_too_much_memory_ends() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ResumeGrace 5m\nResumeMaxMemory 256K\n");
+    let mut monitors = Vec::new();
+    add_waiting(&lab, &server, 1, &mut monitors);
+    let (go, done) = (lab.path("go"), lab.path("done"));
+    let script = format!(
+        "until test -e {}; do sleep 0.1; done; head -c 1M /dev/zero; touch {}; exec sleep 300",
+        go.display(),
+        done.display()
+    );
+    let client = Client::start(&lab, server.port, &me(), &["Resume=yes"], &["127.0.0.1", &script]);
+    let is_new = |one: &Value| one["commands"] == 1 && !monitors.contains(&one["pid"].as_u64().unwrap());
+    let session = session_when(&lab, server.pid(), "it is listed", is_new);
+    // A client that is stopped acknowledges nothing.
+    let pid = rustix::process::Pid::from_raw(client.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    lab.write("go", "");
+    eventually("the output is written", || done.exists());
+    client.kill();
+    let ended = "ends: too much memory is kept for clients (ResumeMaxMemory)";
+    eventually("the listener ends it", || server.log().contains(ended));
+    eventually("it ends", || !sessions_of(&lab, server.pid()).iter().any(|one| one["id"] == session["id"]));
+    assert_eq!(waiting(&lab, &monitors).len(), 1);
+    assert_eq!(server.log().matches(ended).count(), 1, "{}", server.log());
+    for session in waiting(&lab, &monitors) {
+        longhaul(&lab, &["sessions", "--end", session["id"].as_str().unwrap()]).ok("longhaul sessions --end");
+    }
 }
 
 /// Kills a client. Returns for how many seconds its session waits, 0 when it has ended at once.

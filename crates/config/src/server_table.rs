@@ -425,6 +425,11 @@ keyword_table! {
     /// of the user with most ends. Our own keyword.
     /// Example: `ResumeMaxSessions 16:500`
     resume_max_sessions: ResumeMaxSessions = "64:1024", "ResumeMaxSessions", Global, Works;
+    /// How much memory sessions that wait (ResumeGrace) keep in all for what their clients have not
+    /// acknowledged, in bytes or with K, M or G; none: 64 MiB for each. Beyond that the session that keeps
+    /// most ends, of the user whose sessions keep most. Our own keyword.
+    /// Example: `ResumeMaxMemory 256M`
+    resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
     /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`

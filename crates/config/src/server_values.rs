@@ -6,7 +6,7 @@ use crate::cidr;
 use crate::forward::parse_port;
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::units::{parse_fractional_time, parse_time};
+use crate::units::{parse_fractional_time, parse_size, parse_time};
 use crate::value::Seconds;
 
 /// `Port` lines.
@@ -250,6 +250,41 @@ impl Value for ResumeMaxSessions {
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {}:{}", self.per_user, self.total));
+    }
+}
+
+/// `ResumeMaxMemory`: a size, or none for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResumeMaxMemory(Option<u64>);
+
+impl ResumeMaxMemory {
+    /// Returns the limit in bytes; `u64::MAX` for none.
+    pub const fn bytes(self) -> u64 {
+        match self.0 {
+            Some(bytes) => bytes,
+            None => u64::MAX,
+        }
+    }
+}
+
+impl Default for ResumeMaxMemory {
+    fn default() -> Self {
+        Self(Some(1 << 30))
+    }
+}
+
+impl Value for ResumeMaxMemory {
+    const KIND: &'static str = "size, with K, M or G, or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let size = parse_size(&word).filter(|size| *size > 0);
+        size.map(|size| Self(Some(size))).ok_or_else(|| "Invalid ResumeMaxMemory spec.".to_owned())
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(self.0.map_or(format!("{name} none"), |bytes| format!("{name} {bytes}")));
     }
 }
 

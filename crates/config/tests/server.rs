@@ -143,6 +143,8 @@ fn errors_use_sshd_words() {
         ("Ciphers bogus", "sshd line 1: Bad SSH2 cipher spec 'bogus'."),
         ("MaxStartups 0", "sshd line 1: Invalid MaxStartups spec."),
         ("ResumeMaxSessions 9:8", "sshd line 1: Invalid ResumeMaxSessions spec."),
+        ("ResumeMaxMemory 0", "sshd line 1: Invalid ResumeMaxMemory spec."),
+        ("ResumeMaxMemory 5T", "sshd line 1: Invalid ResumeMaxMemory spec."),
         ("ResumeMaxSessions 0:8", "sshd line 1: Invalid ResumeMaxSessions spec."),
         (
             "ResumeGrace 1m 2m",

@@ -133,6 +133,13 @@ impl ControlCx<'_> {
         self.core.resumption.as_ref().map_or(0, |state| state.receipts.received())
     }
 
+    /// Returns the memory of sent messages that the peer has not acknowledged, and of those that were queued
+    /// since the link broke, bytes.
+    pub fn unacknowledged_bytes(&self) -> usize {
+        let transport = self.core.link.transport_ref();
+        transport.retained_bytes() + transport.held_bytes()
+    }
+
     /// Gives up the present link, for another one that has proved to be the session's. True when the session
     /// has no link now.
     pub fn lose_link(&mut self) -> bool {

@@ -98,7 +98,7 @@ impl BrokenLine {
         let (marker, rest) = split_marker(text)?;
         let hosts = rest.split([' ', '\t']).find(|word| !word.is_empty());
         // The hosts of a second entry are not those of the first.
-        let is_single = !runs_on && from.entry.is_none();
+        let is_single = !runs_on && from.entry.is_none() && !rest.contains("@revoked");
         let marker = if !is_single && text.contains("@revoked") { Marker::Revoked } else { marker };
         Some(Self { line, marker, hosts: hosts.filter(|_| is_single).map(str::to_owned) })
     }

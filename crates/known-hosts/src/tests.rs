@@ -98,6 +98,9 @@ fn broken_lines_are_found_with_what_they_are_for() {
         // Lines that were joined, and line ends of another system.
         (format!("@revoked h {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
         (format!("x {a} u@h@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
+        // Without a comment the marker is part of the first key.
+        (format!("x {a}@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
+        (format!("@revoked x {a}@revoked other {a}"), vec![(1, Revoked, [true; 2])]),
         (format!("x {a} u@hother {a}"), vec![(1, Plain, [true; 2])]),
         (format!("# list\r@revoked h {a}\r"), vec![(1, Revoked, [true; 2])]),
         (format!("@revoked x {a}\r@revoked h {a}\r"), vec![(1, Revoked, [true; 2])]),

@@ -170,6 +170,7 @@ pub fn serve(
     let admission = Admission::new(limit, hand_over.config.fair_startups.value);
     let waiting = hand_over.config.resume_max_sessions.value;
     let waiting = Limits { per_user: waiting.per_user as usize, total: waiting.total as usize };
+    let most_kept = hand_over.config.resume_max_memory.value.bytes();
     let block = hand_over.config.per_source_net_block_size.value;
     let balancers = Balancers::new(hand_over.config.proxy_protocol_from.0.as_deref(), log.clone());
     let mark = hand_over.host_keys.first().map(HostKey::mark).unwrap_or_default();
@@ -189,7 +190,7 @@ pub fn serve(
         signals,
         exporter,
         tickets: Tickets::default(),
-        waiting: WaitingSessions::new(waiting, block),
+        waiting: WaitingSessions::new(waiting, most_kept, block),
         adopted,
         manager,
         program: options.restart.as_ref().map(|(program, _)| program.clone()),
@@ -443,7 +444,9 @@ impl Listener {
                         self.tickets.keep(*pid, running.address, id, record, Instant::now());
                     }
                     Word::Notice(notice) => {
-                        ended.extend(self.waiting.hear(Owner::Process(*pid), notice, Instant::now()));
+                        let why = WaitingSessions::reason(&notice);
+                        let owners = self.waiting.hear(Owner::Process(*pid), notice, Instant::now());
+                        ended.extend(owners.into_iter().map(|owner| (owner, why)));
                     }
                 }
             }
@@ -455,8 +458,9 @@ impl Listener {
     fn hear_adopted(&mut self, ready: &[Id]) {
         for (id, notices, has_ended) in self.adopted.read(ready) {
             for notice in notices {
-                let ended = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
-                self.end_waiting(ended);
+                let why = WaitingSessions::reason(&notice);
+                let owners = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
+                self.end_waiting(owners.into_iter().map(|owner| (owner, why)).collect());
             }
             if has_ended {
                 self.waiting.gone(Owner::Adopted(id));
@@ -465,16 +469,16 @@ impl Listener {
     }
 
     /// Ends sessions beyond the limits.
-    fn end_waiting(&self, ended: Vec<Owner>) {
-        for owner in ended {
+    fn end_waiting(&self, ended: Vec<(Owner, &str)>) {
+        for (owner, why) in ended {
             match owner {
                 Owner::Process(pid) => {
                     let number = pid.as_raw_nonzero();
-                    info!(self.log, "session of process {number} ends: too many wait for their clients");
+                    info!(self.log, "session of process {number} ends: {why}");
                     let _ = kill_process(pid, Signal::TERM);
                 }
                 Owner::Adopted(id) => {
-                    info!(self.log, "session {id} ends: too many wait for their clients");
+                    info!(self.log, "session {id} ends: {why}");
                     self.adopted.end(id);
                 }
             }

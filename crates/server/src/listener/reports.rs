@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
-use crate::resuming::{GOES_ON, Notice, WAITS};
+use crate::resuming::{GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
 
 /// What a session says beside its totals.
@@ -66,7 +66,7 @@ impl Reports {
                             used
                         }
                     },
-                    Some(&(WAITS | GOES_ON)) => match Notice::read(&self.inbox) {
+                    Some(&(WAITS | GOES_ON | KEEPS)) => match Notice::read(&self.inbox) {
                         Err(()) => return false,
                         Ok(None) => break,
                         Ok(Some((notice, used))) => {

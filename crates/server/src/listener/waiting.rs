@@ -1,5 +1,6 @@
-//! Sessions that have lost their connections and wait for their clients (`ResumeGrace`): how many there may be, and
-//! how many connections their clients may lose on the way back without a penalty for their address.
+//! Sessions that have lost their connections and wait for their clients (`ResumeGrace`): how many there may
+//! be, how much memory they may keep, and how many connections their clients may lose on the way back without
+//! a penalty for their address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -59,16 +60,30 @@ impl Reserve {
 pub(super) struct WaitingSessions {
     waiting: Waiting,
     owners: HashMap<Handle, Owner>,
+    /// Bytes that sessions keep for their clients.
+    kept: HashMap<Handle, u64>,
+    most_kept: u64,
     reserves: HashMap<Handle, Reserve>,
     block: NetBlockSize,
 }
 
 impl WaitingSessions {
     /// `limits`: how many may wait (`ResumeMaxSessions`). Each keeps its monitor, its session process (and,
-    /// with PAM, the holder of the PAM session), its programs and, at most, the memory for what its client
-    /// has not acknowledged. `block`: which addresses count as one (`PerSourceNetBlockSize`).
-    pub(super) fn new(limits: Limits, block: NetBlockSize) -> Self {
-        Self { waiting: Waiting::new(limits), owners: HashMap::new(), reserves: HashMap::new(), block }
+    /// with PAM, the holder of the PAM session), its programs and the memory for what its client has not
+    /// acknowledged. `most_kept`: how much of that memory all keep together, bytes (`ResumeMaxMemory`).
+    /// `block`: which addresses count as one (`PerSourceNetBlockSize`).
+    pub(super) fn new(limits: Limits, most_kept: u64, block: NetBlockSize) -> Self {
+        let waiting = Waiting::new(limits);
+        let (owners, kept, reserves) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { waiting, owners, kept, most_kept, reserves, block }
+    }
+
+    /// Returns why sessions end for this notice.
+    pub(super) const fn reason(notice: &Notice) -> &'static str {
+        match notice {
+            Notice::Keeps { .. } => "too much memory is kept for clients (ResumeMaxMemory)",
+            Notice::Waits { .. } | Notice::GoesOn(_) => "too many wait for their clients",
+        }
     }
 
     /// Takes a connection from `source` out of the reserve of a session that waits for a client there: its end before
@@ -86,6 +101,13 @@ impl WaitingSessions {
                 }
                 Vec::new()
             }
+            Notice::Keeps { handle, bytes } => {
+                if self.owners.get(&handle) != Some(&from) {
+                    return Vec::new();
+                }
+                self.kept.insert(handle, bytes);
+                self.end_heaviest()
+            }
             Notice::Waits { handle, user, address, waited, grace } => {
                 // A session that says it again, or names one of another process, changes nothing for the other.
                 if self.owners.get(&handle).is_some_and(|owner| *owner != from) {
@@ -97,12 +119,35 @@ impl WaitingSessions {
                 ended
                     .iter()
                     .filter_map(|ended| {
+                        self.kept.remove(ended);
                         self.reserves.remove(ended);
                         self.owners.remove(ended)
                     })
                     .collect()
             }
         }
+    }
+
+    /// Returns the sessions to end until the others keep no more memory than allowed: of the user whose
+    /// sessions keep most, the one that keeps most. So a user's sessions end for others only while they keep
+    /// more than theirs.
+    fn end_heaviest(&mut self) -> Vec<Owner> {
+        let mut ended = Vec::new();
+        while self.kept.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > self.most_kept {
+            let mut users: HashMap<&str, (u64, u64, Handle)> = HashMap::new();
+            for (handle, bytes) in &self.kept {
+                let Some(waiter) = self.waiting.get(handle) else { continue };
+                let (sum, most, heaviest) = users.entry(&waiter.user).or_insert((0, 0, *handle));
+                *sum = sum.saturating_add(*bytes);
+                if *bytes > *most {
+                    (*most, *heaviest) = (*bytes, *handle);
+                }
+            }
+            let Some(&(_, _, handle)) = users.values().max_by_key(|(sum, ..)| *sum) else { break };
+            ended.extend(self.owners.get(&handle).copied());
+            self.forget(&handle);
+        }
+        ended
     }
 
     /// Begins a session's reserve. One that says again that it waits gets no other.
@@ -123,6 +168,7 @@ impl WaitingSessions {
     fn forget(&mut self, handle: &Handle) {
         self.waiting.remove(handle);
         self.owners.remove(handle);
+        self.kept.remove(handle);
         self.reserves.remove(handle);
     }
 }
@@ -136,7 +182,7 @@ mod tests {
     const ADDRESS: &str = "192.0.2.7";
 
     fn sessions() -> WaitingSessions {
-        WaitingSessions::new(Limits { per_user: 64, total: 1024 }, BLOCK)
+        WaitingSessions::new(Limits { per_user: 64, total: 1024 }, 1 << 30, BLOCK)
     }
 
     fn waits(number: u16, user: &str) -> (Owner, Notice) {
@@ -204,6 +250,58 @@ mod tests {
             sessions.gone(waits(number, "").0);
         }
         assert!(sessions.waiting.is_empty() && sessions.owners.is_empty() && sessions.reserves.is_empty());
+    }
+
+    fn keeps(number: u16, bytes: u64) -> (Owner, Notice) {
+        let (owner, Notice::Waits { handle, .. }) = waits(number, "") else { unreachable!() };
+        (owner, Notice::Keeps { handle, bytes })
+    }
+
+    #[test]
+    fn ten_thousand_sessions_keep_as_much_memory_as_allowed() {
+        let (mut sessions, now) = (sessions(), Instant::now());
+        let mut ended = 0;
+        for number in 0..10_000 {
+            let (owner, notice) = waits(number, &format!("user{}", number % 200));
+            ended += sessions.hear(owner, notice, now).len();
+            let (owner, notice) = keeps(number, 64 << 20);
+            ended += sessions.hear(owner, notice, now).len();
+            assert!(sessions.kept.values().sum::<u64>() <= 1 << 30);
+            assert!(sessions.kept.len() == sessions.owners.len().min(16), "{number}");
+        }
+        assert_eq!((ended, sessions.owners.len(), sessions.waiting.len()), (10_000 - 16, 16, 16));
+        for number in 0..10_000 {
+            sessions.gone(waits(number, "").0);
+        }
+        assert!(sessions.waiting.is_empty() && sessions.owners.is_empty() && sessions.kept.is_empty());
+    }
+
+    #[test]
+    fn memory_ends_the_heaviest_users_heaviest_session() {
+        let (mut sessions, now) = (sessions(), Instant::now());
+        // Ada has the heaviest session, and bob's keep more together.
+        for (number, user, mib) in [(0, "ada", 300), (1, "bob", 200), (2, "bob", 250), (3, "bob", 150)] {
+            let (owner, notice) = waits(number, user);
+            assert_eq!(sessions.hear(owner, notice, now), []);
+            let (owner, notice) = keeps(number, mib << 20);
+            assert_eq!(sessions.hear(owner, notice, now), []);
+        }
+        // What it says again counts once; another process cannot speak for it.
+        let (owner, notice) = waits(0, "ada");
+        assert_eq!(sessions.hear(owner, notice, now), []);
+        assert_eq!(sessions.hear(keeps(1, 0).0, keeps(0, u64::MAX).1, now), []);
+        let (owner, notice) = keeps(0, 424 << 20);
+        assert_eq!(sessions.hear(owner, notice, now), []);
+        let (owner, notice) = keeps(0, 425 << 20);
+        assert_eq!(sessions.hear(owner, notice, now), [waits(2, "").0]);
+        // One that goes on keeps nothing for the table; a lie ends the user's own.
+        let (owner, Notice::Waits { handle, .. }) = waits(0, "ada") else { unreachable!() };
+        sessions.hear(owner, Notice::GoesOn(handle), now);
+        assert_eq!(sessions.kept.values().sum::<u64>(), 350 << 20);
+        let (owner, notice) = waits(4, "eve");
+        sessions.hear(owner, notice, now);
+        let (owner, notice) = keeps(4, u64::MAX);
+        assert_eq!(sessions.hear(owner, notice, now), [owner]);
     }
 
     /// What becomes of connections that end without an attempt to log in, one in each `pause`. Returns the number of

@@ -4,7 +4,7 @@
 //! a file of the system or the user (`rhosts.rs`) trusts that host's user. Which name that is comes from the
 //! resolver, unless `HostbasedUsesNameFromPacketOnly` has the client's word taken for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lh_auth::server::HostBasedAttempt;
 use lh_config::server_table::ServerSettings;
@@ -99,33 +99,77 @@ impl Monitor {
                 return false;
             }
         }
-        let mut files: Vec<KnownHosts> = Vec::new();
+        let mut files: Vec<(PathBuf, KnownHosts)> = Vec::new();
         for path in SYSTEM_FILES {
             match KnownHosts::read(Path::new(path)) {
-                Ok(known) => files.push(known),
+                Ok(known) => files.push((path.into(), known)),
                 Err(problem) => debug!(self.log, "{path}: {problem}"),
             }
         }
         if !settings.ignore_user_known_hosts.value {
             for file in USER_FILES {
-                let text = self.user_file(settings, user, "known hosts", &user.home.join(file));
-                files.extend(text.map(|text| KnownHosts::parse(text.as_bytes())));
+                let path = user.home.join(file);
+                let text = self.user_file(settings, user, "known hosts", &path);
+                files.extend(text.map(|text| (path, KnownHosts::parse(text.as_bytes()))));
             }
         }
         let name = lh_known_hosts::name(name, 22);
+        // Which key such a line was to revoke is not known, so no key of the host is accepted.
+        if let Some((path, line)) = broken_revocation(&files, &name) {
+            let path = path.display();
+            error!(self.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
+            return false;
+        }
         let authority = key.certificate().map(lh_crypto::Certificate::authority);
         let revoked = |known: &KnownHosts, key: &PublicKey| {
             known.about(&name).any(|entry| entry.marker == Marker::Revoked && entry.key == *key)
         };
         for each in [Some(key.plain()), authority].into_iter().flatten() {
-            if files.iter().any(|known| revoked(known, each)) {
+            if files.iter().any(|(_, known)| revoked(known, each)) {
                 error!(self.log, "WARNING: revoked key for {name} attempted authentication");
                 return false;
             }
         }
-        files.iter().any(|known| match authority {
+        files.iter().any(|(_, known)| match authority {
             Some(authority) => known.authorities(&name).iter().any(|entry| entry.key == *authority),
             None => matches!(known.lookup_name(&name, key), Lookup::Match(_)),
         })
+    }
+}
+
+/// Returns file and number of the first line that may have been meant to revoke a key of `name`, and cannot
+/// be parsed.
+fn broken_revocation<'a>(files: &'a [(PathBuf, KnownHosts)], name: &str) -> Option<(&'a Path, usize)> {
+    files.iter().find_map(|(path, known)| {
+        let mut lines = known.broken_lines();
+        let line = lines.find(|broken| broken.marker == Marker::Revoked && broken.may_match(name))?;
+        Some((path.as_path(), line.line))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lh_crypto::{KeyType, PrivateKey};
+
+    use super::*;
+
+    #[test]
+    fn broken_revocations_are_found_for_their_hosts() {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        let line = key.public().to_openssh_line("");
+        let (start, end) = line.split_at(line.len() / 2);
+        for (text, number) in [
+            (format!("@revoked h {start}\n{end}\n"), Some(2)),
+            (format!("@revoked other {start}\n{end}\n"), None),
+            (format!("@revoked other {start}{end}@revoked h {start}{end}\n"), Some(2)),
+            (format!("# list\r@revoked other {start}{end}\r"), Some(2)),
+            (format!("@revoked h {start}{end}\n"), None),
+            (format!("h {start}\n"), None),
+        ] {
+            let files = [("a", ""), ("b", &*format!("# first\n{text}"))]
+                .map(|(path, text)| (PathBuf::from(path), KnownHosts::parse(text.as_bytes())));
+            let found = broken_revocation(&files, "h");
+            assert_eq!(found, number.map(|number| (Path::new("b"), number)), "{text:?}");
+        }
     }
 }

@@ -79,6 +79,8 @@ pub(crate) enum FromUser {
     Resumed,
     /// The client has sent something over its new connection.
     Heard,
+    /// While the session waits: it keeps this many bytes that its client has not acknowledged.
+    Keeps(u64),
 }
 
 const TIME: WireError = WireError::Invalid { what: "kind of message" };
@@ -231,6 +233,11 @@ impl FromUser {
             Self::Cannot => vec![2],
             Self::Resumed => vec![3],
             Self::Heard => vec![4],
+            Self::Keeps(bytes) => {
+                let mut out = vec![5];
+                out.put_u64(bytes);
+                out
+            }
         }
     }
 
@@ -242,6 +249,7 @@ impl FromUser {
             2 => Self::Cannot,
             3 => Self::Resumed,
             4 => Self::Heard,
+            5 => Self::Keeps(reader.u64()?),
             _ => return Err(TIME),
         };
         reader.finish()?;
@@ -287,6 +295,7 @@ mod tests {
             FromUser::Cannot,
             FromUser::Resumed,
             FromUser::Heard,
+            FromUser::Keeps(64 << 20),
         ] {
             assert_eq!(FromUser::decode(&message.encode()), Ok(message));
         }

@@ -20,7 +20,7 @@ use crate::key_options::KeyOptions;
 
 pub(crate) use claimant::{Claimant, Claimed};
 pub(crate) use messages::{FromClaimant, FromUser, Login, Moved, ToClaimant, ToUser};
-pub(crate) use notice::{END, GOES_ON, Notice, WAITS};
+pub(crate) use notice::{END, GOES_ON, KEEPS, Notice, WAITS};
 
 /// How long one process may keep the other waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

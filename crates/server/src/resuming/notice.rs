@@ -10,6 +10,8 @@ use lh_wire::Writer;
 pub(crate) const WAITS: u8 = b'W';
 /// First byte: it goes on.
 pub(crate) const GOES_ON: u8 = b'G';
+/// First byte: so much memory the session keeps while it waits.
+pub(crate) const KEEPS: u8 = b'M';
 
 /// From the listener to a session that it has adopted: too many wait, and this one is to end.
 pub(crate) const END: u8 = b'E';
@@ -24,6 +26,9 @@ pub(crate) enum Notice {
     Waits { handle: Handle, user: String, address: IpAddr, waited: Duration, grace: Duration },
     /// It goes on.
     GoesOn(Handle),
+    /// It waits, and keeps this many bytes that its client has not acknowledged. Apart from
+    /// [`Notice::Waits`], which sessions of earlier versions send as well.
+    Keeps { handle: Handle, bytes: u64 },
 }
 
 impl Notice {
@@ -48,6 +53,11 @@ impl Notice {
                 out.put_u8(GOES_ON);
                 out.put_bytes(&handle.0);
             }
+            Self::Keeps { handle, bytes } => {
+                out.put_u8(KEEPS);
+                out.put_bytes(&handle.0);
+                out.put_u64(*bytes);
+            }
         }
         out
     }
@@ -59,6 +69,10 @@ impl Notice {
         let handle = Handle(handle);
         if kind == GOES_ON {
             return Ok(Some((Self::GoesOn(handle), 17)));
+        }
+        if kind == KEEPS {
+            let bytes = rest.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes));
+            return Ok(bytes.map(|bytes| (Self::Keeps { handle, bytes }, 25)));
         }
         let Some((address, rest)) = rest.split_first_chunk::<16>() else { return Ok(None) };
         let address = Ipv6Addr::from(*address).to_canonical();
@@ -86,7 +100,9 @@ mod tests {
         let addresses = ["192.0.2.7", "2001:db8::7"].map(|address| address.parse().unwrap());
         let waits =
             addresses.map(|address| Notice::Waits { handle, user: "ada".into(), address, waited, grace });
-        for notice in waits.into_iter().chain([Notice::GoesOn(handle)]) {
+        for notice in
+            waits.into_iter().chain([Notice::GoesOn(handle), Notice::Keeps { handle, bytes: 1 << 40 }])
+        {
             let bytes = notice.encode();
             for end in 0..bytes.len() {
                 assert_eq!(Notice::read(&bytes[..end]), Ok(None));

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use lh_resume::message::Request;
-use lh_resume::{Export, Handle, Refused, ServerSecret, Verified};
+use lh_resume::{BUDGET, Export, Handle, Refused, ServerSecret, Verified};
 use lh_session_list::Wait;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
@@ -42,11 +42,16 @@ pub(super) struct Resumable {
     log: Log,
 }
 
+/// More than a session process keeps for its client, bytes: the budget, and what may exceed it.
+const MOST_KEPT: u64 = 2 * BUDGET as u64;
+
 /// Since when, and how long, a session waits for its client.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     since: Instant,
     grace: Duration,
+    /// Bytes that the client has not acknowledged, as the user session process says.
+    kept: u64,
 }
 
 /// A connection whose client claims the session.
@@ -135,18 +140,21 @@ impl Resumable {
 
     /// How long the session has waited for its client, and still will.
     pub(super) fn wait(&self) -> Option<Wait> {
-        let Waiting { since, grace } = self.waiting?;
+        let Waiting { since, grace, .. } = self.waiting?;
         let waited = since.elapsed();
         Some(Wait { waited: waited.as_secs(), left: grace.saturating_sub(waited).as_secs() })
     }
 
     /// Tells the listener that the session waits, if it does.
     pub(super) fn notify(&self, listener: &mut impl Write) {
-        let Some(Waiting { since, grace }) = self.waiting else { return };
+        let Some(Waiting { since, grace, kept }) = self.waiting else { return };
         let (handle, user) = (self.secret.handle(), self.session.account.clone());
         let (address, waited) = (self.address, since.elapsed());
         // A listener that has been restarted adopts the session, and is told then.
         let _ = listener.write_all(&Notice::Waits { handle, user, address, waited, grace }.encode());
+        if kept > 0 {
+            let _ = listener.write_all(&Notice::Keeps { handle, bytes: kept }.encode());
+        }
     }
 
     /// Does what is there to be done, without waiting.
@@ -287,6 +295,7 @@ impl Resumable {
                 // Of the connection before it says nothing about who has the secret now.
                 FromUser::Heard if self.is_rolled => {}
                 FromUser::Heard => self.secret.confirm(),
+                FromUser::Keeps(bytes) => self.note_kept(bytes, control),
                 FromUser::Received(received) => self.let_go(Some(received), control),
                 FromUser::Cannot => self.let_go(None, control),
                 FromUser::Resumed => {
@@ -308,8 +317,19 @@ impl Resumable {
 
     /// The session has no connection. One that waits already goes on to wait.
     fn begin_to_wait(&mut self, grace: Duration, listener: &mut impl Write) {
-        self.waiting.get_or_insert(Waiting { since: Instant::now(), grace });
+        self.waiting.get_or_insert(Waiting { since: Instant::now(), grace, kept: 0 });
         self.notify(listener);
+    }
+
+    /// The waiting session keeps more for its client than before.
+    fn note_kept(&mut self, bytes: u64, listener: &mut impl Write) {
+        // What the user's own process says: no more than it can keep, and what only grows is told a bounded
+        // number of times.
+        let bytes = bytes.min(MOST_KEPT);
+        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| bytes > waiting.kept) {
+            waiting.kept = bytes;
+            let _ = listener.write_all(&Notice::Keeps { handle: self.secret.handle(), bytes }.encode());
+        }
     }
 
     /// The user session process has let its connection go, with the final count, or cannot.
@@ -458,6 +478,33 @@ mod tests {
         // Counted by account: a style makes no other user of it.
         assert!(matches!(&waits, Notice::Waits { user, .. } if user == "ada"), "{waits:?}");
         assert_eq!(scene.listener[used..], Notice::GoesOn(scene.handle).encode());
+    }
+
+    #[test]
+    fn the_listener_is_told_what_a_session_keeps() {
+        let mut scene = Scene::new(4);
+        let handle = scene.handle;
+        let words = [FromUser::Keeps(9), FromUser::Away { grace: 60 }, FromUser::Keeps(7)];
+        for word in
+            words.into_iter().chain([FromUser::Keeps(5), FromUser::Keeps(u64::MAX), FromUser::Keeps(9)])
+        {
+            scene.user.send(&word.encode()).unwrap();
+        }
+        scene.serve();
+        // A listener that comes later is told all of it.
+        let now = std::mem::take(&mut scene.listener);
+        scene.resumable.notify(&mut scene.listener);
+        for (mut told, kept) in [(&now[..], vec![7, MOST_KEPT]), (&scene.listener[..], vec![MOST_KEPT])] {
+            let (waits, used) = Notice::read(told).unwrap().unwrap();
+            assert!(matches!(waits, Notice::Waits { .. }), "{waits:?}");
+            told = &told[used..];
+            for bytes in kept {
+                let (notice, used) = Notice::read(told).unwrap().unwrap();
+                assert_eq!(notice, Notice::Keeps { handle, bytes });
+                told = &told[used..];
+            }
+            assert!(told.is_empty());
+        }
     }
 
     #[test]

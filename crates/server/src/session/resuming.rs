@@ -37,6 +37,9 @@ pub(super) fn keepalive(settings: &ServerSettings, is_resumable: bool) -> Option
     Some((interval, settings.client_alive_count_max.value))
 }
 
+/// Growth of the memory that a waiting session keeps after which the monitor is told.
+const KEPT_STEP: u64 = 64 << 10;
+
 /// See the module documentation.
 pub(super) struct Resuming {
     monitor: MonitorSocket,
@@ -48,6 +51,8 @@ pub(super) struct Resuming {
     until: Option<Instant>,
     /// The monitor knows that the client has its answer.
     heard: bool,
+    /// Bytes that the monitor was told last that the waiting session keeps.
+    kept: u64,
 }
 
 /// Tells the client that this session may outlive its connection, where both ends and the rules allow it.
@@ -74,7 +79,15 @@ pub(super) fn offer(
     let grace = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
     let session = Session { handle: Handle(handle), grace };
     transport.payload(&session.to_payload());
-    Some(Resuming { monitor, session, config: config.clone(), unencrypted, until: None, heard: true })
+    Some(Resuming {
+        monitor,
+        session,
+        config: config.clone(),
+        unencrypted,
+        until: None,
+        heard: true,
+        kept: 0,
+    })
 }
 
 impl Resuming {
@@ -102,6 +115,19 @@ impl Resuming {
             }
         }
         self.report_heard(cx);
+        self.report_kept(cx);
+    }
+
+    /// Tells the monitor what the session keeps while it waits, when that has grown: little is queued then,
+    /// so nearly all of it is there at the beginning.
+    fn report_kept(&mut self, cx: &ControlCx<'_>) {
+        if self.until.is_some() {
+            let kept = cx.unacknowledged_bytes() as u64;
+            if kept >= self.kept.saturating_add(KEPT_STEP) {
+                self.kept = kept;
+                self.say(FromUser::Keeps(kept));
+            }
+        }
     }
 
     /// Tells the monitor once that the client has sent something over its new connection.
@@ -185,7 +211,7 @@ impl Resuming {
         transport.set_unencrypted(self.unencrypted);
         cx.resume(Link::new(transport, stream), received).map_err(|problem| text(&problem))?;
         debug!(shared.log, "the session goes on, {received} messages of it were received");
-        (self.until, self.heard) = (None, false);
+        (self.until, self.heard, self.kept) = (None, false, 0);
         shared.moved(peer, local, copy);
         Ok(())
     }

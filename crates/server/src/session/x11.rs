@@ -63,6 +63,9 @@ pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) 
     let settings = &shared.settings;
     let xauth = settings.xauth_location.value.as_deref().map(Path::new).filter(|path| path.exists());
     let refusal = match xauth {
+        _ if shared.session_problem.is_some() => {
+            Some("X11 forwarding is not possible: PAM refused the session.")
+        }
         _ if shared.restricted() => Some("X11 forwarding is not possible before the password is changed."),
         _ if !shared.options.x11_forwarding => Some("X11 forwarding disabled by key options."),
         _ if !settings.x11_forwarding.value || settings.disable_forwarding.value => {
