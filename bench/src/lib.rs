@@ -42,6 +42,7 @@ pub fn main(args: &[String]) -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("end-client") => end::client::main(rest),
         Some("end-server") => end::server::main(rest),
+        Some(end::counted::NAME) => end::counted::main(rest),
         Some("tcp-source") => wire::source(rest),
         Some("tcp-sink") => wire::sink(rest),
         Some("piped-end") => piped::end(rest),

@@ -22,7 +22,19 @@ impl Usage {
     /// # Errors
     /// The kernel reports none.
     pub fn of_children() -> Result<Self, String> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
+        Self::of(UsageWho::RUSAGE_CHILDREN)
+    }
+
+    /// Usage of this process so far, from before it executed this program as well.
+    ///
+    /// # Errors
+    /// The kernel reports none.
+    pub fn of_self() -> Result<Self, String> {
+        Self::of(UsageWho::RUSAGE_SELF)
+    }
+
+    fn of(who: UsageWho) -> Result<Self, String> {
+        let usage = getrusage(who).map_err(|error| format!("getrusage: {error}"))?;
         Ok(Self {
             user_us: micros(usage.user_time()),
             system_us: micros(usage.system_time()),

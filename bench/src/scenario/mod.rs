@@ -20,7 +20,7 @@ use crate::contestant::Contestants;
 use crate::table::Table;
 
 pub(crate) use measured::{
-    DIRECT, OF_IPERF, OPEN_TIMES, PIPED, SEAL_TIMES, START, STEADY_OF_IPERF, workers_text,
+    DIRECT, OF_IPERF, OPEN_TIMES, PIPED, SEAL_TIMES, SSH_CPU, START, STEADY_OF_IPERF, workers_text,
 };
 
 /// Runs the scenario with this name.

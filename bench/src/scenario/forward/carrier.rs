@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lh_interop::tunnel::free_port;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, FAR_PROGRAM};
 use crate::contestant::{Contestant, Kind, Variation, client_options};
 use crate::job::{Program, Running, Server};
 use crate::scenario::master::{Master, Programs, destination, wait_for};
@@ -117,13 +117,9 @@ fn far_end(bench: &Bench) -> Server {
     Server { program: Program::new(&bench.me, args), listens: false }
 }
 
-/// The far end as a remote command: a copy of this program that the session's user can run.
-fn far_command(bench: &Bench) -> Result<String, String> {
-    let program = bench.lab.path("lh-bench");
-    if !program.exists() {
-        std::fs::copy(&bench.me, &program).map_err(|error| format!("{}: {error}", program.display()))?;
-    }
-    Ok(format!("exec {} {END} --bytes {}", program.display(), bench.options.size))
+/// The far end as a remote command.
+fn far_command(bench: &Bench) -> String {
+    format!("exec {} {END} --bytes {}", bench.lab.path(FAR_PROGRAM).display(), bench.options.size)
 }
 
 fn connect(what: &str, port: u16) -> Result<Near, String> {
@@ -164,7 +160,7 @@ fn session(
     carrier: Carrier,
     servers: &[Running],
 ) -> Result<Carried, String> {
-    let command = far_command(bench)?;
+    let command = far_command(bench);
     let mut programs = Programs::default();
     let pipes = match carrier {
         Carrier::MuxClient => {
