@@ -11,8 +11,9 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward kills huge-tree
-                            busy wan (default: all but the last four, which take long; wan needs root)
+  --scenario NAME[,NAME…]   pipe copy setup logins small list crypto scale memory keys forward kills
+                            huge-tree busy wan (default: all but the last four, which take long; wan
+                            needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
   --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
@@ -45,6 +46,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "pipe",
     "copy",
     "setup",
+    "logins",
     "small",
     "list",
     "crypto",
@@ -90,6 +92,9 @@ pub(crate) struct Options {
     pub(crate) client_prefix: String,
     /// The emulated path.
     pub(crate) path: Spec,
+    /// Logins, and lanes in which they run.
+    pub(crate) logins: u64,
+    pub(crate) lanes: Option<usize>,
     /// Downloads of the busy server.
     pub(crate) sessions: usize,
     /// Time for which each contestant sends over the path.
@@ -136,6 +141,8 @@ impl Options {
             server_prefix: String::new(),
             client_prefix: String::new(),
             path: Spec::default(),
+            logins: 100,
+            lanes: None,
             sessions: 200,
             duration: Duration::from_secs(20),
             only: Vec::new(),
@@ -172,6 +179,8 @@ impl Options {
                 }
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
+                "--logins" => options.logins = count(value)? as u64,
+                "--lanes" => options.lanes = Some(count(value)?),
                 "--sessions" => options.sessions = count(value)?,
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),

@@ -63,11 +63,15 @@ pub(crate) struct Client {
     pub(crate) flow: Flow,
     /// Number of runs, one after the other in each lane.
     pub(crate) repeat: u64,
+    /// Number of lanes that run at the same time and share the runs.
+    pub(crate) lanes: usize,
+    /// What else runs besides the SSH programs.
+    pub(crate) commands: Commands,
 }
 
 impl Client {
     pub(crate) const fn new(program: Program) -> Self {
-        Self { program, stdin: None, flow: Flow::None, repeat: 1 }
+        Self { program, stdin: None, flow: Flow::None, repeat: 1, lanes: 1, commands: Commands::Unknown }
     }
 }
 
@@ -196,7 +200,8 @@ pub(crate) fn client_command(
 pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Report, String> {
     let report = bench.fresh("report");
     let mut command = prefixed(&bench.options.client_prefix, &bench.me);
-    command.args(["end-client", "--repeat", &client.repeat.to_string()]).arg("--report").arg(&report);
+    command.args(["end-client", "--repeat", &client.repeat.to_string()]);
+    command.args(["--lanes", &client.lanes.to_string()]).arg("--report").arg(&report);
     if let Some(path) = &client.stdin {
         command.arg("--stdin").arg(path);
     }

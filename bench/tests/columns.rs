@@ -64,3 +64,16 @@ fn all_suites_have_the_cpu_of_ssh_programs_alone() {
     let is_compared = list(&report, "versions").len() > 1;
     assert_eq!(text.contains(" of the best peer's)"), is_compared, "{text}");
 }
+
+#[test]
+fn logins_report_rate_and_cpu_of_both_ends() {
+    let Some((_, report)) = smoke("logins", &[]) else { return };
+    let rows = list(list(&report, "tables")[0], "rows");
+    assert_eq!(rows[0]["name"], "longhaul");
+    for row in rows {
+        for name in ["logins/s and core", "logins/s", "CPU-ms a login", "client CPU-ms", "server CPU-ms"] {
+            let value = series(row, name).and_then(|series| series["median"].as_f64());
+            assert!(value.is_some_and(|value| value > 0.0), "{name}: {row:#}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod crypto;
 mod forward;
 mod keys;
 mod kills;
+mod logins;
 mod master;
 mod measured;
 mod memory;
@@ -31,6 +32,7 @@ pub(crate) fn run(bench: &Bench, field: &Contestants, name: &str) -> Result<Vec<
         "small" => transfer::small(bench, field),
         "list" => transfer::list(bench, field),
         "setup" => setup::run(bench, field),
+        "logins" => Ok(logins::run(bench, field)),
         "crypto" => crypto::run(bench),
         "memory" => memory::run(bench, field),
         "keys" => keys::run(bench, field),
