@@ -124,6 +124,8 @@ pub fn descendants(root: u32) -> Vec<u32> {
 pub struct Memory {
     /// Sum of the proportional set sizes, KiB: pages shared by *n* processes count one *n*-th each.
     pub pss_kib: u64,
+    /// Sum of the resident set sizes, KiB.
+    pub rss_kib: u64,
     /// Sum of the private pages, KiB, which are freed when the processes end.
     pub private_kib: u64,
 }
@@ -136,10 +138,23 @@ impl Memory {
             let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
             // A process that is ending has no memory left, and so no lines.
             let get = |key| kib(&text, key).unwrap_or(0);
-            sum.pss_kib += get("Pss");
-            sum.private_kib += get("Private_Clean") + get("Private_Dirty");
+            sum = sum.plus(Self {
+                pss_kib: get("Pss"),
+                rss_kib: get("Rss"),
+                private_kib: get("Private_Clean") + get("Private_Dirty"),
+            });
         }
         Some(sum)
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            pss_kib: self.pss_kib + other.pss_kib,
+            rss_kib: self.rss_kib + other.rss_kib,
+            private_kib: self.private_kib + other.private_kib,
+        }
     }
 }
 
