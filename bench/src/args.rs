@@ -39,6 +39,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
   --seed N --link KIND      wan: the path, as for `cargo xtask wan` (default: 2gbit, 50ms, no loss, cubic)
   --out DIR                 where report.md and report.json go (default: target/bench)
+  --fold FILE…              alone: prints reports of --scenario scale (report.json) as one Markdown table
   --smoke                   everything once with tiny sizes: does it work?
 ";
 

@@ -18,6 +18,7 @@ mod bench;
 mod cipher_suite;
 mod contestant;
 pub mod end;
+mod fold;
 mod job;
 mod json;
 mod load;
@@ -47,6 +48,7 @@ pub fn main(args: &[String]) -> ExitCode {
         Some("tcp-sink") => wire::sink(rest),
         Some("piped-end") => piped::end(rest),
         Some(stream::END) => stream::end(rest),
+        Some("--fold") => fold::main(rest),
         Some("tcp-relay") => stream::relay(rest),
         _ => run::main(args),
     };

@@ -1,5 +1,6 @@
 //! The reports of short runs have what `docs/performance.md` says that they have.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -76,4 +77,36 @@ fn logins_report_rate_and_cpu_of_both_ends() {
             assert!(value.is_some_and(|value| value > 0.0), "{name}: {row:#}");
         }
     }
+}
+
+#[test]
+fn scale_reports_threads_and_folds_into_a_table() {
+    let Some((_, report)) = smoke("scale", &["--size", "8M"]) else { return };
+    let tables = list(&report, "tables");
+    let titled = |begin: &str| {
+        let found = tables.iter().filter(|table| table["title"].as_str().unwrap().starts_with(begin));
+        found.copied().collect::<Vec<_>>()
+    };
+    let threads = titled("CPU of each thread");
+    assert_eq!(threads.len(), 2, "two ciphers");
+    for row in threads.iter().flat_map(|table| list(table, "rows")) {
+        let of = |name| series(row, name).and_then(|series| series["median"].as_f64()).unwrap();
+        assert!(of("loop µs/MB") > 0.0, "{row:#}");
+        let has_workers = !row["name"].as_str().unwrap().starts_with("no workers");
+        assert_eq!(of("workers µs/MB") > 0.0, has_workers, "{row:#}");
+    }
+    let derived = titled("derived for more cores");
+    assert_eq!(derived.iter().flat_map(|table| list(table, "rows")).count(), 2 * 2 * 3);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.json");
+    std::fs::write(&file, report.to_string()).unwrap();
+    let table = fold(&file);
+    assert!(table.starts_with("| machine | cipher | no workers | 1 worker | 2 workers |"), "{table}");
+    assert!(table.contains("| aes256-gcm | 16 cores, up |"), "{table}");
+}
+
+fn fold(file: &Path) -> String {
+    let done = Command::new(PROGRAM).arg("--fold").arg(file).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }

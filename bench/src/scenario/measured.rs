@@ -111,7 +111,7 @@ pub(super) fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>
 }
 
 /// Commands of sessions, which do not belong to the server.
-const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat", "stty"];
+const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat", "stty", "lh-bench"];
 
 /// Processes below a supervisor, without the commands that sessions run.
 pub(super) fn server_processes(supervisor: u32) -> Vec<u32> {

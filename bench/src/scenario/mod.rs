@@ -12,6 +12,7 @@ mod memory;
 mod pipeline;
 mod scale;
 mod setup;
+mod threads;
 mod transfer;
 mod tree;
 mod wan;
