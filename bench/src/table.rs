@@ -93,8 +93,8 @@ impl Table {
         ours.better.advantage(ours.spread()?.median, theirs.spread()?.median)
     }
 
-    /// Longhaul's median in the series `name` as a part of the best peer's (0.35: about a third). `None` without
-    /// a peer that has the series.
+    /// Longhaul's median in the series `name` as a part of the best peer's (0.35: about a third). `None`
+    /// without a peer that has the series.
     pub fn part_of_best_peer(&self, name: &str) -> Option<f64> {
         let median = |row: &Row| Some((row.series(name)?.better, row.series(name)?.spread()?.median));
         let (better, ours) = self.rows.iter().find(|row| row.role == Role::Ours).and_then(median)?;

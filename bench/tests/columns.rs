@@ -7,7 +7,8 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lh-bench");
 
-/// Runs scenarios with tiny sizes; returns the two reports, or `None` where the suite's programs are not built.
+/// Runs scenarios with tiny sizes; returns the two reports, or `None` where the suite's programs are not
+/// built.
 fn smoke(scenarios: &str, more: &[&str]) -> Option<(String, Value)> {
     if let Some(missing) =
         ["lhssh", "lhscp", "lhsshd"].iter().find(|name| !lh_interop::bin_dir().join(name).is_file())

@@ -462,8 +462,8 @@ fn doctor_names_a_slow_resolver_of_this_machine() {
     first(&site.examine(&[], "resolve"), "resolve", &["resolving the host's name", "1.", "/etc/resolv.conf"]);
 }
 
-/// Relays connections to the server, and holds back what comes from it once: before it passes on the data of its
-/// read number `from`. Returns the port to connect to.
+/// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
+/// its read number `from`. Returns the port to connect to.
 fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
     let netns = site.wan.netns(Side::Far).to_owned();
     let listener =

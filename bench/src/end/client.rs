@@ -1,10 +1,10 @@
 //! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
 //!
 //! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--lanes N]
-//! [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is inherited
-//! from the supervisor. With `--feed` the supervisor writes zeros to the program for that time, with `--meter` it
-//! counts the program's output. Lanes run at the same time and share the repetitions; the wall time is then that
-//! of all together. The supervisor's own work is not counted.
+//! [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is
+//! inherited from the supervisor. With `--feed` the supervisor writes zeros to the program for that time,
+//! with `--meter` it counts the program's output. Lanes run at the same time and share the repetitions; the
+//! wall time is then that of all together. The supervisor's own work is not counted.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

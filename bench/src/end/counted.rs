@@ -1,7 +1,7 @@
 //! A remote command whose CPU time is counted, so that it can be told from that of the SSH programs.
 //!
-//! `lh-bench counted FILE PROGRAM [ARGUMENT…]` writes the CPU time of the program and of itself to the file. The
-//! login shell's is part of its own where the shell executes it in its place.
+//! `lh-bench counted FILE PROGRAM [ARGUMENT…]` writes the CPU time of the program and of itself to the file.
+//! The login shell's is part of its own where the shell executes it in its place.
 
 use std::process::Command;
 

@@ -163,8 +163,8 @@ fn memory(running: &Running) -> Option<Memory> {
     pids.iter().filter_map(|&pid| Memory::of(&[pid])).reduce(Memory::plus)
 }
 
-/// Growth of the server's memory for each session, from its memory without sessions, with the idle ones, and with
-/// all. Shared pages count once in the PSS, and for every process in the RSS.
+/// Growth of the server's memory for each session, from its memory without sessions, with the idle ones, and
+/// with all. Shared pages count once in the PSS, and for every process in the RSS.
 fn memory_a_session([before, idle, busy]: [Memory; 3], sizes: Sizes) -> [Measured; 4] {
     let kib = |more: u64, less: u64, count: usize| more.saturating_sub(less) as f64 / count.max(1) as f64;
     let working = 2 * sizes.transfers + sizes.typed_at;

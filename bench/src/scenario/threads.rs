@@ -40,8 +40,8 @@ impl Cost {
         1e6 / (self.main + self.workers / f64::from(cores))
     }
 
-    /// Rate at which the busiest thread has no time left, MB/s: the loop runs beside the workers, which have the
-    /// other cores.
+    /// Rate at which the busiest thread has no time left, MB/s: the loop runs beside the workers, which have
+    /// the other cores.
     fn saturated(&self, cores: u32) -> f64 {
         let each = self.workers / f64::from(cores.saturating_sub(1).max(1));
         1e6 / self.main.max(each)
@@ -64,8 +64,8 @@ fn threads_of(pids: &[u32]) -> Threads {
     pids.iter().flat_map(of).collect()
 }
 
-/// What the threads spent between two moments, for each of `megabytes`. Of the threads that are no workers, the one
-/// that spent most is the loop's.
+/// What the threads spent between two moments, for each of `megabytes`. Of the threads that are no workers,
+/// the one that spent most is the loop's.
 fn cost(before: &Threads, after: &Threads, megabytes: f64) -> Cost {
     let mut cost = Cost::default();
     for (thread, (name, spent)) in after {
