@@ -11,8 +11,9 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward kills huge-tree
-                            busy wan (default: all but the last four, which take long; wan needs root)
+  --scenario NAME[,NAME…]   pipe copy setup logins small list crypto scale memory keys forward kills
+                            huge-tree busy wan (default: all but the last four, which take long; wan
+                            needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
   --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
@@ -30,13 +31,15 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
   --client-prefix COMMAND   runs clients
   --duration TIME           wan, busy: how long each contestant sends (default 20s)
-  --sessions N              busy: downloads, as many uploads, and five times as many idle terminals
-                            (default 200)
+  --logins N --lanes N      logins: how many, and how many at the same time (default 100; one for each CPU)
+  --sessions N              busy: downloads, and as many uploads (default 200)
+  --idle N                  busy: idle terminals (default: five times the downloads, so 1000)
   --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; small, kills,
                             huge-tree: tables with this word in their heading, as `up`; may be repeated
   --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
   --seed N --link KIND      wan: the path, as for `cargo xtask wan` (default: 2gbit, 50ms, no loss, cubic)
   --out DIR                 where report.md and report.json go (default: target/bench)
+  --fold FILE…              alone: prints reports of --scenario scale (report.json) as one Markdown table
   --smoke                   everything once with tiny sizes: does it work?
 ";
 
@@ -45,6 +48,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "pipe",
     "copy",
     "setup",
+    "logins",
     "small",
     "list",
     "crypto",
@@ -90,8 +94,13 @@ pub(crate) struct Options {
     pub(crate) client_prefix: String,
     /// The emulated path.
     pub(crate) path: Spec,
+    /// Logins, and lanes in which they run.
+    pub(crate) logins: u64,
+    pub(crate) lanes: Option<usize>,
     /// Downloads of the busy server.
     pub(crate) sessions: usize,
+    /// Idle terminals of the busy server.
+    pub(crate) idle: Option<usize>,
     /// Time for which each contestant sends over the path.
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
@@ -136,7 +145,10 @@ impl Options {
             server_prefix: String::new(),
             client_prefix: String::new(),
             path: Spec::default(),
+            logins: 100,
+            lanes: None,
             sessions: 200,
+            idle: None,
             duration: Duration::from_secs(20),
             only: Vec::new(),
             own: Vec::new(),
@@ -172,7 +184,10 @@ impl Options {
                 }
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
+                "--logins" => options.logins = count(value)? as u64,
+                "--lanes" => options.lanes = Some(count(value)?),
                 "--sessions" => options.sessions = count(value)?,
+                "--idle" => options.idle = Some(count(value)?),
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),
                 "--only" => options.only.push(value.clone()),
@@ -255,6 +270,15 @@ mod tests {
         assert_eq!((options.path.congestion.as_str(), options.duration), ("bbr", Duration::from_secs(5)));
         assert!(!options.given.size && !options.given.suites);
         assert!(!parse("").unwrap().scenarios.contains(&"wan".to_owned()), "wan must not run by default");
+    }
+
+    #[test]
+    fn loads_of_a_server_are_parsed() {
+        let options = parse("--scenario busy,logins --sessions 20 --idle 70 --logins 50 --lanes 3").unwrap();
+        assert_eq!((options.sessions, options.idle), (20, Some(70)));
+        assert_eq!((options.logins, options.lanes), (50, Some(3)));
+        let options = parse("").unwrap();
+        assert_eq!((options.sessions, options.idle, options.lanes), (200, None, None));
     }
 
     #[test]

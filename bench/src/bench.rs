@@ -12,6 +12,9 @@ use crate::args::Options;
 /// Host key alias of all servers.
 pub(crate) const HOST_ALIAS: &str = "lhbench";
 
+/// Name of a copy of this program that the sessions' user can run.
+pub(crate) const FAR_PROGRAM: &str = "lh-bench";
+
 /// Key types with the arguments of `ssh-keygen`. All scenarios except `setup` use the first.
 pub(crate) const KEY_KINDS: &[(&str, &str, &str)] = &[
     ("ed25519", "ed25519", "256"),
@@ -53,6 +56,8 @@ impl Bench {
         set_mode(data.path(), 0o777)?;
         let mut bench = Self { options, lab: Lab::new(), data, me, made: None, counter: AtomicUsize::new(0) };
         bench.make_keys()?;
+        let far = bench.lab.path(FAR_PROGRAM);
+        std::fs::copy(&bench.me, &far).map_err(|error| format!("{}: {error}", far.display()))?;
         if is_root() {
             let user = TestUser::new(&bench.lab);
             // Without start-up files the shell costs equally much on every machine.

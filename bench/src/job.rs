@@ -43,19 +43,35 @@ pub(crate) struct Server {
     pub(crate) listens: bool,
 }
 
+/// Remote commands of a client, whose CPU time is not that of the SSH programs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Commands {
+    /// Other programs run at an end, and their CPU time is not measured apart.
+    #[default]
+    Unknown,
+    /// Only SSH programs run.
+    None,
+    /// The remote command's CPU time and its shell's, microseconds, are written to this file.
+    Counted(PathBuf),
+}
+
 /// How to run a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) program: Program,
     pub(crate) stdin: Option<PathBuf>,
     pub(crate) flow: Flow,
-    /// Number of consecutive runs.
+    /// Number of runs, one after the other in each lane.
     pub(crate) repeat: u64,
+    /// Number of lanes that run at the same time and share the runs.
+    pub(crate) lanes: usize,
+    /// What else runs besides the SSH programs.
+    pub(crate) commands: Commands,
 }
 
 impl Client {
     pub(crate) const fn new(program: Program) -> Self {
-        Self { program, stdin: None, flow: Flow::None, repeat: 1 }
+        Self { program, stdin: None, flow: Flow::None, repeat: 1, lanes: 1, commands: Commands::Unknown }
     }
 }
 
@@ -67,9 +83,16 @@ pub(crate) struct Sample {
     pub(crate) server: Usage,
     /// Bytes through a counted pipe.
     pub(crate) moved: Moved,
+    /// CPU time of the remote commands, microseconds, where it is known.
+    pub(crate) commands_us: Option<u64>,
 }
 
 impl Sample {
+    /// CPU time of the SSH programs of both ends, milliseconds: without the remote command and its shell.
+    pub(crate) fn ssh_cpu_ms(&self) -> Option<f64> {
+        Some((self.cpu_ms() - self.commands_us? as f64 / 1000.0).max(0.0))
+    }
+
     /// CPU time of both ends, milliseconds.
     pub(crate) fn cpu_ms(&self) -> f64 {
         (self.client.cpu_us() + self.server.cpu_us()) as f64 / 1000.0
@@ -177,7 +200,8 @@ pub(crate) fn client_command(
 pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Report, String> {
     let report = bench.fresh("report");
     let mut command = prefixed(&bench.options.client_prefix, &bench.me);
-    command.args(["end-client", "--repeat", &client.repeat.to_string()]).arg("--report").arg(&report);
+    command.args(["end-client", "--repeat", &client.repeat.to_string()]);
+    command.args(["--lanes", &client.lanes.to_string()]).arg("--report").arg(&report);
     if let Some(path) = &client.stdin {
         command.arg("--stdin").arg(path);
     }
@@ -209,5 +233,30 @@ pub(crate) fn run(bench: &Bench, server: Option<&Server>, client: &Client) -> Re
         None => error,
     })?;
     let server = running.map(Running::finish).transpose()?.unwrap_or_default();
-    Ok(Sample { wall_s: report.wall_us as f64 / 1e6, client: report.usage, server, moved: report.moved })
+    let commands_us = match &client.commands {
+        Commands::Unknown => None,
+        Commands::None => Some(0),
+        Commands::Counted(file) => {
+            let text = std::fs::read_to_string(file);
+            let _ = std::fs::remove_file(file);
+            let number = text.ok().and_then(|text| text.trim().parse().ok());
+            Some(number.ok_or_else(|| format!("{}: no CPU time of the remote command", file.display()))?)
+        }
+    };
+    let wall_s = report.wall_us as f64 / 1e6;
+    Ok(Sample { wall_s, client: report.usage, server, moved: report.moved, commands_us })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_programs_are_all_but_the_commands() {
+        let usage = |us| Usage { user_us: us, ..Usage::default() };
+        let mut sample = Sample { client: usage(3000), server: usage(5000), ..Sample::default() };
+        assert_eq!(sample.ssh_cpu_ms(), None);
+        sample.commands_us = Some(2000);
+        assert_eq!(sample.ssh_cpu_ms(), Some(6.0));
+    }
 }

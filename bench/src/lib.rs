@@ -18,6 +18,7 @@ mod bench;
 mod cipher_suite;
 mod contestant;
 pub mod end;
+mod fold;
 mod job;
 mod json;
 mod load;
@@ -42,10 +43,12 @@ pub fn main(args: &[String]) -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("end-client") => end::client::main(rest),
         Some("end-server") => end::server::main(rest),
+        Some(end::counted::NAME) => end::counted::main(rest),
         Some("tcp-source") => wire::source(rest),
         Some("tcp-sink") => wire::sink(rest),
         Some("piped-end") => piped::end(rest),
         Some(stream::END) => stream::end(rest),
+        Some("--fold") => fold::main(rest),
         Some("tcp-relay") => stream::relay(rest),
         _ => run::main(args),
     };

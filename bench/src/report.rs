@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::json::Json;
 use crate::machine::Machine;
+use crate::scenario::SSH_CPU;
 use crate::stats::{Better, Spread, shown};
 use crate::table::{Role, Row, Series, Table};
 use crate::targets;
@@ -139,7 +140,13 @@ fn markdown_table(out: &mut String, table: &Table) {
             let _ = write!(out, " failed: {} |", failure.replace('|', "/").replace('\n', " "));
         } else {
             for (index, name) in columns.iter().enumerate() {
-                let cell = row.series(name).map(|series| cell(series, index == 0)).unwrap_or_default();
+                let mut cell = row.series(name).map(|series| cell(series, index == 0)).unwrap_or_default();
+                if *name == SSH_CPU
+                    && row.role == Role::Ours
+                    && let Some(part) = table.part_of_best_peer(name)
+                {
+                    let _ = write!(cell, " ({part:.2} of the best peer's)");
+                }
                 let _ = write!(out, " {cell} |");
                 if index == 0 && compares {
                     let _ = write!(out, " {} |", comparison(table, row, name));
@@ -170,6 +177,7 @@ fn comparison(table: &Table, row: &Row, name: &str) -> String {
 
 fn json_table(table: &Table) -> Json {
     let rows = table.rows.iter().map(|row| {
+        let part = |name| (row.role == Role::Ours).then(|| table.part_of_best_peer(name)).flatten();
         let series = row.series.iter().map(|series| {
             let spread = series.spread();
             let better = if series.better == Better::Higher { "higher" } else { "lower" };
@@ -180,6 +188,7 @@ fn json_table(table: &Table) -> Json {
                 ("median", Json::number(spread.map(|spread| spread.median))),
                 ("max", Json::number(spread.map(|spread| spread.max))),
                 ("longhaul_is_times_better", Json::number(table.advantage(row, series.name))),
+                ("part_of_best_peer", Json::number(part(series.name))),
                 ("values", Json::List(series.values.iter().map(|&value| Json::Number(value)).collect())),
             ])
         });
@@ -235,6 +244,24 @@ mod tests {
         assert_eq!(lines[3], "| openssh | 500 | 2.00x | 1.00 |");
         assert_eq!(lines[4], "| raw TCP | 4000 | 25 % | 1.00 |");
         assert_eq!(lines[5], "| broken | failed: a / b |");
+    }
+
+    #[test]
+    fn cpu_of_the_ssh_programs_is_beside_the_best_peers() {
+        let row = |name: &str, role, value: f64| {
+            let mut row = Row::new(name, role);
+            row.add(&[("MB/s", Better::Higher, 1.0), (SSH_CPU, Better::Lower, value)]);
+            row
+        };
+        let rows = vec![row("longhaul", Role::Ours, 1.0), row("openssh", Role::Peer, 4.0)];
+        let table = Table { scenario: "pipe", title: "down".to_owned(), rows };
+        let mut out = String::new();
+        markdown_table(&mut out, &table);
+        assert!(out.contains("| 1.00 (0.25 of the best peer's) |"), "{out}");
+        assert_eq!(out.matches("best peer").count(), 1, "{out}");
+        let mut json = String::new();
+        json_table(&table).write(&mut json, 0);
+        assert!(json.contains("\"part_of_best_peer\": 0.25"), "{json}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A table of contestants and their measurements, and the rounds that fill it.
 
-use crate::stats::{Better, Spread};
+use crate::stats::{Better, Spread, ratio};
 
 /// Relation of a row to Longhaul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,11 @@ impl Row {
         }
     }
 
+    /// True for a peer that is not Longhaul itself with other settings or another server.
+    pub fn is_other_program(&self) -> bool {
+        self.role == Role::Peer && !self.name.starts_with("longhaul")
+    }
+
     /// The series with this name.
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
@@ -86,6 +91,19 @@ impl Table {
         let ours = self.rows.iter().find(|row| row.role == Role::Ours)?.series(name)?;
         let theirs = row.series(name)?;
         ours.better.advantage(ours.spread()?.median, theirs.spread()?.median)
+    }
+
+    /// Longhaul's median in the series `name` as a part of the best peer's (0.35: about a third). `None`
+    /// without a peer that has the series.
+    pub fn part_of_best_peer(&self, name: &str) -> Option<f64> {
+        let median = |row: &Row| Some((row.series(name)?.better, row.series(name)?.spread()?.median));
+        let (better, ours) = self.rows.iter().find(|row| row.role == Role::Ours).and_then(median)?;
+        let peers = self.rows.iter().filter(|row| row.is_other_program()).filter_map(median);
+        let best = peers.map(|(_, value)| value).reduce(match better {
+            Better::Higher => f64::max,
+            Better::Lower => f64::min,
+        })?;
+        ratio(ours, best)
     }
 }
 
@@ -176,5 +194,23 @@ mod tests {
         assert_eq!(table.rows[2].failure.as_deref(), Some("no"));
         assert_eq!(table.advantage(&table.rows[1], "s"), Some(2.5));
         assert_eq!(table.advantage(&table.rows[2], "s"), None);
+        assert_eq!(table.part_of_best_peer("s"), Some(0.4));
+    }
+
+    #[test]
+    fn best_peer_is_the_best_other_program() {
+        let row = |name: &str, role, value: f64| {
+            let mut row = Row::new(name, role);
+            row.add(&[("s", Better::Lower, value), ("MB/s", Better::Higher, value)]);
+            row
+        };
+        let mut rows = vec![row("longhaul", Role::Ours, 2.0)];
+        let table = |rows: &[Row]| Table { scenario: "test", title: String::new(), rows: rows.to_vec() };
+        assert_eq!(table(&rows).part_of_best_peer("s"), None);
+        rows.extend([row("openssh", Role::Peer, 8.0), row("hpn", Role::Peer, 5.0)]);
+        rows.extend([row("longhaul, unverified", Role::Peer, 1.0), row("raw TCP", Role::Ceiling, 1.0)]);
+        assert_eq!(table(&rows).part_of_best_peer("s"), Some(0.4));
+        assert_eq!(table(&rows).part_of_best_peer("MB/s"), Some(0.25));
+        assert_eq!(table(&rows).part_of_best_peer("other"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The project's performance targets, judged by the measurements of one run.
 
 use crate::json::Json;
-use crate::scenario::{DIRECT, START};
+use crate::scenario::{DIRECT, SSH_CPU, START};
 use crate::stats::{Better, shown};
 use crate::table::{Role, Row, Table};
 
@@ -64,9 +64,11 @@ impl Verdicts {
     fn transfer(&mut self, table: &Table) {
         const RATE: &str = "MB/s";
         let copy = table.scenario == "copy";
+        let part = table.part_of_best_peer(SSH_CPU);
+        self.at_most(table, "CPU of the SSH programs, share of the best peer's", 0.35, part);
         // The title has the suite between two commas.
         let suite = table.title.split(", ").nth(1).unwrap_or_default();
-        let suites_only = |row: &Row| !MOVERS.contains(&row.name.as_str());
+        let suites_only = |row: &Row| row.is_other_program() && !MOVERS.contains(&row.name.as_str());
         let best = best_peer(table, RATE, suites_only);
         let ceiling = |name: &str| {
             let row = table.rows.iter().find(|row| row.role == Role::Ceiling && row.name == name)?;
@@ -251,6 +253,7 @@ mod tests {
     fn copy() -> Table {
         let rows = vec![
             row("longhaul", Role::Ours, 1000.0, 1.0),
+            row("longhaul, unverified", Role::Peer, 1050.0, 1.0),
             row("openssh", Role::Peer, 300.0, 4.0),
             row("rsync", Role::Peer, 900.0, 4.0),
             row("hpn", Role::Peer, 400.0, 1.0),
@@ -326,6 +329,19 @@ mod tests {
         assert_eq!(met(&fast(80.0, 94.0)), [false]);
         let elsewhere = Table { title: title("1 Gbit/s x 10 ms"), ..table };
         assert!(met(&elsewhere).is_empty(), "no target is about that");
+    }
+
+    #[test]
+    fn cpu_of_ssh_programs_is_judged_for_every_suite() {
+        let mut table = copy();
+        table.title = "exec pipe up, aes128-ctr+umac-64-etm, 512 MiB".to_owned();
+        table.scenario = "pipe";
+        for (row, ms) in table.rows.iter_mut().zip([1.0, 0.5, 3.0, 9.0, 4.0]) {
+            row.add(&[(SSH_CPU, Better::Lower, ms)]);
+        }
+        let verdicts = judge(&[table]);
+        let cpu = verdicts.iter().find(|verdict| verdict.target.starts_with("CPU of the SSH")).unwrap();
+        assert_eq!((cpu.value, cpu.met), (1.0 / 3.0, true), "a third of OpenSSH's");
     }
 
     #[test]

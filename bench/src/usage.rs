@@ -22,7 +22,19 @@ impl Usage {
     /// # Errors
     /// The kernel reports none.
     pub fn of_children() -> Result<Self, String> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
+        Self::of(UsageWho::RUSAGE_CHILDREN)
+    }
+
+    /// Usage of this process so far, from before it executed this program as well.
+    ///
+    /// # Errors
+    /// The kernel reports none.
+    pub fn of_self() -> Result<Self, String> {
+        Self::of(UsageWho::RUSAGE_SELF)
+    }
+
+    fn of(who: UsageWho) -> Result<Self, String> {
+        let usage = getrusage(who).map_err(|error| format!("getrusage: {error}"))?;
         Ok(Self {
             user_us: micros(usage.user_time()),
             system_us: micros(usage.system_time()),
@@ -112,6 +124,8 @@ pub fn descendants(root: u32) -> Vec<u32> {
 pub struct Memory {
     /// Sum of the proportional set sizes, KiB: pages shared by *n* processes count one *n*-th each.
     pub pss_kib: u64,
+    /// Sum of the resident set sizes, KiB.
+    pub rss_kib: u64,
     /// Sum of the private pages, KiB, which are freed when the processes end.
     pub private_kib: u64,
 }
@@ -124,10 +138,23 @@ impl Memory {
             let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
             // A process that is ending has no memory left, and so no lines.
             let get = |key| kib(&text, key).unwrap_or(0);
-            sum.pss_kib += get("Pss");
-            sum.private_kib += get("Private_Clean") + get("Private_Dirty");
+            sum = sum.plus(Self {
+                pss_kib: get("Pss"),
+                rss_kib: get("Rss"),
+                private_kib: get("Private_Clean") + get("Private_Dirty"),
+            });
         }
         Some(sum)
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            pss_kib: self.pss_kib + other.pss_kib,
+            rss_kib: self.rss_kib + other.rss_kib,
+            private_kib: self.private_kib + other.private_kib,
+        }
     }
 }
 

@@ -83,3 +83,24 @@ fn both_ends_of_a_ceiling_are_measured() {
         assert!(there.usage.cpu_us() > 0 && there.usage.peak_kib > 0, "{there:?}");
     }
 }
+
+#[test]
+fn commands_count_themselves_and_their_shell() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("us");
+    let count = |line: &str| {
+        let _ = std::fs::remove_file(&file);
+        let done = Command::new("sh").args(["-c", line]).output().unwrap();
+        (done, std::fs::read_to_string(&file).ok().and_then(|text| text.parse::<u64>().ok()))
+    };
+    let counted = format!("exec {PROGRAM} counted {}", file.display());
+    let (done, idle) = count(&format!("{counted} echo text"));
+    assert_eq!(done.stdout, b"text\n");
+    // The shell works before it executes the helper; then the command does.
+    let (_, before) = count(&format!("{}; {counted} true", work(300_000)));
+    let (_, inside) = count(&format!("{counted} sh -c '{}'", work(300_000)));
+    let (idle, before, inside) = (idle.unwrap(), before.unwrap(), inside.unwrap());
+    assert!(idle > 0 && before > 2 * idle && inside > 2 * idle, "{idle} {before} {inside}");
+    let (done, failed) = count(&format!("{counted} false"));
+    assert!(!done.status.success() && failed.is_none());
+}

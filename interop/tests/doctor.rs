@@ -3,6 +3,8 @@
 //! Paths are emulated between network namespaces, so these tests need root. The server is Debian's `sshd`
 //! unless a test says otherwise, and the user has a login shell without start-up files of its own.
 
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -18,7 +20,10 @@ struct Site {
     user: TestUser,
     wan: Wan,
     server: Child,
+    host: String,
     port: u16,
+    /// File of a control group to which the doctor belongs.
+    procs: Option<PathBuf>,
 }
 
 impl Drop for Site {
@@ -26,7 +31,9 @@ impl Drop for Site {
         let _ = self.server.kill();
         let _ = self.server.wait();
         let _ = std::fs::remove_file(format!("/etc/pam.d/{}", self.user.name));
-        let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.wan.netns(Side::Far)));
+        for side in [Side::Near, Side::Far] {
+            let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.wan.netns(side)));
+        }
     }
 }
 
@@ -47,8 +54,12 @@ struct Plan<'a> {
     config: &'a str,
     /// Name and rules of a PAM service.
     pam: Option<&'a str>,
-    /// The resolver's configuration at the far end.
-    resolver: Option<&'a str>,
+    /// The resolver's configuration at one end.
+    resolver: Option<(Side, &'a str)>,
+    /// Command that gives the user's keys, in place of the file.
+    keys_command: Option<&'a str>,
+    /// Command line that starts the server.
+    prefix: &'a [&'a str],
 }
 
 impl Site {
@@ -62,17 +73,26 @@ impl Site {
         let user = TestUser::new(&lab);
         let _ = std::fs::create_dir_all("/run/sshd");
         let wan = Wan::up(&plan.spec, &bin_dir().join("lh-link")).expect("a path");
-        if let Some(text) = plan.resolver {
-            let directory = format!("/etc/netns/{}", wan.netns(Side::Far));
+        if let Some((side, text)) = plan.resolver {
+            let directory = format!("/etc/netns/{}", wan.netns(side));
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(format!("{directory}/resolv.conf"), text).unwrap();
         }
         let port = free_port();
+        let file = user.home.join(".ssh/authorized_keys").display().to_string();
+        let keys = match plan.keys_command {
+            Some(command) => {
+                let command = command.replace("{keys}", &file);
+                format!(
+                    "AuthorizedKeysFile none\nAuthorizedKeysCommand {command}\nAuthorizedKeysCommandUser root"
+                )
+            }
+            None => format!("AuthorizedKeysFile {file}"),
+        };
         let config = format!(
-            "HostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nListenAddress {}\nPort {port}\n\
+            "HostKey {}\n{keys}\nPidFile none\nStrictModes no\nListenAddress {}\nPort {port}\n\
              PrintMotd no\nPrintLastLog no\nSubsystem sftp internal-sftp\n{}\n{}",
             lab.arg("host_ed25519"),
-            user.home.join(".ssh/authorized_keys").display(),
             Side::Far.ipv4(),
             if plan.pam.is_some() { "UsePAM yes" } else { "UsePAM no" },
             plan.config
@@ -85,14 +105,21 @@ impl Site {
             std::fs::write(format!("/etc/pam.d/{}", user.name), rules).unwrap();
         }
         let program = if plan.server == Server::Longhaul { our("lhsshd") } else { called };
-        let mut command = wan.command(Side::Far, &program);
-        command.args(["-D", "-e", "-f", &lab.arg("sshd.conf")]);
+        let words = [plan.prefix, &[program.to_str().unwrap()]].concat();
+        let mut command = wan.command(Side::Far, words[0]);
+        command.args(&words[1..]).args(["-D", "-e", "-f", &lab.arg("sshd.conf")]);
         let log = std::fs::File::create(lab.path("sshd.log")).unwrap();
         let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         assert!(wan.wait_for_listener(Side::Far, Duration::from_secs(20)), "{}", lab.read("sshd.log"));
         let key = lab.read("host_ed25519.pub");
         lab.write("known_hosts", &format!("[{}]:{port} {key}", Side::Far.ipv4()));
-        Some(Self { lab, user, wan, server, port })
+        Some(Self { lab, user, wan, server, host: Side::Far.ipv4().to_string(), port, procs: None })
+    }
+
+    /// Has the doctor reach the server by another name or port.
+    fn reach_by(&mut self, host: &str, port: u16) {
+        (self.host, self.port) = (host.to_owned(), port);
+        self.lab.write("known_hosts", &format!("[{host}]:{port} {}", self.lab.read("host_ed25519.pub")));
     }
 
     /// Runs a command at one end.
@@ -115,7 +142,14 @@ impl Site {
         command.args(["doctor", "--json", "--local-dir", &self.lab.arg(".")]);
         command.args(self.lab.client_options()).args(more);
         command.args(["-P", &self.port.to_string()]);
-        command.arg(format!("{}@{}", self.user.name, Side::Far.ipv4()));
+        command.arg(format!("{}@{}", self.user.name, self.host));
+        if let Some(procs) = &self.procs {
+            // Control groups are not visible in a namespace of `ip netns`.
+            let mut outer = Command::new("sh");
+            outer.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(procs).arg(command.get_program());
+            outer.args(command.get_args());
+            command = outer;
+        }
         diagnosis(&mut command, cause)
     }
 }
@@ -362,8 +396,12 @@ fn doctor_names_a_reverse_lookup_without_answer() {
         return;
     }
     let resolver = format!("nameserver {}\noptions timeout:1 attempts:2\n", Side::Near.ipv4());
-    let plan =
-        Plan { spec: spec(100, 20), config: "UseDNS yes", resolver: Some(&resolver), ..Plan::default() };
+    let plan = Plan {
+        spec: spec(100, 20),
+        config: "UseDNS yes",
+        resolver: Some((Side::Far, &resolver)),
+        ..Plan::default()
+    };
     let Some(site) = Site::start(test, &plan) else { return };
     site.at(Side::Near, &["iptables", "-A", "INPUT", "-p", "udp", "--dport", "53", "-j", "DROP"]);
     first(&site.examine(&[], "reverse_dns"), "reverse_dns", &["UseDNS no", "2."]);
@@ -375,6 +413,219 @@ fn doctor_names_a_rate_limit_that_was_asked_for() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_a_rate_limit_that_was_asked_for", &plan) else { return };
     first(&site.examine(&["-o", "TcpPacing=16M"], "pacing"), "pacing", &["2.0 MB/s", "TcpPacing"]);
+}
+
+/// Answers each question for an IPv4 address with this one, and each other question with nothing, late.
+fn answer_late(socket: UdpSocket, address: Ipv4Addr, delay: Duration) {
+    let mut buffer = [0; 512];
+    while let Ok((length, client)) = socket.recv_from(&mut buffer) {
+        let question = buffer[..length].to_vec();
+        let socket = socket.try_clone().unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            if let Some(answer) = answer(&question, address) {
+                let _ = socket.send_to(&answer, client);
+            }
+        });
+    }
+}
+
+/// The answer to a DNS question (RFC 1035, 4.1).
+fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
+    let name = question.get(12..)?.iter().position(|&byte| byte == 0)? + 12;
+    let kind = question.get(name + 1..name + 5)?;
+    let has_address = kind == [0, 1, 0, 1];
+    let mut answer = question[..2].to_vec();
+    // A response with recursion, one question, and no or one answer.
+    answer.extend([0x81, 0x80, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
+    answer.extend(&question[12..name + 5]);
+    if has_address {
+        // The name of the question; type A, class IN, 0 s, 4 bytes.
+        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+        answer.extend(address.octets());
+    }
+    Some(answer)
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_resolver_of_this_machine() {
+    let test = "doctor_names_a_slow_resolver_of_this_machine";
+    let resolver = format!("nameserver {}\noptions timeout:9\n", Side::Near.ipv4());
+    let plan = Plan { spec: spec(100, 20), resolver: Some((Side::Near, &resolver)), ..Plan::default() };
+    let Some(mut site) = Site::start(test, &plan) else { return };
+    let far: Ipv4Addr = Side::Far.ipv4().parse().unwrap();
+    let bind = || UdpSocket::bind((Side::Near.ipv4(), 53));
+    let socket = lh_link::netns::within(site.wan.netns(Side::Near), bind).expect("port 53");
+    std::thread::spawn(move || answer_late(socket, far, Duration::from_millis(1500)));
+    site.reach_by("slow.example", site.port);
+    first(&site.examine(&[], "resolve"), "resolve", &["resolving the host's name", "1.", "/etc/resolv.conf"]);
+}
+
+/// Relays connections to the server, and holds back what comes from it once: before it passes on the data of
+/// its read number `from`. Returns the port to connect to.
+fn hold_back(site: &Site, from: usize, delay: Duration) -> u16 {
+    let netns = site.wan.netns(Side::Far).to_owned();
+    let listener =
+        lh_link::netns::within(&netns, || TcpListener::bind((Side::Far.ipv4(), 0))).expect("a port");
+    let (port, server) = (listener.local_addr().unwrap().port(), site.port);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let netns = netns.clone();
+            std::thread::spawn(move || {
+                let connect = || TcpStream::connect((Side::Far.ipv4(), server));
+                let Ok(server) = lh_link::netns::within(&netns, connect) else { return };
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                std::thread::scope(|scope| {
+                    scope.spawn(|| relay(&client, &server, None));
+                    relay(&server, &client, Some((from, delay)));
+                });
+            });
+        }
+    });
+    port
+}
+
+fn relay(mut from: &TcpStream, mut to: &TcpStream, hold: Option<(usize, Duration)>) {
+    let mut buffer = vec![0; 256 << 10];
+    for number in 0.. {
+        let Ok(count @ 1..) = from.read(&mut buffer) else { break };
+        if let Some((_, delay)) = hold.filter(|(from, _)| *from == number) {
+            std::thread::sleep(delay);
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_server_that_greets_late() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_a_server_that_greets_late", &plan) else { return };
+    let port = hold_back(&site, 0, Duration::from_millis(1500));
+    site.reach_by(Side::Far.ipv4(), port);
+    first(&site.examine(&[], "greeting"), "greeting", &["needs long to greet", "1.", "MaxStartups"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_key_exchange() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(mut site) = Site::start("doctor_names_a_slow_key_exchange", &plan) else { return };
+    // The first read from the server is its greeting, the next its proposal; then comes the reply.
+    let port = hold_back(&site, 2, Duration::from_millis(1500));
+    site.reach_by(Side::Far.ipv4(), port);
+    let large = ["-o", "KexAlgorithms=diffie-hellman-group18-sha512"];
+    let diagnosis = site.examine(&large, "key_exchange");
+    first(&diagnosis, "key_exchange", &["key exchange takes long", "curve25519-sha256 in ssh_config"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_authorized_keys_command() {
+    let test = "doctor_names_a_slow_authorized_keys_command";
+    let command = "/bin/sh -c \"sleep 1.5; cat {keys}\"";
+    let plan = Plan { spec: spec(100, 20), keys_command: Some(command), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&[], "login_approval");
+    first(&diagnosis, "login_approval", &["AuthorizedKeysCommand", "to approve the login"]);
+}
+
+/// Loops that keep one processor busy.
+struct Loops(Vec<Child>);
+
+impl Loops {
+    fn start(count: usize) -> Self {
+        // Where each session has a share of the processor, each loop has as much as the server.
+        let line = "exec taskset -c 0 setsid sh -c 'while :; do :; done'";
+        let start = |_| Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().expect("a loop");
+        Self((0..count).map(start).collect())
+    }
+}
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A suite that takes much of the processor at the server.
+const SLOW_SUITE: &[&str] = &["-o", "Ciphers=aes256-ctr", "-o", "MACs=hmac-sha2-512-etm@openssh.com"];
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_processor_shared_with_loops() {
+    let test = "doctor_names_a_processor_shared_with_loops";
+    if find("taskset").is_none() {
+        return skip(test, "taskset is not installed");
+    }
+    let prefix = ["taskset", "-c", "0"];
+    let plan = Plan { spec: spec(600, 10), prefix: &prefix, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let _loops = Loops::start(6);
+    let diagnosis = site.examine(SLOW_SUITE, "processor");
+    first(&diagnosis, "processor", &["Other programs on the server", "for its turn", "renice"]);
+}
+
+/// A control group whose processes have a part of one processor together.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `percent` of a processor, by version 1 or 2 of control groups.
+    fn new(name: &str, percent: u32) -> Result<Self, String> {
+        let (root, limits) = if Path::new("/sys/fs/cgroup/cpu").is_dir() {
+            let limits = [
+                ("cpu.cfs_period_us", 100_000.to_string()),
+                ("cpu.cfs_quota_us", (percent * 1000).to_string()),
+            ];
+            ("/sys/fs/cgroup/cpu", limits.to_vec())
+        } else {
+            ("/sys/fs/cgroup", vec![("cpu.max", format!("{} 100000", percent * 1000))])
+        };
+        let quota = Self(Path::new(root).join(name));
+        std::fs::create_dir(&quota.0).map_err(|error| format!("{}: {error}", quota.0.display()))?;
+        for (file, value) in limits {
+            std::fs::write(quota.0.join(file), value).map_err(|error| format!("{file}: {error}"))?;
+        }
+        Ok(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // Processes that end leave the group a moment later.
+        let patience = std::time::Instant::now() + Duration::from_secs(10);
+        while std::fs::remove_dir(&self.0).is_err() && std::time::Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_small_processor_quota() {
+    let test = "doctor_names_a_small_processor_quota";
+    if !is_root() {
+        return skip(test, "control groups need root");
+    }
+    let quota = match Quota::new(&format!("longhaul-doctor-{}", std::process::id()), 15) {
+        Ok(quota) => quota,
+        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+    };
+    let plan = Plan { spec: spec(600, 10), ..Plan::default() };
+    let Some(mut site) = Site::start(test, &plan) else { return };
+    site.procs = Some(quota.0.join("cgroup.procs"));
+    let cipher = ["-o", "Ciphers=chacha20-poly1305@openssh.com"];
+    let diagnosis = site.examine(&cipher, "processor");
+    first(&diagnosis, "processor", &["this machine", "for its turn", "cpu.max"]);
+    let cores = diagnosis["measured"]["upload"]["client_cores"].as_f64().unwrap();
+    assert!((0.02..0.25).contains(&cores), "planted 0.15: {diagnosis:#}");
 }
 
 /// A file system whose disk takes 128 KiB in 30 ms, that is 4.4 MB/s; unmounted when dropped.
@@ -439,6 +690,30 @@ fn doctor_names_a_slow_disk_of_the_server() {
     let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", user.name)), "disk");
     first(&diagnosis, "disk", &["The disk of the server", &place]);
     let rate = diagnosis["measured"]["disk_there"]["bytes_per_second"].as_f64().unwrap();
+    assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_disk_of_this_machine() {
+    let test = "doctor_names_a_slow_disk_of_this_machine";
+    if !is_root() {
+        return skip(test, "mounting needs root");
+    }
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    let lab = Lab::new();
+    let disk = match SlowDisk::mount(&lab) {
+        Ok(disk) => disk,
+        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+    };
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let place = disk.point.to_string_lossy().into_owned();
+    let mut command = Command::new(our("longhaul"));
+    command.args(["doctor", "--json", "--local-dir", &place, "--remote-dir", &lab.arg(".")]);
+    command.args(lab.client_options()).args(["-P", &server.port_arg()]);
+    let diagnosis = diagnosis(command.arg(format!("{}@127.0.0.1", lh_interop::me())), "disk");
+    first(&diagnosis, "disk", &["The disk of this machine", &place]);
+    let rate = diagnosis["measured"]["disk_here"]["bytes_per_second"].as_f64().unwrap();
     assert!((1e6..6e6).contains(&rate), "planted 4.4 MB/s: {diagnosis:#}");
 }
 

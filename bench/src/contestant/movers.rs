@@ -5,7 +5,7 @@ use std::path::Path;
 use super::suites;
 use super::task::{Mover, Task, Variation, remote};
 use crate::bench::Bench;
-use crate::job::{Client, Program};
+use crate::job::{Client, Commands, Program};
 
 /// The client for a task; `None` where the mover does not support it.
 pub(super) fn client(
@@ -22,7 +22,10 @@ pub(super) fn client(
         Mover::Rclone => rclone(bench, program, with, task)?,
         Mover::Mscp => mscp(bench, program, with, task)?,
     };
-    Some(Client::new(client))
+    // These two contain SSH themselves; the others start `ssh`, and rsync also itself at the server.
+    let is_ssh = matches!(which, Mover::Rclone | Mover::Mscp);
+    let commands = if is_ssh { Commands::None } else { Commands::Unknown };
+    Some(Client { commands, ..Client::new(client) })
 }
 
 /// The command line of `ssh` with its options, as one text.

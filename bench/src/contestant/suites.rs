@@ -5,9 +5,9 @@ use std::path::Path;
 use lh_interop::find;
 
 use super::task::{Task, Variation, remote};
-use crate::bench::{Bench, HOST_ALIAS};
+use crate::bench::{Bench, FAR_PROGRAM, HOST_ALIAS};
 use crate::cipher_suite::CipherSuite;
-use crate::job::{Client, Flow, Program, Server};
+use crate::job::{Client, Commands, Flow, Program, Server};
 
 /// A server with one host key. Longhaul's runs as a listener that starts a session per connection, its normal
 /// mode. The others run once per connection in inetd mode, which saves them the listener's work.
@@ -86,11 +86,17 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
         args.extend(["-q", "-P", "{port}"].map(str::to_owned));
         args.extend([from, to]);
-        Client::new(Program::new(scp, args))
+        Client { commands: Commands::None, ..Client::new(Program::new(scp, args)) }
     };
     match task {
-        Task::PipeDown(file) => run(format!("cat {}", file.display())),
-        Task::PipeUp(file) => Client { stdin: Some(file.to_path_buf()), ..run("cat >/dev/null".to_owned()) },
+        Task::PipeDown(file) => {
+            let (command, commands) = counted(bench, &format!("cat {}", file.display()));
+            Client { commands, ..run(command) }
+        }
+        Task::PipeUp(file) => {
+            let (command, commands) = counted(bench, "cat >/dev/null");
+            Client { commands, stdin: Some(file.to_path_buf()), ..run(command) }
+        }
         Task::ZerosDown(seconds) => {
             // `timeout` exits with status 124 when it ends the command, which is success here.
             let command = format!("timeout {seconds} cat /dev/zero; test $? = 124");
@@ -105,6 +111,17 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
         Task::PutTree(from, to) => copy(&["-r"], here(from), remote(bench, to)),
         Task::Glob(dir, pattern, to) => copy(&[], remote(bench, &dir.join(pattern)), here(to)),
     }
+}
+
+/// A remote command whose CPU time is written to a file, with that of the login shell that executes it.
+fn counted(bench: &Bench, command: &str) -> (String, Commands) {
+    let name = bench.fresh("command").file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // Where the session's user may write.
+    let file = bench.data(&name);
+    let program = bench.lab.path(FAR_PROGRAM);
+    let line =
+        format!("exec {} {} {} {command}", program.display(), crate::end::counted::NAME, file.display());
+    (line, Commands::Counted(file))
 }
 
 /// Runs a script with `sh`; the client and its arguments are `"$0" "$@"`.
@@ -186,13 +203,19 @@ pub(super) fn dropbear_client(
         }
     }
     args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user())]);
-    let (command, stdin, repeat) = match task {
-        Task::PipeDown(file) => (format!("cat {}", file.display()), None, 1),
-        Task::PipeUp(file) => ("cat >/dev/null".to_owned(), Some(file.to_path_buf()), 1),
-        Task::Nothing(times) => ("true".to_owned(), None, *times),
-        Task::Command(command) => ((*command).to_owned(), None, 1),
+    let uncounted = |command: &str| (command.to_owned(), Commands::Unknown);
+    let ((command, commands), stdin, repeat) = match task {
+        Task::PipeDown(file) => (counted(bench, &format!("cat {}", file.display())), None, 1),
+        Task::PipeUp(file) => (counted(bench, "cat >/dev/null"), Some(file.to_path_buf()), 1),
+        Task::Nothing(times) => (uncounted("true"), None, *times),
+        Task::Command(command) => (uncounted(command), None, 1),
         _ => return None,
     };
     args.push(command);
-    dropbear_can(with).then(|| Client { stdin, repeat, ..Client::new(Program::new(dbclient, args)) })
+    dropbear_can(with).then(|| Client {
+        stdin,
+        repeat,
+        commands,
+        ..Client::new(Program::new(dbclient, args))
+    })
 }

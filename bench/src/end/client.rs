@@ -1,9 +1,10 @@
 //! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
 //!
-//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--limit
-//! SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is inherited from
-//! the supervisor. With `--feed` the supervisor writes zeros to the program for that time, with `--meter` it
-//! counts the program's output. The supervisor's own work is not counted.
+//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--lanes N]
+//! [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is
+//! inherited from the supervisor. With `--feed` the supervisor writes zeros to the program for that time,
+//! with `--meter` it counts the program's output. Lanes run at the same time and share the repetitions; the
+//! wall time is then that of all together. The supervisor's own work is not counted.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -37,43 +38,99 @@ pub fn main(args: &[String]) -> Result<(), String> {
     bound(Duration::from_secs(limit));
 
     let feed = args.value("--feed").map(str::parse).transpose().map_err(|_| "--feed".to_owned())?;
-    let meter = args.value("--meter").is_some();
-    let (mut wall, mut moved) = (Duration::ZERO, Moved::default());
-    for _ in 0..repeat {
-        let stdin = match args.value("--stdin") {
+    let runs = Runs {
+        program,
+        args: rest,
+        stdin: args.value("--stdin"),
+        feed,
+        meter: args.value("--meter").is_some(),
+        limit,
+    };
+    let lanes = number("--lanes", 1)?.clamp(1, repeat.max(1));
+    let (wall, moved) = if lanes == 1 { runs.in_a_row(repeat)? } else { runs.in_lanes(lanes, repeat)? };
+    reap_all(LEFTOVERS);
+    let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+    let text = Report { wall_us, usage: Usage::of_children()?, moved };
+    std::fs::write(report, text.to_text()).map_err(|error| format!("{report}: {error}"))
+}
+
+/// A command to run several times.
+struct Runs<'a> {
+    program: &'a str,
+    args: &'a [String],
+    stdin: Option<&'a str>,
+    /// Seconds for which zeros are written to it.
+    feed: Option<u64>,
+    meter: bool,
+    /// Seconds until the supervisor ends everything.
+    limit: u64,
+}
+
+impl Runs<'_> {
+    /// Runs it `repeat` times. Returns the time of the runs together, and the bytes of the last one.
+    fn in_a_row(&self, repeat: u64) -> Result<(Duration, Moved), String> {
+        let (mut wall, mut moved) = (Duration::ZERO, Moved::default());
+        for _ in 0..repeat {
+            let (took, bytes) = self.once()?;
+            wall += took;
+            moved = bytes;
+        }
+        Ok((wall, moved))
+    }
+
+    /// Shares `repeat` runs among `lanes` threads. Returns the time from the first start to the last end.
+    fn in_lanes(&self, lanes: u64, repeat: u64) -> Result<(Duration, Moved), String> {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..lanes)
+                .map(|lane| scope.spawn(move || self.in_a_row(share(lane, lanes, repeat))))
+                .collect();
+            // The first error ends the run, after all lanes have.
+            let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            ended.into_iter().try_for_each(|lane| lane.map_err(|_| "a lane panicked".to_owned())?.map(drop))
+        })?;
+        Ok((start.elapsed(), Moved::default()))
+    }
+
+    fn once(&self) -> Result<(Duration, Moved), String> {
+        let program = self.program;
+        let stdin = match self.stdin {
             Some(path) => Stdio::from(File::open(path).map_err(|error| format!("{path}: {error}"))?),
-            None if feed.is_some() => Stdio::piped(),
+            None if self.feed.is_some() => Stdio::piped(),
             None => Stdio::null(),
         };
-        let stdout = if meter { Stdio::piped() } else { Stdio::null() };
+        let stdout = if self.meter { Stdio::piped() } else { Stdio::null() };
         let mut command = Command::new(program);
-        command.args(rest).stdin(stdin).stdout(stdout);
+        command.args(self.args).stdin(stdin).stdout(stdout);
         let start = Instant::now();
         let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("no process id")?;
-        let counting = match (feed, child.stdin.take(), child.stdout.take()) {
+        let counting = match (self.feed, child.stdin.take(), child.stdout.take()) {
             (Some(seconds), Some(input), _) => Some(flow::feed(input, Duration::from_secs(seconds))),
             (_, _, Some(output)) => Some(flow::meter(output)),
             _ => None,
         };
         let ended =
             waitpid(Some(pid), WaitOptions::empty()).map_err(|error| format!("{program}: {error}"))?;
-        wall += start.elapsed();
+        let took = start.elapsed();
         let status = ended.and_then(|(_, status)| status.exit_status());
         if LATE.load(Ordering::Relaxed) {
-            return Err(format!("{program} did not end within {limit} s"));
+            return Err(format!("{program} did not end within {} s", self.limit));
         }
         if status != Some(0) {
             return Err(format!("{program} ended with {status:?}"));
         }
-        if let Some(counting) = counting {
-            moved = counting.join().map_err(|_| "counting failed")?;
-        }
+        let moved = match counting {
+            Some(counting) => counting.join().map_err(|_| "counting failed")?,
+            None => Moved::default(),
+        };
+        Ok((took, moved))
     }
-    reap_all(LEFTOVERS);
-    let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
-    let text = Report { wall_us, usage: Usage::of_children()?, moved };
-    std::fs::write(report, text.to_text()).map_err(|error| format!("{report}: {error}"))
+}
+
+/// Runs of one of `lanes` lanes that share `repeat` runs as evenly as possible.
+const fn share(lane: u64, lanes: u64, repeat: u64) -> u64 {
+    repeat / lanes + if lane < repeat % lanes { 1 } else { 0 }
 }
 
 /// Ends all processes when the time limit is reached, so that a hanging peer cannot block the bench.
@@ -88,4 +145,16 @@ fn bound(limit: Duration) {
         std::thread::sleep(Duration::from_secs(2));
         send(std::process::id(), Signal::KILL);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_share_all_runs() {
+        let shares = |lanes, repeat| (0..lanes).map(|lane| share(lane, lanes, repeat)).collect::<Vec<_>>();
+        assert_eq!(shares(4, 10), [3, 3, 2, 2]);
+        assert_eq!(shares(3, 2), [1, 1, 0]);
+    }
 }

@@ -5,6 +5,7 @@
 //! The supervisor's own work is not counted.
 
 pub mod client;
+pub mod counted;
 pub mod flow;
 pub mod server;
 

@@ -35,7 +35,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
     let transfers = if options.smoke { 3 } else { options.sessions };
     let sizes = Sizes {
         transfers,
-        terminals: transfers * TERMINALS,
+        terminals: if options.smoke { None } else { options.idle }.unwrap_or(transfers * TERMINALS),
         typed_at: TYPED_AT.min(transfers),
         duration: if options.smoke { Duration::from_millis(500) } else { options.duration },
     };
@@ -115,13 +115,7 @@ fn measure(
         run.extend(percentile(&ms, q).map(|ms| (name, Better::Lower, ms)));
     }
     if let (Some(before), Some(idle), Some(busy)) = (before, idle, busy) {
-        let kib = |more: u64, less: u64, count: usize| more.saturating_sub(less) as f64 / count.max(1) as f64;
-        run.push(("KiB an idle session", Better::Lower, kib(idle, before, sizes.terminals)));
-        run.push((
-            "KiB a busy session",
-            Better::Lower,
-            kib(busy, idle, 2 * sizes.transfers + sizes.typed_at),
-        ));
+        run.extend(memory_a_session([before, idle, busy], sizes));
     }
     Ok(run)
 }
@@ -162,13 +156,24 @@ fn slowest(bytes: &[u64]) -> f64 {
     bytes.iter().min().map_or(0.0, |&least| 100.0 * least as f64 / mean)
 }
 
-/// Proportional set size of the server's processes, KiB, without the commands.
-fn memory(running: &Running) -> Option<u64> {
+/// Memory of the server's processes, without the commands.
+fn memory(running: &Running) -> Option<Memory> {
     let pids = server_processes(running.pid());
     // One that has just ended cannot be inspected.
-    let each: Vec<u64> =
-        pids.iter().filter_map(|&pid| Memory::of(&[pid])).map(|memory| memory.pss_kib).collect();
-    (!each.is_empty()).then(|| each.iter().sum())
+    pids.iter().filter_map(|&pid| Memory::of(&[pid])).reduce(Memory::plus)
+}
+
+/// Growth of the server's memory for each session, from its memory without sessions, with the idle ones, and
+/// with all. Shared pages count once in the PSS, and for every process in the RSS.
+fn memory_a_session([before, idle, busy]: [Memory; 3], sizes: Sizes) -> [Measured; 4] {
+    let kib = |more: u64, less: u64, count: usize| more.saturating_sub(less) as f64 / count.max(1) as f64;
+    let working = 2 * sizes.transfers + sizes.typed_at;
+    [
+        ("PSS KiB an idle session", Better::Lower, kib(idle.pss_kib, before.pss_kib, sizes.terminals)),
+        ("PSS KiB a busy session", Better::Lower, kib(busy.pss_kib, idle.pss_kib, working)),
+        ("RSS KiB an idle session", Better::Lower, kib(idle.rss_kib, before.rss_kib, sizes.terminals)),
+        ("RSS KiB a busy session", Better::Lower, kib(busy.rss_kib, idle.rss_kib, working)),
+    ]
 }
 
 #[cfg(test)]
@@ -180,6 +185,14 @@ mod tests {
         let (start, end) = (Work { cpu_us: 1000, sleeps: 5 }, Work { cpu_us: 5000, sleeps: 25 });
         let [cpu, sleeps] = end.per_mb(start, 10.0);
         assert_eq!((cpu.2, sleeps.2), (0.4, 2.0));
+    }
+
+    #[test]
+    fn memory_is_the_growth_for_each_session() {
+        let sizes = Sizes { transfers: 4, terminals: 10, typed_at: 2, duration: Duration::ZERO };
+        let memory = |pss_kib, rss_kib| Memory { pss_kib, rss_kib, private_kib: 0 };
+        let growth = memory_a_session([memory(100, 1000), memory(600, 2000), memory(800, 4000)], sizes);
+        assert_eq!(growth.map(|(_, _, value)| value), [50.0, 20.0, 100.0, 200.0]);
     }
 
     #[test]

@@ -26,9 +26,18 @@ pub(super) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> R
 
 /// Programs that end with the measurement.
 #[derive(Default)]
-pub(super) struct Programs(Vec<Child>);
+pub(super) struct Programs {
+    running: Vec<Child>,
+    /// Environment variables of the programs, beside the bench's own.
+    env: Vec<(&'static str, String)>,
+}
 
 impl Programs {
+    /// Programs with this environment variable.
+    pub(super) fn with(variable: (&'static str, String)) -> Self {
+        Self { running: Vec::new(), env: vec![variable] }
+    }
+
     /// Starts `ssh` with these arguments.
     pub(super) fn start(
         &mut self,
@@ -41,21 +50,22 @@ impl Programs {
         let mut program = Command::new(ssh);
         program.args(args).stdin(stdin).stdout(stdout).stderr(Stdio::null());
         bench.set_environment(&mut program);
+        program.envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
         let pipes = (child.stdin.take(), child.stdout.take());
-        self.0.push(child);
+        self.running.push(child);
         Ok(pipes)
     }
 
     /// Process ids of the programs.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(Child::id)
+        self.running.iter().map(Child::id)
     }
 }
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        for child in self.0.iter_mut().rev() {
+        for child in self.running.iter_mut().rev() {
             let _ = child.kill();
             let _ = child.wait();
         }

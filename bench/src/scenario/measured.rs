@@ -27,6 +27,9 @@ pub(crate) const SEAL_TIMES: &str = "seal, times 1 worker";
 /// Like [`SEAL_TIMES`], for opening.
 pub(crate) const OPEN_TIMES: &str = "open, times 1 worker";
 
+/// Series of CPU time of the SSH programs alone: without the remote command and its shell.
+pub(crate) const SSH_CPU: &str = "SSH programs' CPU-ms/MB";
+
 /// Name of a row for this number of workers.
 pub(crate) fn workers_text(workers: usize) -> String {
     match workers {
@@ -63,6 +66,7 @@ pub(super) fn rate(sample: &Sample, bytes: u64) -> Vec<Measured> {
         ("MB/s", Better::Higher, megabytes / sample.wall_s),
         ("CPU-ms/MB", Better::Lower, sample.cpu_ms() / megabytes),
     ];
+    run.extend(sample.ssh_cpu_ms().map(|ms| (SSH_CPU, Better::Lower, ms / megabytes)));
     for (name, end) in [("client CPU-ms/MB", &sample.client), ("server CPU-ms/MB", &sample.server)] {
         // `cp` has one end only.
         if *end != Usage::default() {
@@ -107,7 +111,7 @@ pub(super) fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>
 }
 
 /// Commands of sessions, which do not belong to the server.
-const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat", "stty"];
+const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat", "stty", "lh-bench"];
 
 /// Processes below a supervisor, without the commands that sessions run.
 pub(super) fn server_processes(supervisor: u32) -> Vec<u32> {

@@ -5,12 +5,14 @@ mod crypto;
 mod forward;
 mod keys;
 mod kills;
+mod logins;
 mod master;
 mod measured;
 mod memory;
 mod pipeline;
 mod scale;
 mod setup;
+mod threads;
 mod transfer;
 mod tree;
 mod wan;
@@ -20,7 +22,7 @@ use crate::contestant::Contestants;
 use crate::table::Table;
 
 pub(crate) use measured::{
-    DIRECT, OF_IPERF, OPEN_TIMES, PIPED, SEAL_TIMES, START, STEADY_OF_IPERF, workers_text,
+    DIRECT, OF_IPERF, OPEN_TIMES, PIPED, SEAL_TIMES, SSH_CPU, START, STEADY_OF_IPERF, workers_text,
 };
 
 /// Runs the scenario with this name.
@@ -31,6 +33,7 @@ pub(crate) fn run(bench: &Bench, field: &Contestants, name: &str) -> Result<Vec<
         "small" => transfer::small(bench, field),
         "list" => transfer::list(bench, field),
         "setup" => setup::run(bench, field),
+        "logins" => Ok(logins::run(bench, field)),
         "crypto" => crypto::run(bench),
         "memory" => memory::run(bench, field),
         "keys" => keys::run(bench, field),

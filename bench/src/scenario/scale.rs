@@ -1,4 +1,5 @@
-//! One connection over loopback with 0 to 8 workers at each end: the gain from more cores.
+//! One connection over loopback with 0 to 8 workers at each end: the gain from more cores. Beside it,
+//! what each thread costs, from which rates with more cores than this machine has are derived.
 
 use std::cell::Cell;
 
@@ -29,8 +30,8 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
         // Time without workers in this round.
         let alone = Cell::new(f64::NAN);
         let mut entries = Vec::new();
-        // One worker always takes part, to show its effect where no core is spare.
-        for &workers in WORKERS.iter().filter(|&&workers| workers <= 1 || 2 * (workers + 1) <= cores) {
+        // Up to two workers always take part, to show their effect where no core is spare.
+        for &workers in WORKERS.iter().filter(|&&workers| workers <= 2 || 2 * (workers + 1) <= cores) {
             let (server, client) =
                 (ours.server(bench, &with), ours.client(bench, &with, &Task::PipeDown(&blob)));
             let (Some(mut server), Some(mut client)) = (server, client) else { continue };
@@ -53,6 +54,7 @@ pub(super) fn run(bench: &Bench, field: &Contestants) -> Result<Vec<Table>, Stri
         }
         let title = format!("one connection, {name}, {}, {cores} cores", super::measured::size_text(size));
         tables.push(interleave("scale", title, bench.options.rounds, entries));
+        tables.extend(super::threads::run(bench, field, &suite));
     }
     Ok(tables)
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
+use lh_driver::Workers;
 use lh_interop::tunnel::free_port;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, FAR_PROGRAM};
 use crate::contestant::{Contestant, Kind, Variation, client_options};
 use crate::job::{Program, Running, Server};
 use crate::scenario::master::{Master, Programs, destination, wait_for};
@@ -45,7 +46,7 @@ impl Carrier {
 }
 
 /// A stream and its carrier.
-struct Carried {
+pub(crate) struct Carried {
     near: Near,
     /// Servers, without the far end of a forward.
     servers: Vec<Running>,
@@ -98,12 +99,53 @@ impl Carried {
         Ok(run)
     }
 
+    /// Process id of the supervisor of the first server.
+    pub(crate) fn server(&self) -> u32 {
+        self.servers[0].pid()
+    }
+
+    /// Process ids of the clients.
+    pub(crate) fn clients(&self) -> Vec<u32> {
+        self.programs.pids().collect()
+    }
+
+    /// Transfers the bytes; both ends stay.
+    pub(crate) fn transfer(&mut self, bench: &Bench, way: Way) -> Result<(), String> {
+        self.near.transfer(way, bench.options.size).map_err(|error| format!("the stream broke: {error}"))
+    }
+
     /// CPU time of all programs that carry the stream, without its ends, microseconds.
     fn used_us(&self) -> u64 {
         let servers = self.servers.iter().flat_map(|server| descendants(server.pid()));
         let clients = self.programs.pids().flat_map(|pid| [vec![pid], descendants(pid)].concat());
         servers.chain(clients).filter(|&pid| !is_end(pid)).map(so_far_us).sum()
     }
+}
+
+/// A direct session of a suite with this number of workers at each end, ready to transfer.
+pub(crate) fn session_to_transfer(
+    bench: &Bench,
+    who: &Contestant,
+    with: &Variation,
+    workers: usize,
+) -> Result<Carried, String> {
+    let (Kind::Suite { ssh, .. }, Some(mut server)) = (&who.kind, who.server(bench, with)) else {
+        return Err("not a suite".to_owned());
+    };
+    let setting = (Workers::ENVIRONMENT, workers.to_string());
+    server.program.env.push((setting.0.to_owned(), setting.1.clone()));
+    let servers = vec![Running::start(bench, &server)?];
+    let log = |error: String| format!("{error} (server: {})", servers[0].log_end());
+    let command = far_command(bench);
+    let mut programs = Programs::with(setting);
+    let mut args = client_options(bench, with);
+    args.extend(["-p".to_owned(), servers[0].port.to_string(), destination(bench), command]);
+    let pipes = programs.start(bench, ssh, &args, Stdio::piped(), Stdio::piped()).map_err(log)?;
+    let (Some(to), Some(from)) = pipes else { return Err("no pipes".to_owned()) };
+    let mut carried = Carried::new(Near::pipes(to.into(), from.into()), None, programs);
+    carried.near.greet().map_err(|error| log(format!("the stream broke: {error}")))?;
+    carried.servers = servers;
+    Ok(carried)
 }
 
 fn is_end(pid: u32) -> bool {
@@ -117,13 +159,9 @@ fn far_end(bench: &Bench) -> Server {
     Server { program: Program::new(&bench.me, args), listens: false }
 }
 
-/// The far end as a remote command: a copy of this program that the session's user can run.
-fn far_command(bench: &Bench) -> Result<String, String> {
-    let program = bench.lab.path("lh-bench");
-    if !program.exists() {
-        std::fs::copy(&bench.me, &program).map_err(|error| format!("{}: {error}", program.display()))?;
-    }
-    Ok(format!("exec {} {END} --bytes {}", program.display(), bench.options.size))
+/// The far end as a remote command.
+fn far_command(bench: &Bench) -> String {
+    format!("exec {} {END} --bytes {}", bench.lab.path(FAR_PROGRAM).display(), bench.options.size)
 }
 
 fn connect(what: &str, port: u16) -> Result<Near, String> {
@@ -164,7 +202,7 @@ fn session(
     carrier: Carrier,
     servers: &[Running],
 ) -> Result<Carried, String> {
-    let command = far_command(bench)?;
+    let command = far_command(bench);
     let mut programs = Programs::default();
     let pipes = match carrier {
         Carrier::MuxClient => {

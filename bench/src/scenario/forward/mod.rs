@@ -5,6 +5,7 @@ mod carrier;
 
 use std::path::Path;
 
+pub(super) use carrier::session_to_transfer;
 use carrier::{Carrier, carry};
 
 use super::keys;
