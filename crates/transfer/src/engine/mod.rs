@@ -377,7 +377,9 @@ impl Engine {
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Sync(key, step) => self.sync_answer(key, step, outcome),
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
-                Token::Backup(key) => self.backup_answer(key, outcome),
+                Token::Backup(key) => {
+                    self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
+                }
                 Token::Preserve(whose, step) => self.preserve_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),

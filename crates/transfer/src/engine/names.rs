@@ -124,7 +124,9 @@ impl Engine {
                 NameAction::ReadLink(key, path) => {
                     start(Side::Source, Op::ReadLink(&path), key, NameStep::Read);
                 }
-                NameAction::BackUp(key, path) => self.back_up(path, Replaced::ByName(key)),
+                NameAction::BackUp(key, path) => {
+                    self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
+                }
                 NameAction::Symlink { key, step, to, link } => {
                     start(Side::Target, Op::Symlink { to: &to, link: &link }, key, step);
                 }

@@ -87,7 +87,7 @@ impl Engine {
         file.outstanding += 1;
         let target = file.item.target.clone();
         if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
-            self.back_up(target, Replaced::ByFile(key));
+            self.sync.backups.back_up(&mut self.ends, &self.plan.target, target, Replaced::ByFile(key));
             return true;
         }
         let op = match step {
@@ -127,7 +127,7 @@ impl Engine {
                 let target = file.item.target.clone();
                 self.file_failed(key, Deed::PlaceTarget, &fault);
                 if moved {
-                    self.restore_backup(&target);
+                    self.sync.backups.restore(&mut self.ends, &self.plan.target, &target);
                 }
             }
         }

@@ -325,7 +325,12 @@ impl Engine {
             if let Some(compare) = self.sync.compares.get_mut(key) {
                 compare.asked += 1;
             }
-            return self.back_up(target, Replaced::Compared(key));
+            return self.sync.backups.back_up(
+                &mut self.ends,
+                &self.plan.target,
+                target,
+                Replaced::Compared(key),
+            );
         }
         self.ask_compare(key, Side::Target, Op::Remove(&target), SyncStep::Cleared);
     }
