@@ -142,6 +142,12 @@ impl Ends {
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
+    /// Returns true where the target's server may take names for one that differ by case. A server of ours is asked for
+    /// files in other ways.
+    pub(crate) fn may_fold_names(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| !target.is_ours())
+    }
+
     /// Returns true where it was reported that `what` is not kept.
     pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
         self.facts.not_kept.contains(&what)

@@ -63,7 +63,7 @@ impl Engine {
     }
 
     pub(super) fn absorb(&mut self, key: Key, mut entries: Vec<Entry>) {
-        let may_fold = self.may_fold_names();
+        let may_fold = !self.options.dry_run && self.ends.may_fold_names();
         let of_others = self.ends.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         if dir.failed {

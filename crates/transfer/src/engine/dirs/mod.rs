@@ -2,7 +2,6 @@
 
 mod listing;
 mod target;
-mod twins;
 
 use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome, fault_of};
 use crate::engine::Engine;
@@ -145,7 +144,7 @@ impl Engine {
                 }
                 self.list_more(key);
             }
-            DirStep::Twin => self.twin_answer(key, &outcome),
+            DirStep::Twin => self.tree.twin_answer(key, &outcome, &mut self.report),
             DirStep::TargetList => self.target_list_begun(key, outcome),
             DirStep::TargetMore(round) => self.target_listed(key, round, outcome),
             DirStep::Finish => {
@@ -212,7 +211,7 @@ impl Engine {
             return;
         }
         let ready = dir.making.ready;
-        if ready && self.look_at_twin(key) {
+        if ready && self.tree.look_at_twin(key, &mut self.ends) {
             return;
         }
         if ready && !self.options.dry_run && self.preserve(Whose::Dir(key)) {
