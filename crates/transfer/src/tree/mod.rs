@@ -1,5 +1,6 @@
 //! The directories being copied: what is listed of them, and what waits to be started.
 
+pub(crate) mod listing;
 pub(crate) mod target;
 pub(crate) mod twins;
 pub(crate) mod walk;
