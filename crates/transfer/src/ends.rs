@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use lh_sftp::extension;
 
+use crate::changed::Precision;
 use crate::end::{Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::remote::Remote;
@@ -146,6 +147,14 @@ impl Ends {
     /// files in other ways.
     pub(crate) fn may_fold_names(&self) -> bool {
         self.target.as_ref().is_some_and(|target| !target.is_ours())
+    }
+
+    /// How exactly the source's end tells that a file has changed.
+    pub(crate) fn source_precision(&self) -> Precision {
+        match &self.source {
+            Some(source) if !source.is_ours() => Precision::Later,
+            _ => Precision::Exact,
+        }
     }
 
     /// Returns true where it was reported that `what` is not kept.

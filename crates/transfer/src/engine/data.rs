@@ -239,7 +239,7 @@ impl Engine {
                 file.requests.complete = true;
                 file.queued.sending = false;
                 self.tasks.sending.remove(at);
-                self.look_at_source_ahead(key);
+                self.tasks.look_at_source_ahead(key, &mut self.ends, self.plan.direction);
                 self.move_on(key);
                 continue;
             }

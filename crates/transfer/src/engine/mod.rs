@@ -20,7 +20,6 @@
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | progress of the copy, and the times it waits |
-//! | [`source_after`] | sources that change while they are read |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | writing WRITE requests into the send buffer |
@@ -43,7 +42,6 @@ mod preserve;
 mod progress;
 mod proof;
 mod same_handle;
-mod source_after;
 mod sync;
 mod unanswered;
 mod write;

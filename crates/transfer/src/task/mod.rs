@@ -14,7 +14,8 @@
 //! | [`proof`] | reading back what was written |
 //! | [`queues`] | all files, and whose data move next |
 //! | [`requests`] | which bytes have been asked for or sent |
-//! | [`source_after`] | whether the source changed while it was read |
+//! | [`source_after`] | what is known of the source after it was read |
+//! | [`source_check`] | looking at the source again after it was read |
 //! | [`state`] | where it is between the first look at it and its end |
 //! | [`sums`] | the sums over its bytes |
 //! | [`taken`] | which bytes the target has taken |
@@ -32,6 +33,7 @@ pub(crate) mod proof;
 pub(crate) mod queues;
 pub(crate) mod requests;
 pub(crate) mod source_after;
+pub(crate) mod source_check;
 pub(crate) mod state;
 pub(crate) mod sums;
 pub(crate) mod taken;

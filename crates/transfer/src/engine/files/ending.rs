@@ -22,7 +22,8 @@ impl Engine {
         let copying = |file: &File| matches!(file.state, State::Copying(_));
         let good = |file: &File| !file.faults.failed && copying(file) && file.handles.target.is_some();
         if self.tasks.files.get(key).is_some_and(good)
-            && (self.look_at_source(key) || self.preserve(Whose::File(key)))
+            && (self.tasks.look_at_source(key, &mut self.ends, self.plan.direction)
+                || self.preserve(Whose::File(key)))
         {
             return;
         }
@@ -155,7 +156,12 @@ impl Engine {
             self.report.fail(flaw);
         }
         if let Some(changed) = changed {
-            self.report_changed(&item.source, changed);
+            let text = wording::source_changed(&item.source, changed);
+            if unverified {
+                self.report.fail(text);
+            } else {
+                self.report.event(Event::Changed { source: item.source.clone(), text });
+            }
         }
         self.drop_file(file);
         if leads {

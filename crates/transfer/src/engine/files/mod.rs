@@ -9,14 +9,11 @@ use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::SPAN;
+use crate::task::source_check::CLOSE_BEHIND;
 use crate::task::state::{Access, Copying, Found, Opening, State, Target};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
-
-/// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
-/// larger ones the wait is nothing, and a failure can be repaired on the open handle.
-pub(super) const CLOSE_BEHIND: u64 = 256 * 1024;
 
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
@@ -115,7 +112,10 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
-                    FileStep::SourceAfter => self.source_looked_at(key, &outcome),
+                    FileStep::SourceAfter => {
+                        let precision = self.ends.source_precision();
+                        self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
+                    }
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure is reported already; that the cut failed too is nothing new.
