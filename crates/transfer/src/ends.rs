@@ -149,6 +149,11 @@ impl Ends {
         self.target.as_ref().is_some_and(|target| !target.is_ours())
     }
 
+    /// Returns true where the target's server answers requests in order: those that know [`extension::PUT_FILES`] do.
+    pub(crate) fn target_keeps_order(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.session().supports(extension::PUT_FILES))
+    }
+
     /// How exactly the source's end tells that a file has changed.
     pub(crate) fn source_precision(&self) -> Precision {
         match &self.source {

@@ -5,7 +5,6 @@
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
-//! | [`first_flight`] | requests that are sent before it is known that they are needed |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
@@ -33,7 +32,6 @@ mod data;
 mod dirs;
 mod file_work;
 mod files;
-mod first_flight;
 mod holes;
 mod names;
 mod place;

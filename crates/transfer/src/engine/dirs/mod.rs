@@ -85,10 +85,22 @@ impl Engine {
         } else {
             self.ends.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
-        if !self.take_list(key, &source) {
+        if !self.prepare.first_flight.take_list(key, &source, &mut self.ends) {
             let list = Op::List { path: &source, pattern: b"" };
             self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
         }
+    }
+
+    /// Returns true when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
+    fn presumes(&self, item: &Item) -> bool {
+        self.plan.direction == Direction::Upload
+            && !self.options.dry_run
+            && !self.options.follows_no_links(item)
+            && self.ends.target_keeps_order()
+            && match item.parent {
+                None => self.prepare.first_flight.is_absent(&item.target),
+                Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
+            }
     }
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
