@@ -418,7 +418,7 @@ impl Engine {
         self.report.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
         self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
-        self.report_copied(&small.item, small.size, CopiedKind::File(small.sum));
+        self.report.copied(&self.plan.target, &small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
 
@@ -431,7 +431,7 @@ impl Engine {
             if !self.tree.reported_by_dir(small.item.parent, &text) {
                 self.report.fail(text);
             }
-            self.report_missed(&small.item);
+            self.report.missed(self.tree.path_of(&small.item));
         }
         self.child_finished(small.item.parent);
     }

@@ -18,7 +18,6 @@
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
-//! | [`progress`] | progress of the copy, and the times it waits |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | writing WRITE requests into the send buffer |
@@ -37,7 +36,6 @@ mod names;
 mod place;
 mod prepare;
 mod preserve;
-mod progress;
 mod proof;
 mod same_handle;
 mod sync;
@@ -61,13 +59,13 @@ use crate::links::Links;
 use crate::links::new_names::Kept;
 use crate::names::display_name;
 use crate::plan::Prepare;
-use crate::progress::Progress;
+use crate::progress::{Current, Progress, Wait};
 use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::task::queues::Tasks;
 use crate::token::{Side, Token};
 use crate::tree::walk::Tree;
-use crate::{Direction, Event, Options, Plan, Summary, local};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
@@ -129,7 +127,7 @@ impl Engine {
             links: Links::new(kept, options.max_shared_files),
             sync: SyncState::new(options.tree_sync.as_ref(), options.dry_run),
             leftovers: Leftovers::new(journal),
-            report: Reporter::new(options.report_missed),
+            report: Reporter::new(&options),
             progress: Progress::new(now),
             plan,
             options,
@@ -360,6 +358,44 @@ impl Engine {
     /// Returns the numbers of the copy, so far.
     pub const fn summary(&self) -> Summary {
         self.report.summary
+    }
+
+    /// The file whose data move: its id, name, confirmed bytes and size.
+    pub fn current(&self) -> Option<Current<'_>> {
+        self.tasks.current()
+    }
+
+    /// How far the whole copy has come.
+    pub fn totals(&self) -> Totals {
+        let waiting = self.tree.waiting_files();
+        let kept = self.report.summary.kept + self.tasks.kept();
+        let all_found = self.prepare.finished() && self.tree.is_exhausted();
+        Totals {
+            files: self.report.summary.files,
+            files_found: self.progress.files_found() + waiting as u64,
+            bytes: self.report.summary.bytes + kept,
+            bytes_found: self.progress.bytes_found,
+            kept,
+            in_flight: self.tasks.files.len(),
+            all_found,
+            all_opened: all_found && waiting == 0,
+        }
+    }
+
+    /// What the copy has been waiting for, so far.
+    pub const fn waits(&self) -> Waits {
+        self.progress.waits
+    }
+
+    /// Notes why nothing more can be done now.
+    fn begin_wait(&mut self, no_room: bool, now: Instant) {
+        let upload = self.plan.direction == Direction::Upload;
+        let to_send = self.tasks.unfinished.is_some() || !self.tasks.sending.is_empty();
+        if upload && no_room && to_send {
+            self.progress.begin_wait(Wait::Window, now);
+        } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
+            self.progress.begin_wait(Wait::Answers, now);
+        }
     }
 
     /// Acts on answers until there are none.

@@ -146,7 +146,7 @@ impl Engine {
                         let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
                         let path = if of_source { &name.item.source } else { &name.item.target };
                         self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
-                        self.report_missed(&name.item);
+                        self.report.missed(self.tree.path_of(&name.item));
                     }
                     self.child_finished(name.item.parent);
                 }
@@ -163,7 +163,7 @@ impl Engine {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(original) => (name.item.info.size.unwrap_or(0), CopiedKind::File(original.sum)),
         };
-        self.report_copied(&name.item, size, kind);
+        self.report.copied(&self.plan.target, &name.item, size, kind);
         self.child_finished(name.item.parent);
     }
 

@@ -206,8 +206,8 @@ mod tests {
         let item = Item::top(b"from".to_vec(), b"to".to_vec(), Info::UNKNOWN);
         let key = tree.dirs.insert(Dir::new(item, Vec::new(), false));
         (tree.waiting.lists, tree.waiting.open_dirs) = (1, 1);
-        let (mut ends, mut report) = (Ends::new(Direction::Download), Reporter::new(false));
         let options = Options::default();
+        let (mut ends, mut report) = (Ends::new(Direction::Download), Reporter::new(&options));
         let mut lister = Lister {
             direction: Direction::Download,
             options: &options,

@@ -86,7 +86,7 @@ mod tests {
     use crate::end::Info;
     use crate::item::Item;
     use crate::tree::Dir;
-    use crate::{Direction, Event};
+    use crate::{Direction, Event, Options};
 
     use super::*;
 
@@ -114,7 +114,7 @@ mod tests {
             }
             let (mut tree, key) = begin(&top);
             let mut ends = Ends::new(Direction::Download);
-            let mut report = Reporter::new(false);
+            let mut report = Reporter::new(&Options::default());
             assert!(tree.look_at_twin(key, &mut ends));
             assert!(!tree.look_at_twin(key, &mut ends), "no other name waits");
             let (_, outcome) = ends.next_answer().expect("an answer");

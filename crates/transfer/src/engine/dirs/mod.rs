@@ -52,7 +52,7 @@ impl Engine {
         });
         if self.tree.leads_back(&item, real.as_deref()) {
             self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
-            self.report_missed(&item);
+            self.report.missed(self.tree.path_of(&item));
             return self.child_finished(item.parent);
         }
         let above = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| &dir.relative);

@@ -216,7 +216,7 @@ impl Engine {
             if self.options.sums.is_some() {
                 let (source, target) =
                     (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));
-                self.report_unchanged(source, target, &entry.info, None);
+                self.report.unchanged(&self.plan.target, source, target, &entry.info, None);
             }
             return;
         }

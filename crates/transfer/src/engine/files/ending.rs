@@ -147,9 +147,9 @@ impl Engine {
                 started: file.started,
             });
             if flaw.is_some() || unverified {
-                self.report_missed(&item);
+                self.report.missed(self.tree.path_of(&item));
             } else {
-                self.report_copied(&item, size, CopiedKind::File(sum.clone()));
+                self.report.copied(&self.plan.target, &item, size, CopiedKind::File(sum.clone()));
             }
         }
         if let Some(flaw) = flaw {
@@ -219,7 +219,7 @@ impl Engine {
             if !self.tree.reported_by_dir(item.parent, &text) {
                 self.report.fail(text);
             }
-            self.report_missed(&item);
+            self.report.missed(self.tree.path_of(&item));
         }
     }
 

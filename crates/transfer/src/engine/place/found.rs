@@ -81,7 +81,7 @@ impl Engine {
         }
         let modified = |info: &Info| info.times.map(|times| times.modification.0);
         journal.is_done(tag)
-            && (!self.needs_all_data() || journal.sum(tag).is_some())
+            && (!self.options.needs_all_data(self.plan.direction) || journal.sum(tag).is_some())
             && old.size == Some(file.requests.size)
             && (!self.options.preserve || modified(old) == modified(&file.item.info))
     }

@@ -236,7 +236,7 @@ impl Engine {
         self.report.summary.unchanged += 1;
         let source = item.source.clone();
         let link = links[0].clone();
-        self.report_unchanged(source.clone(), target.clone(), &info, link);
+        self.report.unchanged(&self.plan.target, source.clone(), target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
