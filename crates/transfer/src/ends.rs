@@ -8,7 +8,7 @@ use crate::changed::Precision;
 use crate::end::{Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::remote::Remote;
-use crate::target_facts::{NotKept, TargetFacts};
+use crate::target_facts::TargetFacts;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -160,11 +160,6 @@ impl Ends {
             Some(source) if !source.is_ours() => Precision::Later,
             _ => Precision::Exact,
         }
-    }
-
-    /// Returns true where it was reported that `what` is not kept.
-    pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
-        self.facts.not_kept.contains(&what)
     }
 
     /// Returns true where both ends have times in full.

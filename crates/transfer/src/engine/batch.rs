@@ -315,8 +315,18 @@ impl Engine {
                     PutStep::Open => failed = Some((Deed::OpenTarget, fault)),
                     PutStep::Write => failed = Some((Deed::WriteTarget, fault)),
                     PutStep::Attributes => failed = Some((Deed::FinishTarget, fault)),
-                    PutStep::Owner => self.report_not_kept_at(NotKept::Owner, &small.item.target, &fault),
-                    PutStep::Xattrs => self.report_not_kept_at(NotKept::Xattrs, &small.item.target, &fault),
+                    PutStep::Owner => self.ends.facts.report_not_kept_at(
+                        NotKept::Owner,
+                        &small.item.target,
+                        &fault,
+                        &mut self.report,
+                    ),
+                    PutStep::Xattrs => self.ends.facts.report_not_kept_at(
+                        NotKept::Xattrs,
+                        &small.item.target,
+                        &fault,
+                        &mut self.report,
+                    ),
                 }
             }
             match failed {

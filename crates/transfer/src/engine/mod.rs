@@ -63,7 +63,7 @@ use crate::progress::{Current, Progress, Wait};
 use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::task::queues::Tasks;
-use crate::token::{Side, Token};
+use crate::token::{Side, Token, Whose};
 use crate::tree::walk::Tree;
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
@@ -412,7 +412,14 @@ impl Engine {
                 Token::Backup(key) => {
                     self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
                 }
-                Token::Preserve(whose, step) => self.preserve_answer(whose, step, outcome),
+                Token::Preserve(whose, step) => {
+                    if self.preserve_answer(whose, step, outcome) {
+                        match whose {
+                            Whose::File(key) => self.move_on(key),
+                            Whose::Dir(key) => self.finish_dir_if_done(key),
+                        }
+                    }
+                }
                 Token::Renames => self.renames_answer(&outcome),
                 Token::Us(step) => self.us_answer(step, outcome),
                 Token::Removed(key) => self.part_removed(key, &outcome),

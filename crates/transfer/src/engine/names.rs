@@ -42,13 +42,13 @@ impl Engine {
             && !target.session().supports(lh_sftp::extension::HARDLINK)
         {
             let text = "the server makes no hard links: each name becomes a file of its own";
-            self.report_not_kept(NotKept::HardLinks, text);
+            self.ends.facts.report_not_kept(NotKept::HardLinks, text, &mut self.report);
             return false;
         }
         if !self.links.shared.is_known(identity) {
             if !self.links.shared.add_first(identity, info.links) {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
-                self.report_not_kept(NotKept::ManyNames, text);
+                self.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.report);
                 return false;
             }
             file.item.leads = true;

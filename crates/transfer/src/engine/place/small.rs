@@ -71,7 +71,7 @@ impl Engine {
         };
         for (step, error) in filled.not_kept {
             let what = if step == PutStep::Owner { NotKept::Owner } else { NotKept::Xattrs };
-            self.report_not_kept_at(what, &item.target, &local::fault(error));
+            self.ends.facts.report_not_kept_at(what, &item.target, &local::fault(error), &mut self.report);
         }
         Some(filled.outcome.map_err(|(step, error)| {
             let deed = match step {
@@ -168,5 +168,30 @@ impl Engine {
         let mode = if self.options.preserve { got.info.mode.map(|mode| mode & mask) } else { old_mode };
         let times = got.info.times.filter(|_| self.options.preserve);
         Change { mode, times, ..Change::default() }
+    }
+
+    /// Owner and attributes of a small file that came whole; returns whether it has the owner of the source.
+    fn preserve_small(&mut self, handle: &Handle, item: &Item, got: &Got) -> bool {
+        let mut owned = false;
+        if let Some(ids) = self.options.keep.ids_to_keep(got.info.ids) {
+            let give = |ids| {
+                let change = Change { ids: Some(ids), ..Change::default() };
+                local::perform(Op::SetHandle { handle, change })
+            };
+            owned = self.options.keep.owner;
+            if let Err(fault) = give(ids) {
+                owned = false;
+                self.ends.facts.report_not_kept_at(NotKept::Owner, &item.target, &fault, &mut self.report);
+                if ids.0 != u32::MAX && ids.1 != u32::MAX {
+                    let _ = give((u32::MAX, ids.1));
+                }
+            }
+        }
+        if let Some(xattrs) = &got.xattrs
+            && let Err(fault) = local::set_xattrs_of_open(handle, self.options.keep.xattr_kinds(), xattrs)
+        {
+            self.ends.facts.report_not_kept_at(NotKept::Xattrs, &item.target, &fault, &mut self.report);
+        }
+        owned
     }
 }
