@@ -14,12 +14,10 @@
 //! | [`found`] | what is there already: whether to go on with it |
 //! | [`owner`] | whether what is there is ours |
 //! | [`finish`] | the final name, and the notes in the journal |
-//! | [`small`] | small files that came whole |
 
 mod finish;
 mod found;
 mod owner;
-mod small;
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
@@ -218,7 +216,7 @@ impl Engine {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
                 let fault = fault_of(outcome);
-                if is_full(&fault) {
+                if fault.is_full() {
                     // In place it would cost what is there.
                     return self.file_failed(key, Deed::OpenTarget, &fault);
                 }
@@ -299,9 +297,4 @@ impl Engine {
         }
         self.open_target(key);
     }
-}
-
-/// Trying elsewhere on the same disk would not help.
-fn is_full(fault: &Fault) -> bool {
-    ["No space left on device", "Disk quota exceeded"].contains(&fault.text.as_str())
 }
