@@ -3,7 +3,13 @@
 use crate::item::Item;
 use crate::journal::Journal;
 use crate::table::Table;
+use crate::task::File;
 use crate::task::place::{tag_of, tag_with};
+
+/// Progress is noted in the journal each time so large a part of the file has come, within bounds.
+const NOTE_PART: u64 = 128;
+
+const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -28,6 +34,20 @@ impl Leftovers {
     /// An attempt before this one may have left an unfinished file beside the target.
     pub(crate) fn may_have_part(&self, item: &Item) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.may_have_left(&item.target))
+    }
+
+    /// Notes from time to time in the journal that more of a file has come.
+    pub(crate) fn note_progress(&mut self, file: &mut File) {
+        let Some(journal) = &mut self.journal else { return };
+        let step = (file.requests.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
+        if file.place.there && file.taken.good_end() >= file.place.noted + step {
+            file.place.noted = file.taken.good_end();
+            if let Some(part) = &file.place.part {
+                journal.advance(part, file.place.noted);
+                // Seldom enough, and worth more than what waits for the end of a turn.
+                journal.flush();
+            }
+        }
     }
 
     /// A small file is in its place.

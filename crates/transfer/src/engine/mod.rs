@@ -12,7 +12,6 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
-//! | [`holes`] | sparse files |
 //! | [`preserve`] | owner and extended attributes, which have requests of their own |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
@@ -31,7 +30,6 @@ mod data;
 mod dirs;
 mod file_work;
 mod files;
-mod holes;
 mod names;
 mod place;
 mod prepare;

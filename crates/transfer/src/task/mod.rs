@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`check`] | comparing what is there already |
 //! | [`content`] | the sum over its content |
+//! | [`data_ranges`] | asking where the data of a sparse file are |
 //! | [`ending`] | what has to be done to end it |
 //! | [`preserve`] | owner and extended attributes |
 //! | [`mod@file`] | the file itself |
@@ -22,6 +23,7 @@
 
 pub(crate) mod check;
 pub(crate) mod content;
+pub(crate) mod data_ranges;
 pub(crate) mod ending;
 mod file;
 pub(crate) mod handles;

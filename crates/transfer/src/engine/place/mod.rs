@@ -31,11 +31,6 @@ use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Event, local};
 
-/// Progress is noted in the journal each time so large a part of the file has come, within bounds.
-const NOTE_PART: u64 = 128;
-
-const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
-
 impl Engine {
     /// The source is open: where does the copy go?
     pub(super) fn find_place(&mut self, key: Key) {
