@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::end::Info;
+use crate::end::{FaultKind, Info, Outcome};
 use crate::event::{Copied, CopiedKind};
 use crate::item::Item;
+use crate::names::display_name;
 use crate::{Event, Options, Summary};
 
 /// Files at most that are named when a connection is lost.
@@ -75,6 +76,16 @@ impl Reporter {
     /// Something is left out on purpose.
     pub(crate) fn skip(&mut self, text: String) {
         self.event(Event::Skipped { text });
+    }
+
+    /// Reports a part file that could not be removed.
+    pub(crate) fn left_behind(&mut self, path: &[u8], outcome: &Outcome) {
+        if let Err(fault) = outcome
+            && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)
+        {
+            let path = display_name(path);
+            self.skip(format!("\"{path}\" is unfinished and is left there: remove: {}", fault.text));
+        }
     }
 
     /// Something was not copied: its path from the top of the tree, `None` for what the command line names.

@@ -419,8 +419,8 @@ impl Engine {
                     }
                 }
                 Token::Renames => self.renames_answer(&outcome),
-                Token::Us(step) => self.us_answer(step, outcome),
-                Token::Removed(key) => self.part_removed(key, &outcome),
+                Token::Us(step) => self.user_answer(step, outcome),
+                Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
                 Token::Nothing => {}
             }

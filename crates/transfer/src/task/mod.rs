@@ -10,6 +10,7 @@
 //! | [`mod@file`] | the file itself |
 //! | [`handles`] | its handles, of both ends and on additional channels |
 //! | [`holes`] | where its data and its holes are |
+//! | [`owner`] | whether what is under that name is ours |
 //! | [`place`] | the name under which it grows |
 //! | [`probe`] | what has its two names at the target already |
 //! | [`proof`] | reading back what was written |
@@ -28,6 +29,7 @@ pub(crate) mod ending;
 mod file;
 pub(crate) mod handles;
 pub(crate) mod holes;
+pub(crate) mod owner;
 pub(crate) mod place;
 pub(crate) mod preserve;
 pub(crate) mod probe;

@@ -129,7 +129,7 @@ impl Engine {
             if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
-            self.remove_part(part);
+            self.leftovers.remove_part(part, &mut self.ends);
         }
     }
 

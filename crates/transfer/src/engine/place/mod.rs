@@ -12,12 +12,10 @@
 //! | module | what |
 //! |---|---|
 //! | [`found`] | what is there already: whether to go on with it |
-//! | [`owner`] | whether what is there is ours |
 //! | [`finish`] | the final name, and the notes in the journal |
 
 mod finish;
 mod found;
-mod owner;
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
@@ -135,7 +133,7 @@ impl Engine {
             },
             PlaceStep::Discard => {
                 if let Some(part) = file.place.part.clone() {
-                    self.report_left(&part, &outcome);
+                    self.report.left_behind(&part, &outcome);
                 }
             }
         }
@@ -288,7 +286,7 @@ impl Engine {
             if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
-            self.remove_part(part);
+            self.leftovers.remove_part(part, &mut self.ends);
         }
         self.open_target(key);
     }
