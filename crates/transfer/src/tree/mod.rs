@@ -2,6 +2,7 @@
 
 pub(crate) mod listing;
 pub(crate) mod target;
+pub(crate) mod twin_copies;
 pub(crate) mod twins;
 pub(crate) mod walk;
 
