@@ -1,5 +1,7 @@
 //! The batch of small files that is being put together, and those under way.
 
+pub(crate) mod placing;
+
 use std::time::Instant;
 
 use crate::item::Item;

@@ -299,6 +299,11 @@ impl Fault {
         Self { kind: FaultKind::Other, text: text.into() }
     }
 
+    /// Returns true where the disk is full, so that another name on it would not help.
+    pub(crate) fn is_full(&self) -> bool {
+        ["No space left on device", "Disk quota exceeded"].contains(&self.text.as_str())
+    }
+
     /// Another copy writes to this part file.
     pub(crate) fn busy() -> Self {
         Self { kind: FaultKind::Busy, text: "another copy writes it".to_owned() }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use lh_sftp::extension;
 
+use crate::changed::Precision;
 use crate::end::{Op, Outcome};
 use crate::file_work::{FileWork, Job, SlowOp};
 use crate::remote::Remote;
-use crate::target_facts::{NotKept, TargetFacts};
+use crate::target_facts::TargetFacts;
 use crate::token::{Side, Token};
 use crate::{Direction, local};
 
@@ -142,9 +143,23 @@ impl Ends {
         self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
     }
 
-    /// Returns true where it was reported that `what` is not kept.
-    pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
-        self.facts.not_kept.contains(&what)
+    /// Returns true where the target's server may take names for one that differ by case. A server of ours is asked for
+    /// files in other ways.
+    pub(crate) fn may_fold_names(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| !target.is_ours())
+    }
+
+    /// Returns true where the target's server answers requests in order: those that know [`extension::PUT_FILES`] do.
+    pub(crate) fn target_keeps_order(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.session().supports(extension::PUT_FILES))
+    }
+
+    /// How exactly the source's end tells that a file has changed.
+    pub(crate) fn source_precision(&self) -> Precision {
+        match &self.source {
+            Some(source) if !source.is_ours() => Precision::Later,
+            _ => Precision::Exact,
+        }
     }
 
     /// Returns true where both ends have times in full.

@@ -1,9 +1,19 @@
 //! What unfinished copies leave: the journal, and files under names of ours.
 
+use crate::end::{Op, Outcome};
+use crate::ends::Ends;
 use crate::item::Item;
 use crate::journal::Journal;
-use crate::table::Table;
+use crate::report::Reporter;
+use crate::table::{Key, Table};
+use crate::task::File;
 use crate::task::place::{tag_of, tag_with};
+use crate::token::{Side, Token};
+
+/// Progress is noted in the journal each time so large a part of the file has come, within bounds.
+const NOTE_PART: u64 = 128;
+
+const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -30,6 +40,33 @@ impl Leftovers {
         self.journal.as_ref().is_some_and(|journal| journal.may_have_left(&item.target))
     }
 
+    /// Removes a part file at the target.
+    pub(crate) fn remove_part(&mut self, path: Vec<u8>, ends: &mut Ends) {
+        let key = self.removing.insert(path.clone());
+        ends.start(Side::Target, Op::Remove(&path), Token::Removed(key));
+    }
+
+    /// Takes the answer to that; reports a file that could not be removed.
+    pub(crate) fn part_removed(&mut self, key: Key, outcome: &Outcome, report: &mut Reporter) {
+        if let Some(path) = self.removing.remove(key) {
+            report.left_behind(&path, outcome);
+        }
+    }
+
+    /// Notes from time to time in the journal that more of a file has come.
+    pub(crate) fn note_progress(&mut self, file: &mut File) {
+        let Some(journal) = &mut self.journal else { return };
+        let step = (file.requests.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
+        if file.place.there && file.taken.good_end() >= file.place.noted + step {
+            file.place.noted = file.taken.good_end();
+            if let Some(part) = &file.place.part {
+                journal.advance(part, file.place.noted);
+                // Seldom enough, and worth more than what waits for the end of a turn.
+                journal.flush();
+            }
+        }
+    }
+
     /// A small file is in its place.
     pub(crate) fn note_done(&mut self, item: &Item, size: u64, sum: Option<&[u8]>) {
         if let Some(journal) = &mut self.journal
@@ -45,5 +82,30 @@ impl Leftovers {
     /// How many bytes from the start are known to be under this name.
     pub(crate) fn noted(&self, part: &[u8]) -> u64 {
         self.journal.as_ref().map_or(0, |journal| journal.upto(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Direction, Event, Options};
+
+    use super::*;
+
+    #[test]
+    fn part_files_are_removed_and_those_that_stay_are_reported() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name| dir.path().join(name).to_string_lossy().into_owned().into_bytes();
+        std::fs::write(dir.path().join("part"), "").expect("a file");
+        std::fs::create_dir(dir.path().join("dir")).expect("a directory");
+        let (mut leftovers, mut ends) = (Leftovers::new(None), Ends::new(Direction::Download));
+        let mut report = Reporter::new(&Options::default());
+        for name in ["part", "none", "dir"] {
+            leftovers.remove_part(path(name), &mut ends);
+            let Some((Token::Removed(key), outcome)) = ends.next_answer() else { panic!("no answer") };
+            leftovers.part_removed(key, &outcome, &mut report);
+        }
+        assert!(!dir.path().join("part").exists() && leftovers.removing.len() == 0);
+        let told: Vec<_> = std::iter::from_fn(|| report.poll()).collect();
+        assert!(matches!(&told[..], [Event::Skipped { .. }]), "only the directory stays: {told:?}");
     }
 }

@@ -258,6 +258,11 @@ impl Options {
         self.tree_sync.as_ref().is_some_and(|options| options.checksum)
     }
 
+    /// A copy begins anew rather than behind what is there: between two servers only data that pass have a sum.
+    pub(crate) fn needs_all_data(&self, direction: Direction) -> bool {
+        self.sums.is_some() && direction == Direction::Relay
+    }
+
     pub(crate) fn keeps_newer(&self) -> bool {
         self.tree_sync.as_ref().is_some_and(|options| options.keep_newer)
     }

@@ -1,11 +1,12 @@
 //! What the command line names, until it is known what is there.
 
+pub(crate) mod first_flight;
 pub(crate) mod patterns;
 
 use crate::Plan;
 use crate::end::{Fault, FaultKind, Outcome, path_of};
+use crate::plan::first_flight::FirstFlight;
 use crate::plan::patterns::{Found, Patterns};
-use crate::table::Key;
 
 /// State of the preparation.
 #[derive(Debug)]
@@ -67,11 +68,6 @@ impl Prepare {
         self.next >= self.sources.len()
     }
 
-    /// The path of a source, `~` resolved.
-    pub(crate) fn source_path(&self, at: usize) -> &[u8] {
-        self.sources.get(at).map_or(b"", |source| &source.path)
-    }
-
     /// Gives up; returns how many sources had not been handed on.
     pub(crate) fn abandon(&mut self) -> usize {
         let left = self.sources.len().saturating_sub(self.next);
@@ -96,31 +92,4 @@ impl Prepare {
             source.real = path_of(outcome).ok();
         }
     }
-}
-
-/// What was asked before it was known to be needed.
-#[derive(Debug, Default)]
-pub(crate) struct FirstFlight {
-    /// Paths of the target at which there is nothing.
-    pub(crate) absent: Vec<Vec<u8>>,
-    /// By number of the source.
-    pub(crate) sources: Vec<Option<Beforehand>>,
-}
-
-/// Of a source that may be a directory.
-#[derive(Debug)]
-pub(crate) struct Beforehand {
-    pub(crate) path: Vec<u8>,
-    pub(crate) real: Option<Vec<u8>>,
-    pub(crate) list: List,
-}
-
-#[derive(Debug)]
-pub(crate) enum List {
-    /// Asked for, unless it has been used.
-    Not,
-    Asked,
-    /// The directory that waits for it.
-    Awaited(Key),
-    Came(Outcome),
 }

@@ -2,7 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::{Event, Summary};
+use crate::end::{FaultKind, Info, Outcome};
+use crate::event::{Copied, CopiedKind};
+use crate::item::Item;
+use crate::names::display_name;
+use crate::{Event, Options, Summary};
 
 /// Files at most that are named when a connection is lost.
 const LOSSES_TOLD: usize = 5;
@@ -18,12 +22,23 @@ pub(crate) struct Reporter {
     pub(crate) cancelled: bool,
     /// See [`crate::Options::report_missed`].
     report_missed: bool,
+    /// See [`crate::Options::sums`].
+    report_copied: bool,
+    /// See [`crate::Options::dry_run`].
+    dry_run: bool,
 }
 
 impl Reporter {
-    pub(crate) fn new(report_missed: bool) -> Self {
-        let (events, summary) = (VecDeque::new(), Summary::default());
-        Self { events, summary, losses: 0, cancelled: false, report_missed }
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            events: VecDeque::new(),
+            summary: Summary::default(),
+            losses: 0,
+            cancelled: false,
+            report_missed: options.report_missed,
+            report_copied: options.sums.is_some(),
+            dry_run: options.dry_run,
+        }
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -63,11 +78,55 @@ impl Reporter {
         self.event(Event::Skipped { text });
     }
 
+    /// Reports a part file that could not be removed.
+    pub(crate) fn left_behind(&mut self, path: &[u8], outcome: &Outcome) {
+        if let Err(fault) = outcome
+            && !matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound)
+        {
+            let path = display_name(path);
+            self.skip(format!("\"{path}\" is unfinished and is left there: remove: {}", fault.text));
+        }
+    }
+
     /// Something was not copied: its path from the top of the tree, `None` for what the command line names.
     pub(crate) fn missed(&mut self, path: Option<Vec<u8>>) {
         if self.report_missed && !self.cancelled && !self.summary.lost {
             self.event(Event::Missed { path });
         }
+    }
+
+    /// Reports a file, or a link, that has its final name. `top` is the target of the whole copy.
+    pub(crate) fn copied(&mut self, top: &[u8], item: &Item, size: u64, kind: CopiedKind) {
+        if self.report_copied {
+            let info = Info { size: Some(size), ..item.info };
+            self.push_copied(top, item.source.clone(), item.target.clone(), &info, kind);
+        }
+    }
+
+    /// Reports a file, or a link, that was at the target before, and is not copied.
+    pub(crate) fn unchanged(
+        &mut self,
+        top: &[u8],
+        source: Vec<u8>,
+        target: Vec<u8>,
+        info: &Info,
+        link: Option<Vec<u8>>,
+    ) {
+        if self.report_copied && !self.dry_run {
+            let kind = link.map_or(CopiedKind::File(None), CopiedKind::Link);
+            self.push_copied(top, source, target, info, kind);
+        }
+    }
+
+    fn push_copied(&mut self, top: &[u8], source: Vec<u8>, target: Vec<u8>, info: &Info, kind: CopiedKind) {
+        self.event(Event::Copied(Box::new(Copied {
+            path: path_below(top, &target),
+            source,
+            target,
+            size: info.size.unwrap_or(0),
+            modified: info.times.map(|times| times.modification),
+            kind,
+        })));
     }
 
     /// Returns true where nothing more is to be begun: the connection is lost, or the user has stopped the copy.
@@ -76,9 +135,46 @@ impl Reporter {
     }
 }
 
+/// Path of a copy from the target that the command line names; empty for the target itself.
+fn path_below(top: &[u8], target: &[u8]) -> Vec<u8> {
+    let below = |rest: &&[u8]| rest.is_empty() || top.ends_with(b"/") || rest.starts_with(b"/");
+    let rest = target.strip_prefix(top).filter(below).unwrap_or(target);
+    let parts = rest.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    parts.collect::<Vec<_>>().join(&b'/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reporter() -> Reporter {
+        Reporter::new(&Options { report_missed: true, ..Options::default() })
+    }
+
+    #[test]
+    fn copies_are_named_by_their_path_below_the_target() {
+        for (top, target, path) in [
+            ("to", "to", ""),
+            ("to", "to/a/./b", "a/b"),
+            ("to/", "to/a//b", "a/b"),
+            ("to", "tow/a", "tow/a"),
+            ("/", "/a", "a"),
+        ] {
+            assert_eq!(path_below(top.as_bytes(), target.as_bytes()), path.as_bytes(), "{top} {target}");
+        }
+    }
+
+    #[test]
+    fn copies_are_reported_only_where_sums_are_wanted() {
+        let item = Item::top(b"from".to_vec(), b"to/f".to_vec(), Info::UNKNOWN);
+        for (sums, dry_run, count) in [(false, false, 0), (true, false, 2), (true, true, 1)] {
+            let sums = sums.then_some(crate::SumAlgorithm::Sha256);
+            let mut report = Reporter::new(&Options { sums, dry_run, ..Options::default() });
+            report.copied(b"to", &item, 7, CopiedKind::File(None));
+            report.unchanged(b"to", Vec::new(), b"to/g".to_vec(), &Info::UNKNOWN, None);
+            assert_eq!(told(&mut report).len(), count);
+        }
+    }
 
     fn told(report: &mut Reporter) -> Vec<Event> {
         std::iter::from_fn(|| report.poll()).collect()
@@ -86,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_lost_connection_names_few_files_and_counts_the_rest() {
-        let mut report = Reporter::new(true);
+        let mut report = reporter();
         report.fail("before".to_owned());
         report.summary.lost = true;
         for _ in 0..8 {
@@ -102,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_stopped_copy_counts_failures_without_telling() {
-        let mut report = Reporter::new(true);
+        let mut report = reporter();
         report.cancelled = true;
         report.fail(String::new());
         report.missed(Some(Vec::new()));

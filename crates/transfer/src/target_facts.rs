@@ -2,6 +2,9 @@
 
 use lh_sftp_fs::LocalFs;
 
+use crate::end::Fault;
+use crate::names::display_name;
+use crate::report::Reporter;
 use crate::table::Key;
 
 /// See the module documentation.
@@ -9,7 +12,7 @@ use crate::table::Key;
 pub(crate) struct TargetFacts {
     pub(crate) small_files: SmallFiles,
     /// What was reported not to be kept.
-    pub(crate) not_kept: Vec<NotKept>,
+    not_kept: Vec<NotKept>,
     /// The ends have been asked for more than version 3 has.
     pub(crate) asked_for_more: bool,
     /// The target's server permits no rename: every file is written under its final name.
@@ -17,6 +20,38 @@ pub(crate) struct TargetFacts {
     pub(crate) us: Us,
     /// It was reported that a server gives one handle to two files.
     pub(crate) reported_same_handle: bool,
+}
+
+impl TargetFacts {
+    /// Returns true where it was reported that `what` is not kept.
+    pub(crate) fn has_not_kept(&self, what: NotKept) -> bool {
+        self.not_kept.contains(&what)
+    }
+
+    /// Reports once what cannot be kept, which is no failure of the copy.
+    pub(crate) fn report_not_kept(&mut self, what: NotKept, text: &str, report: &mut Reporter) {
+        if !self.has_not_kept(what) {
+            self.not_kept.push(what);
+            report.skip(format!("warning: {text}"));
+        }
+    }
+
+    /// Reports a copy that is complete but for owner and group, or extended attributes.
+    pub(crate) fn report_not_kept_at(
+        &mut self,
+        what: NotKept,
+        target: &[u8],
+        fault: &Fault,
+        report: &mut Reporter,
+    ) {
+        let kind = match what {
+            NotKept::Owner => "owner and group",
+            _ => "extended attributes",
+        };
+        let path = display_name(target);
+        let text = format!("{kind} are not kept everywhere, first: \"{path}\": {}", fault.text);
+        self.report_not_kept(what, &text, report);
+    }
 }
 
 /// What is known of the directory that small files are written to.
@@ -54,4 +89,26 @@ pub(crate) enum NotKept {
     HardLinks,
     ManyNames,
     HardLinksUnknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Event, Options};
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_kept_is_reported_once() {
+        let (mut facts, mut report) = (TargetFacts::default(), Reporter::new(&Options::default()));
+        let fault = Fault::other("Operation not permitted");
+        for target in [b"a", b"b"] {
+            facts.report_not_kept_at(NotKept::Owner, target, &fault, &mut report);
+        }
+        facts.report_not_kept(NotKept::Xattrs, "none", &mut report);
+        let told: Vec<_> = std::iter::from_fn(|| report.poll()).collect();
+        let first = "warning: owner and group are not kept everywhere, first: \"a\": Operation not permitted";
+        let skipped = |text: &str| Event::Skipped { text: text.to_owned() };
+        assert_eq!(told, [skipped(first), skipped("warning: none")]);
+        assert!(facts.has_not_kept(NotKept::Owner) && !facts.has_not_kept(NotKept::HardLinks));
+    }
 }

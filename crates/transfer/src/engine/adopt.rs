@@ -67,7 +67,7 @@ impl Engine {
         given_up += self.drop_batch();
         self.stop_deletions();
         for key in self.tree.dirs.keys() {
-            self.list_more(key);
+            self.tree.list_more(key, &mut self.ends);
             self.finish_dir_if_done(key);
         }
         for key in self.tasks.files.keys() {

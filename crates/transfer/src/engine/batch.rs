@@ -12,6 +12,7 @@ use lh_sftp::batch::{
 };
 use lh_sftp::{batched_extended_attrs, extension};
 
+use crate::batch::placing::Placer;
 use crate::batch::{Batch, Small};
 use crate::changed::{Changed, Precision};
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome, fault_of};
@@ -315,8 +316,18 @@ impl Engine {
                     PutStep::Open => failed = Some((Deed::OpenTarget, fault)),
                     PutStep::Write => failed = Some((Deed::WriteTarget, fault)),
                     PutStep::Attributes => failed = Some((Deed::FinishTarget, fault)),
-                    PutStep::Owner => self.report_not_kept_at(NotKept::Owner, &small.item.target, &fault),
-                    PutStep::Xattrs => self.report_not_kept_at(NotKept::Xattrs, &small.item.target, &fault),
+                    PutStep::Owner => self.ends.facts.report_not_kept_at(
+                        NotKept::Owner,
+                        &small.item.target,
+                        &fault,
+                        &mut self.report,
+                    ),
+                    PutStep::Xattrs => self.ends.facts.report_not_kept_at(
+                        NotKept::Xattrs,
+                        &small.item.target,
+                        &fault,
+                        &mut self.report,
+                    ),
                 }
             }
             match failed {
@@ -332,9 +343,10 @@ impl Engine {
     fn files_got(&mut self, batch: Batch, got: Vec<Result<Got, Fault>>) {
         let both = batch.files.into_iter().zip(got);
         let files: Vec<_> = both.filter_map(|(small, got)| self.file_got(small, got)).collect();
-        let mut made = self.make_unnamed(files.iter().map(|(small, got)| (&small.item, got))).into_iter();
+        let mut made =
+            self.placer().make_unnamed(files.iter().map(|(small, got)| (&small.item, got))).into_iter();
         for (small, got) in files {
-            let made = self.made_unnamed(&small.item, made.next());
+            let made = self.placer().made_unnamed(&small.item, made.next());
             match made.unwrap_or_else(|| self.write_small(&small, &got)) {
                 Ok(()) => {
                     self.report.summary.bytes += small.size;
@@ -381,10 +393,14 @@ impl Engine {
         Some((small, got))
     }
 
+    const fn placer(&mut self) -> Placer<'_> {
+        Placer { options: &self.options, facts: &mut self.ends.facts, report: &mut self.report }
+    }
+
     /// A whole file onto this host, overwritten in place as any other.
     fn write_small(&mut self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
         if self.options.atomic
-            && let Some(done) = self.place_small(&small.item, got)
+            && let Some(done) = self.placer().place_small(&small.item, got)
         {
             return done;
         }
@@ -400,7 +416,7 @@ impl Engine {
         let old_size = old.filter(|old| old.kind == Kind::File).and_then(|old| old.size);
         let change = Change {
             size: old_size.filter(|&old| old > small.size).map(|_| small.size),
-            ..self.finish_small(&handle, &small.item, got, None)
+            ..self.placer().finish_small(&handle, &small.item, got, None)
         };
         if change != Change::default() {
             local::perform(Op::SetHandle { handle: &handle, change })
@@ -418,7 +434,7 @@ impl Engine {
         self.report.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
         self.report.event(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
-        self.report_copied(&small.item, small.size, CopiedKind::File(small.sum));
+        self.report.copied(&self.plan.target, &small.item, small.size, CopiedKind::File(small.sum));
         self.child_finished(small.item.parent);
     }
 
@@ -431,7 +447,7 @@ impl Engine {
             if !self.tree.reported_by_dir(small.item.parent, &text) {
                 self.report.fail(text);
             }
-            self.report_missed(&small.item);
+            self.report.missed(self.tree.path_of(&small.item));
         }
         self.child_finished(small.item.parent);
     }

@@ -127,7 +127,7 @@ impl Engine {
     }
 
     fn end_check(&mut self, key: Key) {
-        let anew = self.needs_all_data();
+        let anew = self.options.needs_all_data(self.plan.direction);
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let (check, of) = match &mut file.state {
             State::Comparing(check) => {

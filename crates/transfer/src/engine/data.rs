@@ -96,6 +96,16 @@ impl Engine {
         u64::from(server.min(user).min(self.flow.request_bytes()).max(1))
     }
 
+    /// Passes over a hole that the next request would be about.
+    pub(super) fn pass_hole(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+        let passed = file.skip_hole();
+        if passed > 0 {
+            self.flow.no_longer_ahead(&mut file.queued.ahead, passed);
+            self.leftovers.note_progress(file);
+        }
+    }
+
     /// Counts a request for `len` bytes of the file at its cursor.
     fn requested(&mut self, key: Key, len: u64) {
         self.flow.request(len);
@@ -239,7 +249,7 @@ impl Engine {
                 file.requests.complete = true;
                 file.queued.sending = false;
                 self.tasks.sending.remove(at);
-                self.look_at_source_ahead(key);
+                self.tasks.look_at_source_ahead(key, &mut self.ends, self.plan.direction);
                 self.move_on(key);
                 continue;
             }

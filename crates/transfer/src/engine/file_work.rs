@@ -85,7 +85,7 @@ impl Engine {
                 }
                 file.taken.confirm(offset, len);
                 self.report.summary.bytes += len;
-                self.note_progress(key);
+                self.leftovers.note_progress(file);
             }
             Some(Err(fault)) => self.file_failed(key, Deed::WriteTarget, &fault),
             _ => {}

@@ -5,7 +5,6 @@
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
-//! | [`first_flight`] | requests that are sent before it is known that they are needed |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
@@ -13,14 +12,11 @@
 //! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
-//! | [`holes`] | sparse files |
 //! | [`preserve`] | owner and extended attributes, which have requests of their own |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
-//! | [`progress`] | progress of the copy, and the times it waits |
-//! | [`source_after`] | sources that change while they are read |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | writing WRITE requests into the send buffer |
@@ -34,16 +30,12 @@ mod data;
 mod dirs;
 mod file_work;
 mod files;
-mod first_flight;
-mod holes;
 mod names;
 mod place;
 mod prepare;
 mod preserve;
-mod progress;
 mod proof;
 mod same_handle;
-mod source_after;
 mod sync;
 mod unanswered;
 mod write;
@@ -65,13 +57,13 @@ use crate::links::Links;
 use crate::links::new_names::Kept;
 use crate::names::display_name;
 use crate::plan::Prepare;
-use crate::progress::Progress;
+use crate::progress::{Current, Progress, Wait};
 use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::task::queues::Tasks;
-use crate::token::{Side, Token};
+use crate::token::{Side, Token, Whose};
 use crate::tree::walk::Tree;
-use crate::{Direction, Event, Options, Plan, Summary, local};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
@@ -133,7 +125,7 @@ impl Engine {
             links: Links::new(kept, options.max_shared_files),
             sync: SyncState::new(options.tree_sync.as_ref(), options.dry_run),
             leftovers: Leftovers::new(journal),
-            report: Reporter::new(options.report_missed),
+            report: Reporter::new(&options),
             progress: Progress::new(now),
             plan,
             options,
@@ -366,6 +358,44 @@ impl Engine {
         self.report.summary
     }
 
+    /// The file whose data move: its id, name, confirmed bytes and size.
+    pub fn current(&self) -> Option<Current<'_>> {
+        self.tasks.current()
+    }
+
+    /// How far the whole copy has come.
+    pub fn totals(&self) -> Totals {
+        let waiting = self.tree.waiting_files();
+        let kept = self.report.summary.kept + self.tasks.kept();
+        let all_found = self.prepare.finished() && self.tree.is_exhausted();
+        Totals {
+            files: self.report.summary.files,
+            files_found: self.progress.files_found() + waiting as u64,
+            bytes: self.report.summary.bytes + kept,
+            bytes_found: self.progress.bytes_found,
+            kept,
+            in_flight: self.tasks.files.len(),
+            all_found,
+            all_opened: all_found && waiting == 0,
+        }
+    }
+
+    /// What the copy has been waiting for, so far.
+    pub const fn waits(&self) -> Waits {
+        self.progress.waits
+    }
+
+    /// Notes why nothing more can be done now.
+    fn begin_wait(&mut self, no_room: bool, now: Instant) {
+        let upload = self.plan.direction == Direction::Upload;
+        let to_send = self.tasks.unfinished.is_some() || !self.tasks.sending.is_empty();
+        if upload && no_room && to_send {
+            self.progress.begin_wait(Wait::Window, now);
+        } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
+            self.progress.begin_wait(Wait::Answers, now);
+        }
+    }
+
     /// Acts on answers until there are none.
     fn handle_answers(&mut self) {
         while let Some((token, outcome)) = self.ends.next_answer() {
@@ -377,11 +407,20 @@ impl Engine {
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Sync(key, step) => self.sync_answer(key, step, outcome),
                 Token::Removal(key, step) => self.removal_answer(key, step, outcome),
-                Token::Backup(key) => self.backup_answer(key, outcome),
-                Token::Preserve(whose, step) => self.preserve_answer(whose, step, outcome),
+                Token::Backup(key) => {
+                    self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
+                }
+                Token::Preserve(whose, step) => {
+                    if self.preserve_answer(whose, step, outcome) {
+                        match whose {
+                            Whose::File(key) => self.move_on(key),
+                            Whose::Dir(key) => self.finish_dir_if_done(key),
+                        }
+                    }
+                }
                 Token::Renames => self.renames_answer(&outcome),
-                Token::Us(step) => self.us_answer(step, outcome),
-                Token::Removed(key) => self.part_removed(key, &outcome),
+                Token::Us(step) => self.user_answer(step, outcome),
+                Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
                 Token::Probe(side, channel) => self.probe_answered(side, channel),
                 Token::Nothing => {}
             }

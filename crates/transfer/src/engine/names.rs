@@ -42,13 +42,13 @@ impl Engine {
             && !target.session().supports(lh_sftp::extension::HARDLINK)
         {
             let text = "the server makes no hard links: each name becomes a file of its own";
-            self.report_not_kept(NotKept::HardLinks, text);
+            self.ends.facts.report_not_kept(NotKept::HardLinks, text, &mut self.report);
             return false;
         }
         if !self.links.shared.is_known(identity) {
             if !self.links.shared.add_first(identity, info.links) {
                 let text = "too many files have names that have not been met: names of further ones become files of their own";
-                self.report_not_kept(NotKept::ManyNames, text);
+                self.ends.facts.report_not_kept(NotKept::ManyNames, text, &mut self.report);
                 return false;
             }
             file.item.leads = true;
@@ -124,7 +124,9 @@ impl Engine {
                 NameAction::ReadLink(key, path) => {
                     start(Side::Source, Op::ReadLink(&path), key, NameStep::Read);
                 }
-                NameAction::BackUp(key, path) => self.back_up(path, Replaced::ByName(key)),
+                NameAction::BackUp(key, path) => {
+                    self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
+                }
                 NameAction::Symlink { key, step, to, link } => {
                     start(Side::Target, Op::Symlink { to: &to, link: &link }, key, step);
                 }
@@ -144,7 +146,7 @@ impl Engine {
                         let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
                         let path = if of_source { &name.item.source } else { &name.item.target };
                         self.report.fail(wording::failed(self.plan.direction, deed, path, &fault));
-                        self.report_missed(&name.item);
+                        self.report.missed(self.tree.path_of(&name.item));
                     }
                     self.child_finished(name.item.parent);
                 }
@@ -161,7 +163,7 @@ impl Engine {
             What::Symlink(to) => (to.len() as u64, CopiedKind::Link(to)),
             What::Hard(original) => (name.item.info.size.unwrap_or(0), CopiedKind::File(original.sum)),
         };
-        self.report_copied(&name.item, size, kind);
+        self.report.copied(&self.plan.target, &name.item, size, kind);
         self.child_finished(name.item.parent);
     }
 

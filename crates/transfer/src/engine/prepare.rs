@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::item::Item;
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
 use crate::plan::patterns::PatternStep;
-use crate::plan::{SourceState, Target};
+use crate::plan::{SourceState, Target, first_flight};
 use crate::remote::Remote;
 use crate::sync::deletions::same_top;
 use crate::token::{PrepareStep, Side, Token};
@@ -19,7 +19,7 @@ impl Engine {
     pub(super) fn prepare_more(&mut self) {
         if !self.prepare.begun {
             let ends = [&self.ends.source, &self.ends.target];
-            let first_flight = self.sends_first_flight();
+            let first_flight = first_flight::can_ask_early(&self.plan);
             let can_ask = |remote: &Remote| {
                 remote.ready() || remote.lost() || (first_flight && remote.takes_first_flight())
             };
@@ -34,6 +34,14 @@ impl Engine {
             }
         }
         self.hand_on_sources();
+    }
+
+    /// Before anything else is asked: attributes are wanted in full.
+    fn ask_for_full_attrs_first(&mut self) {
+        if self.ends.source.as_ref().is_some_and(|source| !source.ready()) {
+            let wanted = self.options.attrs_wanted();
+            self.ends.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
+        }
     }
 
     fn prepare_target(&mut self) {
@@ -52,7 +60,7 @@ impl Engine {
     fn stat_target(&mut self, path: Vec<u8>) {
         self.plan.target = path.clone();
         self.ends.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
-        self.look_below_target();
+        first_flight::look_below_target(&self.plan, &self.options, &mut self.ends);
     }
 
     fn make_target(&mut self) {
@@ -91,7 +99,7 @@ impl Engine {
         } else {
             let token = Token::Prepare(PrepareStep::SourceStat(at));
             self.ends.start(Side::Source, Op::Stat(&unescape(&path)), token);
-            self.look_into_source(at);
+            self.prepare.first_flight.look_into_source(at, &path, &self.options, &mut self.ends);
         }
     }
 
@@ -147,8 +155,13 @@ impl Engine {
                 outcome => self.source_failed(at, fault_of(outcome)),
             },
             PrepareStep::SourceReal(at) => self.prepare.source_real(at, outcome),
-            PrepareStep::SourceList(at) => self.source_list(at, outcome),
-            PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
+            PrepareStep::SourceList(at) => self.prepare.first_flight.source_list(at, outcome, &mut self.ends),
+            PrepareStep::BelowTarget(at) => {
+                if let Some(source) = self.plan.sources.get(at) {
+                    let path = join(&self.plan.target, base_name(source));
+                    self.prepare.note_absent(path, &outcome);
+                }
+            }
             PrepareStep::GlobOpen(key) => self.prepare.patterns.on_open(key, outcome),
             PrepareStep::GlobList(key, round) => self.prepare.patterns.on_list(key, round, outcome),
             PrepareStep::GlobStat(key) => self.prepare.patterns.on_stat(key, outcome),

@@ -3,24 +3,15 @@
 //! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after that. What an end
 //! cannot keep is no failure of the copy: it is reported once.
 
-use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome, fault_of};
+use crate::end::{Change, Done, Fault, FaultKind, Op, Outcome, fault_of};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::target_facts::NotKept;
 use crate::task::preserve::Preserved;
 use crate::token::{PreserveStep, Side, Token, Whose};
 use crate::tree::Dir;
-use crate::{Event, local};
 
 impl Engine {
-    /// Reports once what cannot be kept.
-    pub(super) fn report_not_kept(&mut self, what: NotKept, text: &str) {
-        if !self.ends.facts.not_kept.contains(&what) {
-            self.ends.facts.not_kept.push(what);
-            self.report.event(Event::Skipped { text: format!("warning: {text}") });
-        }
-    }
-
     /// Asks remote ends for more attributes than version 3 has.
     pub(super) fn ask_for_full_attrs(&mut self) {
         let wanted = self.options.attrs_wanted();
@@ -33,7 +24,7 @@ impl Engine {
         if self.options.keep.hard_links && silent {
             let text =
                 "the server does not say which files are the same: hard links become files of their own";
-            self.report_not_kept(NotKept::HardLinksUnknown, text);
+            self.ends.facts.report_not_kept(NotKept::HardLinksUnknown, text, &mut self.report);
         }
     }
 
@@ -111,7 +102,7 @@ impl Engine {
         let Some((source, _)) = self.paths_of(whose).filter(|_| wanted != 0) else { return false };
         if !self.ends.have_xattrs() {
             let text = "the server has no extended attributes and no access control lists for us: they are not copied";
-            self.report_not_kept(NotKept::Xattrs, text);
+            self.ends.facts.report_not_kept(NotKept::Xattrs, text, &mut self.report);
             return false;
         }
         let op = Op::Xattrs { path: &source, wanted };
@@ -119,14 +110,17 @@ impl Engine {
         true
     }
 
-    /// Keeps the extended attributes too, or goes on.
-    fn keep_xattrs_next(&mut self, whose: Whose, owned: bool) {
-        if !self.keep_xattrs(whose, owned) {
-            self.all_preserved(whose, owned);
+    /// Keeps the extended attributes too. Returns true when there are none to be kept.
+    fn keep_xattrs_next(&mut self, whose: Whose, owned: bool) -> bool {
+        let asked = self.keep_xattrs(whose, owned);
+        if !asked {
+            self.note_kept(whose, owned);
         }
+        !asked
     }
 
-    pub(super) fn preserve_answer(&mut self, whose: Whose, step: PreserveStep, outcome: Outcome) {
+    /// Returns true when all is kept, or cannot be: what waited for that continues.
+    pub(super) fn preserve_answer(&mut self, whose: Whose, step: PreserveStep, outcome: Outcome) -> bool {
         match whose {
             Whose::File(key) => {
                 self.tasks.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1)
@@ -135,10 +129,9 @@ impl Engine {
         }
         let lost = matches!(&outcome, Err(Fault { kind: FaultKind::Lost, .. }));
         match (step, outcome) {
-            _ if lost => self.all_preserved(whose, false),
+            _ if lost => self.note_kept(whose, false),
             (PreserveStep::Owner, Ok(_)) => {
-                let owned = self.options.keep.owner;
-                self.keep_xattrs_next(whose, owned);
+                return self.keep_xattrs_next(whose, self.options.keep.owner);
             }
             (PreserveStep::Owner, Err(fault)) => {
                 self.report_not_kept_of(NotKept::Owner, whose, &fault);
@@ -146,81 +139,37 @@ impl Engine {
                     Some((_, group)) if self.options.keep.owner && self.options.keep.group => {
                         self.give(whose, (u32::MAX, group), PreserveStep::Group);
                     }
-                    _ => self.keep_xattrs_next(whose, false),
+                    _ => return self.keep_xattrs_next(whose, false),
                 }
+                return false;
             }
-            (PreserveStep::Group, _) => self.keep_xattrs_next(whose, false),
+            (PreserveStep::Group, _) => return self.keep_xattrs_next(whose, false),
             (PreserveStep::Xattrs { owned }, Ok(Done::Xattrs(xattrs))) => {
                 let wanted = self.options.keep.xattr_kinds();
                 if let Some((_, target)) = self.paths_of(whose) {
                     let op = Op::SetXattrs { path: &target, wanted, xattrs: &xattrs };
                     self.ask_to_preserve(Side::Target, op, whose, PreserveStep::SetXattrs { owned });
                 }
+                return false;
             }
-            (PreserveStep::SetXattrs { owned }, Ok(_)) => self.all_preserved(whose, owned),
+            (PreserveStep::SetXattrs { owned }, Ok(_)) => self.note_kept(whose, owned),
             (PreserveStep::Xattrs { owned } | PreserveStep::SetXattrs { owned }, outcome) => {
                 let fault = fault_of(outcome);
                 self.report_not_kept_of(NotKept::Xattrs, whose, &fault);
-                self.all_preserved(whose, owned);
+                self.note_kept(whose, owned);
             }
         }
+        true
     }
 
     fn report_not_kept_of(&mut self, what: NotKept, whose: Whose, fault: &Fault) {
         let path = self.item_of(whose).map(|item| item.target.clone()).unwrap_or_default();
-        self.report_not_kept_at(what, &path, fault);
-    }
-
-    /// A copy that is complete but for that.
-    pub(super) fn report_not_kept_at(&mut self, what: NotKept, target: &[u8], fault: &Fault) {
-        let text = match what {
-            NotKept::Owner => "owner and group",
-            _ => "extended attributes",
-        };
-        let path = crate::display_name(target);
-        self.report_not_kept(
-            what,
-            &format!("{text} are not kept everywhere, first: \"{path}\": {}", fault.text),
-        );
-    }
-
-    /// Owner and attributes of a small file that came whole; returns whether it has the owner of the source.
-    pub(super) fn preserve_small(&mut self, handle: &Handle, item: &Item, got: &Got) -> bool {
-        let mut owned = false;
-        if let Some(ids) = self.options.keep.ids_to_keep(got.info.ids) {
-            let give = |ids| {
-                let change = Change { ids: Some(ids), ..Change::default() };
-                local::perform(Op::SetHandle { handle, change })
-            };
-            owned = self.options.keep.owner;
-            if let Err(fault) = give(ids) {
-                owned = false;
-                self.report_not_kept_at(NotKept::Owner, &item.target, &fault);
-                if ids.0 != u32::MAX && ids.1 != u32::MAX {
-                    let _ = give((u32::MAX, ids.1));
-                }
-            }
-        }
-        if let Some(xattrs) = &got.xattrs
-            && let Err(fault) = local::set_xattrs_of_open(handle, self.options.keep.xattr_kinds(), xattrs)
-        {
-            self.report_not_kept_at(NotKept::Xattrs, &item.target, &fault);
-        }
-        owned
+        self.ends.facts.report_not_kept_at(what, &path, fault, &mut self.report);
     }
 
     fn note_kept(&mut self, whose: Whose, owned: bool) {
         if let Some(preserved) = self.preserved_of(whose) {
             *preserved = Preserved::Done { owned };
-        }
-    }
-
-    /// Goes on after the answers.
-    fn all_preserved(&mut self, whose: Whose, owned: bool) {
-        self.note_kept(whose, owned);
-        match whose {
-            Whose::File(key) => self.move_on(key),
-            Whose::Dir(key) => self.finish_dir_if_done(key),
         }
     }
 }

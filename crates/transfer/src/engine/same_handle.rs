@@ -57,7 +57,7 @@ impl Engine {
                 Token::Dir(key, DirStep::TargetList | DirStep::TargetMore(_)) if !holder.gone => {
                     self.list_target_again(key);
                 }
-                Token::Dir(key, _) if !holder.gone => self.list_again(key),
+                Token::Dir(key, _) if !holder.gone => self.tree.list_again(key, &mut self.ends),
                 Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => {
                     self.prepare.patterns.list_again(key);
                     self.match_patterns();

@@ -1,10 +1,15 @@
 //! Moving what is replaced or deleted to another directory of the target, under its path from the top of the target.
 //!
-//! Commands in, steps out: the caller carries each step out at the target's end and says what came of it.
+//! Each is a series of steps at the target's end; the answer to one decides about the next.
 
-use crate::end::{Fault, FaultKind};
+use crate::end::{Done, Fault, FaultKind, Op, Outcome};
+use crate::ends::Ends;
 use crate::names::{display_name, join};
 use crate::table::{Key, Table};
+use crate::token::{FileStep, NameStep, PlaceStep, RemovalStep, Side, SyncStep, Token};
+
+/// Mode of directories made for backups: what was private stays so.
+const MODE: u32 = 0o700;
 
 /// What continues when something has been moved away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,9 +20,21 @@ pub(crate) enum Replaced {
     Deleted(Key),
 }
 
+impl Replaced {
+    /// The token of the answer that it waits for.
+    const fn token(self) -> Token {
+        match self {
+            Self::ByFile(key) => Token::File(key, FileStep::Place(PlaceStep::Backup)),
+            Self::ByName(key) => Token::Name(key, NameStep::BackUp),
+            Self::Compared(key) => Token::Sync(key, SyncStep::Cleared),
+            Self::Deleted(key) => Token::Removal(key, RemovalStep::Delete),
+        }
+    }
+}
+
 /// What is to be done at the target's end.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum BackupStep {
+enum BackupStep {
     Rename {
         old: Vec<u8>,
         new: Vec<u8>,
@@ -77,8 +94,27 @@ impl Backups {
         Some(parts.fold(top.to_vec(), |path, part| join(&path, part)))
     }
 
+    /// Moves `from` away. `whose` gets the answer.
+    pub(crate) fn back_up(&mut self, ends: &mut Ends, top: &[u8], from: Vec<u8>, whose: Replaced) {
+        let (key, step) = self.begin(top, from, whose);
+        carry_out(ends, key, step);
+    }
+
+    /// Continues with the answer to the last step of `key`.
+    pub(crate) fn answered(&mut self, ends: &mut Ends, top: &[u8], key: Key, outcome: Outcome) {
+        if let Some(step) = self.on_answer(top, key, outcome.map(drop)) {
+            carry_out(ends, key, step);
+        }
+    }
+
+    /// Moves `from` back to its place, as nothing else has taken that.
+    pub(crate) fn restore(&self, ends: &mut Ends, top: &[u8], from: &[u8]) {
+        let backup = self.path_of(top, from);
+        ends.start(Side::Target, Op::RenameNew { old: &backup, new: from }, Token::Nothing);
+    }
+
     /// Where `from` is moved to.
-    pub(crate) fn path_of(&self, top: &[u8], from: &[u8]) -> Vec<u8> {
+    fn path_of(&self, top: &[u8], from: &[u8]) -> Vec<u8> {
         let root = self.root(top).unwrap_or_default();
         let below = from.strip_prefix(top).unwrap_or(from);
         let start = below.iter().position(|&byte| byte != b'/').unwrap_or(below.len());
@@ -86,19 +122,14 @@ impl Backups {
     }
 
     /// Moves `from` away; `whose` comes with the last step.
-    pub(crate) fn begin(&mut self, top: &[u8], from: Vec<u8>, whose: Replaced) -> (Key, BackupStep) {
+    fn begin(&mut self, top: &[u8], from: Vec<u8>, whose: Replaced) -> (Key, BackupStep) {
         let to = self.path_of(top, &from);
         let step = BackupStep::Rename { old: from.clone(), new: to.clone() };
         (self.under_way.insert(Backup { from, to, whose, missing: None, making: false }), step)
     }
 
     /// What follows the answer to the last step of `key`.
-    pub(crate) fn on_answer(
-        &mut self,
-        top: &[u8],
-        key: Key,
-        answer: Result<(), Fault>,
-    ) -> Option<BackupStep> {
+    fn on_answer(&mut self, top: &[u8], key: Key, answer: Result<(), Fault>) -> Option<BackupStep> {
         // Of an absolute path the last directory is made, not those above it.
         let relative = self.directory.as_deref().is_some_and(|path| !path.starts_with(b"/"));
         let exists = if relative { top.len() + 1 } else { self.root(top).unwrap_or_default().len() };
@@ -126,9 +157,48 @@ impl Backups {
     }
 }
 
+fn carry_out(ends: &mut Ends, key: Key, step: BackupStep) {
+    match step {
+        BackupStep::Rename { old, new } => {
+            ends.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Backup(key));
+        }
+        BackupStep::Mkdir(path) => {
+            ends.start(Side::Target, Op::Mkdir { path: &path, mode: MODE }, Token::Backup(key));
+        }
+        BackupStep::Done(whose, answer) => ends.answer((whose.token(), answer.map(|()| Done::Ok))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use crate::Direction;
+
     use super::*;
+
+    #[test]
+    fn files_are_moved_away_and_back_at_the_target() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().to_string_lossy().into_owned().into_bytes();
+        let file = dir.path().join("a/f");
+        fs::create_dir(dir.path().join("a")).expect("a directory");
+        fs::write(&file, "old").expect("a file");
+        let mut ends = Ends::new(Direction::Download);
+        let mut backups = Backups::new(Some(b"kept".to_vec()));
+        backups.back_up(&mut ends, &top, join(&top, b"a/f"), Replaced::ByName(7));
+        let last = loop {
+            match ends.next_answer().expect("an answer") {
+                (Token::Backup(key), outcome) => backups.answered(&mut ends, &top, key, outcome),
+                last => break last,
+            }
+        };
+        assert!(matches!(last, (Token::Name(7, NameStep::BackUp), Ok(Done::Ok))), "{last:?}");
+        assert!(!file.exists());
+        assert_eq!(fs::read(dir.path().join("kept/a/f")).ok().as_deref(), Some(&b"old"[..]));
+        backups.restore(&mut ends, &top, &join(&top, b"a/f"));
+        assert_eq!(fs::read(&file).ok().as_deref(), Some(&b"old"[..]));
+    }
 
     fn mkdir(path: &str) -> Option<BackupStep> {
         Some(BackupStep::Mkdir(path.into()))

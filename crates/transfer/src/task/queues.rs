@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use crate::channels::unfinished::Unfinished;
 use crate::end::{Done, Info, Kind, Outcome};
+use crate::names::base_name;
+use crate::progress::Current;
 use crate::table::{Key, Table};
 use crate::task::File;
 use crate::task::handles::Plain;
@@ -21,6 +23,24 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
+    /// The file whose data move: of several, the one that was found first.
+    pub(crate) fn current(&self) -> Option<Current<'_>> {
+        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
+        let done = file.taken.kept + file.taken.confirmed;
+        Some(Current {
+            id: file.id,
+            name: base_name(&file.item.source),
+            done,
+            size: file.requests.size.max(done),
+            kept: file.taken.kept,
+        })
+    }
+
+    /// Bytes of all files that were there before.
+    pub(crate) fn kept(&self) -> u64 {
+        self.files.values().map(|file| file.taken.kept).sum()
+    }
+
     /// Nothing is left to be asked for of the file at this place of the queue.
     pub(crate) fn drop_sending(&mut self, at: usize) {
         if let Some(file) = self.sending.remove(at).and_then(|key| self.files.get_mut(key)) {

@@ -1,6 +1,8 @@
 //! The directories being copied: what is listed of them, and what waits to be started.
 
+pub(crate) mod listing;
 pub(crate) mod target;
+pub(crate) mod twin_copies;
 pub(crate) mod twins;
 pub(crate) mod walk;
 

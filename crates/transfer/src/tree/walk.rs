@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::end::{Entry, Kind};
 use crate::item::{Item, There};
-use crate::names::join;
+use crate::names::{base_name, join};
 use crate::table::{Key, Table};
 use crate::tree::target::ListState;
 use crate::tree::{Dir, Waiting};
@@ -58,6 +58,27 @@ impl Tree {
     /// Returns true when nothing waits and no directory is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.top.is_empty() && self.dirs.len() == 0
+    }
+
+    /// Files that were listed and are not started.
+    pub(crate) fn waiting_files(&self) -> usize {
+        let top = self.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
+        self.walked().map(Dir::waiting_files).sum::<usize>() + top
+    }
+
+    /// Returns true when all that was handed on is listed and started.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.top.is_empty() && self.walked().all(Dir::exhausted)
+    }
+
+    fn walked(&self) -> impl Iterator<Item = &Dir> {
+        self.walk.iter().filter_map(|&key| self.dirs.get(key))
+    }
+
+    /// Path of an item from the top of its tree; `None` for what the command line names.
+    pub(crate) fn path_of(&self, item: &Item) -> Option<Vec<u8>> {
+        let dir = self.dirs.get(item.parent?)?;
+        Some(join(dir.relative(), base_name(&item.source)))
     }
 
     /// The directory to be started next, if one may be, and the directory that it is in.

@@ -1,17 +1,16 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
-mod listing;
 mod target;
-mod twins;
 
-use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome, fault_of};
+use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{display_name, join};
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token, Whose};
-use crate::tree::walk::TreeLimits;
-use crate::tree::{Dir, MAX_LISTS};
+use crate::tree::Dir;
+use crate::tree::listing::Lister;
+use crate::tree::walk::{Tree, TreeLimits};
 use crate::wording::Deed;
 use crate::{Direction, wording};
 
@@ -40,7 +39,7 @@ impl Engine {
         let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
         let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
         if let Some(from) = from {
-            self.list_more(from);
+            self.tree.list_more(from, &mut self.ends);
         }
         Some(item)
     }
@@ -53,7 +52,7 @@ impl Engine {
         });
         if self.tree.leads_back(&item, real.as_deref()) {
             self.report.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
-            self.report_missed(&item);
+            self.report.missed(self.tree.path_of(&item));
             return self.child_finished(item.parent);
         }
         let above = item.parent.and_then(|parent| self.tree.dirs.get(parent)).map(|dir| &dir.relative);
@@ -86,10 +85,22 @@ impl Engine {
         } else {
             self.ends.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
-        if !self.take_list(key, &source) {
+        if !self.prepare.first_flight.take_list(key, &source, &mut self.ends) {
             let list = Op::List { path: &source, pattern: b"" };
             self.ends.start(Side::Source, list, Token::Dir(key, DirStep::List));
         }
+    }
+
+    /// Returns true when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
+    fn presumes(&self, item: &Item) -> bool {
+        self.plan.direction == Direction::Upload
+            && !self.options.dry_run
+            && !self.options.follows_no_links(item)
+            && self.ends.target_keeps_order()
+            && match item.parent {
+                None => self.prepare.first_flight.is_absent(&item.target),
+                Some(key) => self.tree.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
+            }
     }
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
@@ -128,24 +139,14 @@ impl Engine {
             },
             DirStep::Check => self.checked(key, outcome),
             DirStep::List => {
-                self.tree.waiting.lists -= 1;
-                self.list_begun(key, outcome);
+                let (tree, mut lister) = self.lister();
+                tree.list_begun(key, outcome, &mut lister);
             }
-            DirStep::ListMore(round) if round != dir.listing.seen.round() => self.tree.waiting.lists -= 1,
-            DirStep::ListMore(_) => {
-                dir.listing.in_flight -= 1;
-                self.tree.waiting.lists -= 1;
-                dir.listing.allowed = (dir.listing.allowed + 1).min(MAX_LISTS);
-                match outcome {
-                    // No entries and no EOF would go on for ever.
-                    Ok(Done::Listed(Some(entries))) if !entries.is_empty() => self.absorb(key, entries),
-                    Ok(Done::Listed(_)) => dir.listing.complete = true,
-                    Err(fault) if fault.kind == FaultKind::Eof => dir.listing.complete = true,
-                    outcome => self.list_failed(key, fault_of(outcome)),
-                }
-                self.list_more(key);
+            DirStep::ListMore(round) => {
+                let (tree, mut lister) = self.lister();
+                tree.listed(key, round, outcome, &mut lister);
             }
-            DirStep::Twin => self.twin_answer(key, &outcome),
+            DirStep::Twin => self.tree.twin_answer(key, &outcome, &mut self.report),
             DirStep::TargetList => self.target_list_begun(key, outcome),
             DirStep::TargetMore(round) => self.target_listed(key, round, outcome),
             DirStep::Finish => {
@@ -162,6 +163,11 @@ impl Engine {
         }
         self.compare_if_listed(key);
         self.finish_dir_if_done(key);
+    }
+
+    const fn lister(&mut self) -> (&mut Tree, Lister<'_>) {
+        let Self { plan, options, ends, report, tree, .. } = self;
+        (tree, Lister { direction: plan.direction, options, ends, report })
     }
 
     /// Making the directory failed; `outcome` says what is there instead.
@@ -186,7 +192,7 @@ impl Engine {
         let (target, parent) = (dir.item.target.clone(), dir.item.parent);
         let relative = dir.relative.clone();
         self.tree.abandon_dir(key);
-        self.list_more(key);
+        self.tree.list_more(key, &mut self.ends);
         let text = match fault {
             None => format!("\"{}\" exists but is not a directory", display_name(&target)),
             Some(fault) if fault.kind == FaultKind::Lost => return,
@@ -212,7 +218,7 @@ impl Engine {
             return;
         }
         let ready = dir.making.ready;
-        if ready && self.look_at_twin(key) {
+        if ready && self.tree.look_at_twin(key, &mut self.ends) {
             return;
         }
         if ready && !self.options.dry_run && self.preserve(Whose::Dir(key)) {

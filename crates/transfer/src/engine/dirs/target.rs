@@ -143,7 +143,7 @@ impl Engine {
 
     /// Both ends have listed the directory: what differs waits to be copied, in the order of names.
     pub(super) fn compare_if_listed(&mut self, key: Key) {
-        let may_fold = self.may_fold_names();
+        let may_fold = !self.options.dry_run && self.ends.may_fold_names();
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         let list = &dir.at_target.list;
         let whole = dir.listing.complete && dir.listing.in_flight == 0;
@@ -182,7 +182,7 @@ impl Engine {
         let missing = |entry: &&Entry| source.binary_search_by(|one| one.name.cmp(&entry.name)).is_err();
         let mut entries: Vec<Entry> = target.iter().filter(missing).cloned().collect();
         entries.retain(|entry| is_deletable(&self.options.select, &relative, entry));
-        if self.may_fold_names() && !entries.is_empty() {
+        if !self.options.dry_run && self.ends.may_fold_names() && !entries.is_empty() {
             // To a server for which both are one name it is the copy.
             let folded = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
             let names: HashSet<String> = source.iter().map(|entry| folded(&entry.name)).collect();
@@ -216,7 +216,7 @@ impl Engine {
             if self.options.sums.is_some() {
                 let (source, target) =
                     (join(&dir.item.source, &entry.name), join(&dir.item.target, &entry.name));
-                self.report_unchanged(source, target, &entry.info, None);
+                self.report.unchanged(&self.plan.target, source, target, &entry.info, None);
             }
             return;
         }

@@ -22,7 +22,8 @@ impl Engine {
         let copying = |file: &File| matches!(file.state, State::Copying(_));
         let good = |file: &File| !file.faults.failed && copying(file) && file.handles.target.is_some();
         if self.tasks.files.get(key).is_some_and(good)
-            && (self.look_at_source(key) || self.preserve(Whose::File(key)))
+            && (self.tasks.look_at_source(key, &mut self.ends, self.plan.direction)
+                || self.preserve(Whose::File(key)))
         {
             return;
         }
@@ -146,16 +147,21 @@ impl Engine {
                 started: file.started,
             });
             if flaw.is_some() || unverified {
-                self.report_missed(&item);
+                self.report.missed(self.tree.path_of(&item));
             } else {
-                self.report_copied(&item, size, CopiedKind::File(sum.clone()));
+                self.report.copied(&self.plan.target, &item, size, CopiedKind::File(sum.clone()));
             }
         }
         if let Some(flaw) = flaw {
             self.report.fail(flaw);
         }
         if let Some(changed) = changed {
-            self.report_changed(&item.source, changed);
+            let text = wording::source_changed(&item.source, changed);
+            if unverified {
+                self.report.fail(text);
+            } else {
+                self.report.event(Event::Changed { source: item.source.clone(), text });
+            }
         }
         self.drop_file(file);
         if leads {
@@ -213,7 +219,7 @@ impl Engine {
             if !self.tree.reported_by_dir(item.parent, &text) {
                 self.report.fail(text);
             }
-            self.report_missed(&item);
+            self.report.missed(self.tree.path_of(&item));
         }
     }
 

@@ -9,14 +9,11 @@ use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::SPAN;
+use crate::task::source_check::CLOSE_BEHIND;
 use crate::task::state::{Access, Copying, Found, Opening, State, Target};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
-
-/// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
-/// larger ones the wait is nothing, and a failure can be repaired on the open handle.
-pub(super) const CLOSE_BEHIND: u64 = 256 * 1024;
 
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
@@ -103,7 +100,11 @@ impl Engine {
                     FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
                     FileStep::Contents(side) => self.contents_opened(key, side, outcome),
                     FileStep::Proof(side) => self.proof_opened(key, side, outcome),
-                    FileStep::Ranges => self.ranges_answer(key, outcome),
+                    FileStep::Ranges => {
+                        if self.tasks.ranges_answer(key, outcome, &mut self.ends) {
+                            self.begin_copying(key);
+                        }
+                    }
                     FileStep::SizeCheck => self.size_answer(key, outcome),
                     FileStep::Sync => {
                         if let Err(fault) = outcome {
@@ -115,7 +116,10 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
-                    FileStep::SourceAfter => self.source_looked_at(key, &outcome),
+                    FileStep::SourceAfter => {
+                        let precision = self.ends.source_precision();
+                        self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
+                    }
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure is reported already; that the cut failed too is nothing new.
@@ -344,13 +348,13 @@ impl Engine {
 
     /// Both ends are open: the data may follow.
     pub(super) fn begin_data(&mut self, key: Key) {
-        if !self.ask_for_holes(key) {
+        if !self.tasks.ask_for_holes(key, &mut self.ends, self.options.resume) {
             self.begin_copying(key);
         }
     }
 
     /// All is known that is asked before the data move.
-    pub(super) fn begin_copying(&mut self, key: Key) {
+    fn begin_copying(&mut self, key: Key) {
         self.begin_sum(key);
         let sums = self.options.sums;
         let Some(file) = self.tasks.files.get_mut(key) else { return };
@@ -371,8 +375,8 @@ impl Engine {
                 self.report.summary.bytes += u64::from(len);
                 if let Some(file) = self.tasks.files.get_mut(key) {
                     file.taken.confirm(offset, u64::from(len));
+                    self.leftovers.note_progress(file);
                 }
-                self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
         }

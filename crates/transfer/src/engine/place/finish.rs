@@ -5,7 +5,6 @@ use lh_sftp::extension;
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
-use crate::engine::place::{NOTE_BYTES, NOTE_PART};
 use crate::remote::Remote;
 use crate::sync::backup::Replaced;
 use crate::table::Key;
@@ -36,22 +35,6 @@ impl Engine {
             self.ends.facts.renames_barred = true;
             let text = "the server permits no rename: files are written in place".to_owned();
             self.report.event(Event::Notice { text });
-        }
-    }
-
-    /// More of a file has come: notes that in the journal from time to time.
-    pub(in crate::engine) fn note_progress(&mut self, key: Key) {
-        let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key)) else {
-            return;
-        };
-        let step = (file.requests.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
-        if file.place.there && file.taken.good_end() >= file.place.noted + step {
-            file.place.noted = file.taken.good_end();
-            if let Some(part) = &file.place.part {
-                journal.advance(part, file.place.noted);
-                // Seldom enough, and worth more than what waits for the end of a turn.
-                journal.flush();
-            }
         }
     }
 
@@ -87,7 +70,7 @@ impl Engine {
         file.outstanding += 1;
         let target = file.item.target.clone();
         if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
-            self.back_up(target, Replaced::ByFile(key));
+            self.sync.backups.back_up(&mut self.ends, &self.plan.target, target, Replaced::ByFile(key));
             return true;
         }
         let op = match step {
@@ -127,7 +110,7 @@ impl Engine {
                 let target = file.item.target.clone();
                 self.file_failed(key, Deed::PlaceTarget, &fault);
                 if moved {
-                    self.restore_backup(&target);
+                    self.sync.backups.restore(&mut self.ends, &self.plan.target, &target);
                 }
             }
         }
@@ -146,7 +129,7 @@ impl Engine {
             if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
-            self.remove_part(part);
+            self.leftovers.remove_part(part, &mut self.ends);
         }
     }
 

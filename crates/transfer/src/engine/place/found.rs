@@ -4,12 +4,24 @@ use crate::end::{AsFound, Done, Info, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::File;
+use crate::task::owner;
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{OpeningPart, Probe};
 use crate::task::state::{Found, Opening, State, Target};
-use crate::token::{FileStep, PlaceStep, Side, Token};
+use crate::token::{FileStep, OwnerStep, PlaceStep, Side, Token};
 
 impl Engine {
+    /// Takes an answer about the user that the target's server runs as.
+    pub(in crate::engine) fn user_answer(&mut self, step: OwnerStep, outcome: Outcome) {
+        for key in owner::user_answer(step, outcome, &mut self.leftovers, &mut self.ends) {
+            if let Some(file) = self.tasks.files.get_mut(key) {
+                file.outstanding -= 1;
+            }
+            self.place_known(key);
+            self.move_on(key);
+        }
+    }
+
     /// All is known that there was to ask.
     pub(super) fn place_known(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
@@ -37,12 +49,14 @@ impl Engine {
         let wanted = worth && (self.ends.can_digest() || known > 0);
         let there = self.ends.target.is_some();
         let as_found = match found {
-            Some(found) if wanted && there => match self.is_part_ours(key, found.ids) {
-                Some(true) => AsFound::Kept,
-                Some(false) => AsFound::Fresh,
-                // It is being asked.
-                None => return,
-            },
+            Some(found) if wanted && there => {
+                match self.tasks.is_part_ours(key, found.ids, &self.leftovers, &mut self.ends) {
+                    Some(true) => AsFound::Kept,
+                    Some(false) => AsFound::Fresh,
+                    // It is being asked.
+                    None => return,
+                }
+            }
             Some(_) if wanted => AsFound::Kept,
             Some(_) if !there => AsFound::Empty,
             _ => AsFound::Fresh,
@@ -81,7 +95,7 @@ impl Engine {
         }
         let modified = |info: &Info| info.times.map(|times| times.modification.0);
         journal.is_done(tag)
-            && (!self.needs_all_data() || journal.sum(tag).is_some())
+            && (!self.options.needs_all_data(self.plan.direction) || journal.sum(tag).is_some())
             && old.size == Some(file.requests.size)
             && (!self.options.preserve || modified(old) == modified(&file.item.info))
     }

@@ -12,14 +12,10 @@
 //! | module | what |
 //! |---|---|
 //! | [`found`] | what is there already: whether to go on with it |
-//! | [`owner`] | whether what is there is ours |
 //! | [`finish`] | the final name, and the notes in the journal |
-//! | [`small`] | small files that came whole |
 
 mod finish;
 mod found;
-mod owner;
-mod small;
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
@@ -32,11 +28,6 @@ use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Event, local};
-
-/// Progress is noted in the journal each time so large a part of the file has come, within bounds.
-const NOTE_PART: u64 = 128;
-
-const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
 
 impl Engine {
     /// The source is open: where does the copy go?
@@ -142,7 +133,7 @@ impl Engine {
             },
             PlaceStep::Discard => {
                 if let Some(part) = file.place.part.clone() {
-                    self.report_left(&part, &outcome);
+                    self.report.left_behind(&part, &outcome);
                 }
             }
         }
@@ -218,7 +209,7 @@ impl Engine {
             Ok(Done::Opened(handle, info)) => (handle, info),
             outcome => {
                 let fault = fault_of(outcome);
-                if is_full(&fault) {
+                if fault.is_full() {
                     // In place it would cost what is there.
                     return self.file_failed(key, Deed::OpenTarget, &fault);
                 }
@@ -295,13 +286,8 @@ impl Engine {
             if let Some(journal) = &mut self.leftovers.journal {
                 journal.forget(&part);
             }
-            self.remove_part(part);
+            self.leftovers.remove_part(part, &mut self.ends);
         }
         self.open_target(key);
     }
-}
-
-/// Trying elsewhere on the same disk would not help.
-fn is_full(fault: &Fault) -> bool {
-    ["No space left on device", "Disk quota exceeded"].contains(&fault.text.as_str())
 }

@@ -99,11 +99,16 @@ impl Engine {
             (SyncStep::Xattrs, Ok(_)) => {}
             (SyncStep::SourceXattrs | SyncStep::TargetXattrs | SyncStep::Xattrs, outcome) => {
                 let target = compare.item.target.clone();
-                self.report_not_kept_at(NotKept::Xattrs, &target, &fault_of(outcome));
+                self.ends.facts.report_not_kept_at(
+                    NotKept::Xattrs,
+                    &target,
+                    &fault_of(outcome),
+                    &mut self.report,
+                );
             }
             (SyncStep::Owner, Err(fault)) => {
                 let target = compare.item.target.clone();
-                self.report_not_kept_at(NotKept::Owner, &target, &fault);
+                self.ends.facts.report_not_kept_at(NotKept::Owner, &target, &fault, &mut self.report);
             }
             (SyncStep::Attributes, Err(fault)) => {
                 let text = wording::failed(direction, Deed::FinishTarget, &compare.item.target, &fault);
@@ -236,7 +241,7 @@ impl Engine {
         self.report.summary.unchanged += 1;
         let source = item.source.clone();
         let link = links[0].clone();
-        self.report_unchanged(source.clone(), target.clone(), &info, link);
+        self.report.unchanged(&self.plan.target, source.clone(), target.clone(), &info, link);
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
@@ -293,7 +298,7 @@ impl Engine {
             })
         };
         // Where giving it away has failed once, it will fail again.
-        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.has_not_kept(NotKept::Owner));
+        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.facts.has_not_kept(NotKept::Owner));
         let mask =
             if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
         let mut change = Change::default();
@@ -325,7 +330,12 @@ impl Engine {
             if let Some(compare) = self.sync.compares.get_mut(key) {
                 compare.asked += 1;
             }
-            return self.back_up(target, Replaced::Compared(key));
+            return self.sync.backups.back_up(
+                &mut self.ends,
+                &self.plan.target,
+                target,
+                Replaced::Compared(key),
+            );
         }
         self.ask_compare(key, Side::Target, Op::Remove(&target), SyncStep::Cleared);
     }

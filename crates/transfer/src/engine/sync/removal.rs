@@ -95,7 +95,9 @@ impl Engine {
             DeletionStep::RemoveDir(key, path) => {
                 start(Op::RemoveDir(&path), token(key, RemovalStep::Delete));
             }
-            DeletionStep::BackUp(key, path) => self.back_up(path, Replaced::Deleted(key)),
+            DeletionStep::BackUp(key, path) => {
+                self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::Deleted(key))
+            }
             DeletionStep::Restore(key, path, times) => {
                 let change = Change { times: Some(times), ..Change::default() };
                 start(Op::SetPath { path: &path, change }, token(key, RemovalStep::Restore));

@@ -8,27 +8,30 @@ use lh_sftp::fs::FileSystem as _;
 use lh_sftp::whole::{Made, Whole};
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
-use crate::engine::Engine;
-use crate::engine::place::is_full;
 use crate::item::Item;
-use crate::local;
 use crate::options::Verify;
-use crate::target_facts::NotKept;
+use crate::report::Reporter;
+use crate::target_facts::{NotKept, TargetFacts};
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::preserve::Preserved;
 use crate::wording::Deed;
+use crate::{Options, local};
 
-impl Engine {
+/// What small files are placed with.
+#[derive(Debug)]
+pub(crate) struct Placer<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) facts: &'a mut TargetFacts,
+    pub(crate) report: &'a mut Reporter,
+}
+
+impl Placer<'_> {
     /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
-    pub(in crate::engine) fn make_unnamed<'a>(
-        &mut self,
-        files: impl Iterator<Item = (&'a Item, &'a Got)>,
-    ) -> Vec<Made> {
-        if !self.options.atomic || self.ends.facts.small_files.named || self.ends.facts.small_files.replacing
-        {
+    pub(crate) fn make_unnamed<'a>(&mut self, files: impl Iterator<Item = (&'a Item, &'a Got)>) -> Vec<Made> {
+        if !self.options.atomic || self.facts.small_files.named || self.facts.small_files.replacing {
             return Vec::new();
         }
-        let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
+        let (options, kinds) = (self.options, self.options.keep.xattr_kinds());
         let whole = |(item, got): (&'a Item, &'a Got)| {
             let ids = options.keep.ids_to_keep(got.info.ids);
             let change = Change {
@@ -48,11 +51,11 @@ impl Engine {
             }
         };
         let files: Vec<_> = files.map(whole).collect();
-        self.ends.facts.small_files.fs.make_whole(&files)
+        self.facts.small_files.fs.make_whole(&files)
     }
 
-    /// What came of it; `None` where the file has to be written in another way.
-    pub(in crate::engine) fn made_unnamed(
+    /// Takes what came of one of these files; `None` where the file has to be written in another way.
+    pub(crate) fn made_unnamed(
         &mut self,
         item: &Item,
         made: Option<Made>,
@@ -60,18 +63,18 @@ impl Engine {
         let filled = match made? {
             Made::Filled(filled) => filled,
             Made::Exists => {
-                self.ends.facts.small_files.replacing = true;
+                self.facts.small_files.replacing = true;
                 return None;
             }
             Made::Unsupported => {
-                self.ends.facts.small_files.named = true;
+                self.facts.small_files.named = true;
                 return None;
             }
             Made::Refused => return None,
         };
         for (step, error) in filled.not_kept {
             let what = if step == PutStep::Owner { NotKept::Owner } else { NotKept::Xattrs };
-            self.report_not_kept_at(what, &item.target, &local::fault(error));
+            self.facts.report_not_kept_at(what, &item.target, &local::fault(error), self.report);
         }
         Some(filled.outcome.map_err(|(step, error)| {
             let deed = match step {
@@ -84,15 +87,11 @@ impl Engine {
     }
 
     /// Writes a whole file onto this host, where it cannot be seen before it is complete. `None` where it has to be written in place.
-    pub(in crate::engine) fn place_small(
-        &mut self,
-        item: &Item,
-        got: &Got,
-    ) -> Option<Result<(), (Deed, Fault)>> {
+    pub(crate) fn place_small(&mut self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.ends.facts.small_files.replacing = false;
+                self.facts.small_files.replacing = false;
                 None
             }
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.options.follows_no_links(item) => None,
@@ -108,7 +107,7 @@ impl Engine {
         }
         let (handle, ids) = match opened {
             Ok(Done::Opened(handle, info)) => (handle, info.and_then(|info| info.ids)),
-            Err(fault) if is_full(&fault) => return Some(Err((Deed::OpenTarget, fault))),
+            Err(fault) if fault.is_full() => return Some(Err((Deed::OpenTarget, fault))),
             _ => return None,
         };
         let ids = old.and_then(|old| old.ids).filter(|wanted| Some(*wanted) != ids);
@@ -155,8 +154,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps what goes before mode and times; says what these are to be.
-    pub(in crate::engine) fn finish_small(
+    /// Keeps what goes before mode and times. Returns what these are to be.
+    pub(crate) fn finish_small(
         &mut self,
         handle: &Handle,
         item: &Item,
@@ -168,5 +167,61 @@ impl Engine {
         let mode = if self.options.preserve { got.info.mode.map(|mode| mode & mask) } else { old_mode };
         let times = got.info.times.filter(|_| self.options.preserve);
         Change { mode, times, ..Change::default() }
+    }
+
+    /// Owner and attributes of a small file that came whole; returns whether it has the owner of the source.
+    fn preserve_small(&mut self, handle: &Handle, item: &Item, got: &Got) -> bool {
+        let mut owned = false;
+        if let Some(ids) = self.options.keep.ids_to_keep(got.info.ids) {
+            let give = |ids| {
+                let change = Change { ids: Some(ids), ..Change::default() };
+                local::perform(Op::SetHandle { handle, change })
+            };
+            owned = self.options.keep.owner;
+            if let Err(fault) = give(ids) {
+                owned = false;
+                self.facts.report_not_kept_at(NotKept::Owner, &item.target, &fault, self.report);
+                if ids.0 != u32::MAX && ids.1 != u32::MAX {
+                    let _ = give((u32::MAX, ids.1));
+                }
+            }
+        }
+        if let Some(xattrs) = &got.xattrs
+            && let Err(fault) = local::set_xattrs_of_open(handle, self.options.keep.xattr_kinds(), xattrs)
+        {
+            self.facts.report_not_kept_at(NotKept::Xattrs, &item.target, &fault, self.report);
+        }
+        owned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use bytes::Bytes;
+
+    use crate::end::Info;
+
+    use super::*;
+
+    #[test]
+    fn replaced_file_is_whole_and_keeps_its_mode() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        fs::write(&path, "old").expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
+        let options = Options { atomic: true, verify: Verify::Always, ..Options::default() };
+        let (mut facts, mut report) = (TargetFacts::default(), Reporter::new(&options));
+        let mut placer = Placer { options: &options, facts: &mut facts, report: &mut report };
+        let info = Info { kind: Kind::File, size: Some(3), mode: Some(0o604), ..Info::UNKNOWN };
+        let item = Item::top(b"from/f".to_vec(), path.to_string_lossy().into_owned().into_bytes(), info);
+        let got = Got { info, whole: true, data: Bytes::from_static(b"new"), xattrs: None };
+        assert!(matches!(placer.place_small(&item, &got), Some(Ok(()))));
+        assert_eq!(fs::read(&path).ok().as_deref(), Some(&b"new"[..]));
+        let mode = fs::metadata(&path).map(|there| there.permissions().mode() & 0o777);
+        assert_eq!(mode.ok(), Some(0o640));
+        assert_eq!(fs::read_dir(dir.path()).map(Iterator::count).ok(), Some(1), "no part file is left");
     }
 }
