@@ -202,11 +202,13 @@ fn a_client_gives_up_when_its_time_is_over() {
 /// Covers: ssh_config Resume; wire resume@longhaul
 #[test]
 fn other_hosts_at_the_address_do_not_end_a_session() {
-    for (is_known, checking) in [(false, "yes"), (false, "no"), (true, "yes")] {
+    for (is_known, checking, config) in
+        [(false, "yes", ""), (false, "no", ""), (true, "yes", ""), (true, "yes", "ResumeGrace 2m\n")]
+    {
         let (lab, elsewhere) = (Lab::new(), Lab::new());
         let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
-        // With `ResumeGrace` it would find the session, which is on this machine.
-        let other = Lhsshd::start(&elsewhere, "");
+        // It finds the session, which is on this machine, and has no say in it.
+        let other = Lhsshd::start(&elsewhere, config);
         let ports = [server.port, other.port, other.port].into_iter().chain(std::iter::repeat(server.port));
         let cuts = Cuts::to_each(ports, vec![(MB, Break::Reset)]);
         lab.know(cuts.port);

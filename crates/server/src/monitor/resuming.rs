@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use lh_auth::server::ResumeAttempt;
-use lh_crypto::{PublicKey, key_algorithms};
+use lh_crypto::{FingerprintHash, PublicKey, key_algorithms};
 use lh_resume::message::Request;
 
 use super::chains::{advance, enabled};
@@ -75,6 +75,11 @@ impl Monitor {
                 return Some(Verdict::Later);
             }
         };
+        // Another server of this host may have other rules: it has no say in what becomes of the session.
+        if !self.key_fingerprints().any(|key| login.host_keys.contains(&key)) {
+            self.refused(candidate, "the session is another server's");
+            return None;
+        }
         candidate.proofs.clone_from(&login.proofs);
         if let Err(why) = self.still_allowed(candidate, &login) {
             return self.forbid(candidate, &claimant, &why);
@@ -118,6 +123,10 @@ impl Monitor {
         claimant.end();
         self.refused(candidate, why);
         None
+    }
+
+    fn key_fingerprints(&self) -> impl Iterator<Item = String> {
+        self.host_keys.iter().map(|key| key.public().fingerprint(FingerprintHash::Sha256))
     }
 
     fn refused(&self, candidate: &Candidate, why: &str) {
@@ -218,6 +227,7 @@ impl Monitor {
             proofs: candidate.proofs.clone(),
             options: candidate.options.clone(),
             rules: session_rules::of(&candidate.settings),
+            host_keys: self.key_fingerprints().collect(),
             grace,
         });
     }

@@ -42,6 +42,8 @@ pub(crate) struct Login {
     pub(crate) options: Box<KeyOptions>,
     /// What the configuration allowed and forced, a line for each keyword.
     pub(crate) rules: Vec<String>,
+    /// Fingerprints of the host keys of its server.
+    pub(crate) host_keys: Vec<String>,
 }
 
 /// From the session's monitor to its user session process. A byte is in front of each, with the socket in front of
@@ -84,6 +86,15 @@ pub(crate) enum FromUser {
 }
 
 const TIME: WireError = WireError::Invalid { what: "kind of message" };
+
+fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
+    out.put_u32(u32::try_from(texts.len()).unwrap_or(u32::MAX));
+    texts.iter().for_each(|line| out.put_string(line.as_bytes()));
+}
+
+fn read_texts(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
+    (0..reader.u32()?).map(|_| text(reader)).collect()
+}
 
 fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
     out.put_string(address.to_string().as_bytes());
@@ -149,12 +160,12 @@ impl ToClaimant {
                 out.put_u8(0);
                 out.put_bool(*overtaken);
             }
-            Self::Right(Login { proofs, options, rules }) => {
+            Self::Right(Login { proofs, options, rules, host_keys }) => {
                 out.put_u8(1);
                 out.put_string(proofs.as_bytes());
                 put_options(&mut out, options);
-                out.put_u32(u32::try_from(rules.len()).unwrap_or(u32::MAX));
-                rules.iter().for_each(|line| out.put_string(line.as_bytes()));
+                put_texts(&mut out, rules);
+                put_texts(&mut out, host_keys);
             }
             Self::Accepted(answer) => {
                 out.put_u8(2);
@@ -171,8 +182,8 @@ impl ToClaimant {
             1 => {
                 let proofs = text(&mut reader)?;
                 let options = Box::new(read_options(&mut reader)?);
-                let rules = (0..reader.u32()?).map(|_| text(&mut reader)).collect::<Result<_, _>>()?;
-                Self::Right(Login { proofs, options, rules })
+                let (rules, host_keys) = (read_texts(&mut reader)?, read_texts(&mut reader)?);
+                Self::Right(Login { proofs, options, rules, host_keys })
             }
             2 => Self::Accepted(reader.string()?.to_vec()),
             _ => return Err(TIME),
@@ -278,6 +289,7 @@ mod tests {
                 proofs: "publickey ssh-ed25519 AAAA\n".into(),
                 options: Box::new(KeyOptions::parse("restrict,command=\"x\"").unwrap()),
                 rules: vec!["PermitTTY no".into(), "ForceCommand none".into()],
+                host_keys: vec!["SHA256:abc".into()],
             }),
             ToClaimant::Accepted(vec![60; 41]),
         ] {

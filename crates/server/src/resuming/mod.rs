@@ -38,6 +38,8 @@ pub(crate) struct SessionTerms {
     pub(crate) options: KeyOptions,
     /// What the configuration allowed and forced at the login, a line for each keyword.
     pub(crate) rules: Vec<String>,
+    /// Fingerprints of the host keys of its server.
+    pub(crate) host_keys: Vec<String>,
     /// How long it waits.
     pub(crate) grace: Duration,
 }

@@ -220,8 +220,8 @@ impl Resumable {
             (FromClaimant::Claim { user, fields, session_id }, Step::Connected) => {
                 match self.verify(&user, &fields, &session_id) {
                     Ok(verified) => {
-                        let SessionTerms { proofs, options, rules, .. } = self.session.clone();
-                        let login = Login { proofs, options: Box::new(options), rules };
+                        let SessionTerms { proofs, options, rules, host_keys, .. } = self.session.clone();
+                        let login = Login { proofs, options: Box::new(options), rules, host_keys };
                         attempt.claimant.send(&ToClaimant::Right(login).encode())?;
                         Step::Right(Claim { verified, session_id })
                     }
@@ -397,8 +397,8 @@ mod tests {
             let export: Export = Zeroizing::new([3; 32]);
             let grace = std::time::Duration::from_secs(60);
             let (name, account, proofs) = ("ada:style".to_owned(), "ada".to_owned(), String::new());
-            let (options, rules) = (KeyOptions::default(), Vec::new());
-            let session = SessionTerms { name, account, proofs, options, rules, grace };
+            let (options, rules, host_keys) = (KeyOptions::default(), Vec::new(), Vec::new());
+            let session = SessionTerms { name, account, proofs, options, rules, host_keys, grace };
             let log = Log::lines(Level::Info);
             let (resumable, theirs) =
                 Resumable::new(handle, &export[..], session, HERE.ip(), log.clone()).unwrap();

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use lh_auth::server::ResumeAttempt;
+use lh_crypto::FingerprintHash;
 use lh_resume::{ClientSecret, Export, Handle, NAME};
 
 use super::*;
@@ -73,15 +74,38 @@ fn claim(handle: Handle, user: &str) -> Method {
 /// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what
 /// the session was told.
 fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
+    let host_keys = scene.monitor.host_keys.iter();
+    let host_keys = host_keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
+    claimed_at(scene, number, host_keys)
+}
+
+/// Like [`claimed`], of a session that began at a server with these host keys.
+fn claimed_at(
+    scene: &mut Scene,
+    number: u8,
+    host_keys: Vec<String>,
+) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
     let proofs = format!("publickey {}\n", scene.key.public().to_openssh_line(""));
-    let right =
-        Login { proofs, options: Box::default(), rules: session_rules::of(&scene.monitor.config.settings) };
+    let rules = session_rules::of(&scene.monitor.config.settings);
+    let right = Login { proofs, options: Box::default(), rules, host_keys };
     let (handle, session) = session(number, ToClaimant::Right(right));
     scene.monitor.sign_first(0, "ssh-ed25519", &FIRST).unwrap().unwrap();
     let verdict = scene.decide(claim(handle, &scene.user));
     // The other end of the conversation closes.
     drop(scene.monitor.take_claimant());
     (verdict, session.join().unwrap())
+}
+
+/// A second server of the same host and user has no say, whatever its rules are.
+#[test]
+fn another_server_does_not_end_a_session() {
+    for grace in ["0", "1m"] {
+        let mut scene = Scene::new(&format!("ResumeGrace {grace}"));
+        let (verdict, heard) = claimed_at(&mut scene, 36, vec!["SHA256:of another server".to_owned()]);
+        assert!(matches!(verdict, Ok(Verdict::Reject { .. })), "{verdict:?}");
+        assert_eq!(heard, []);
+        assert!(scene.log.taken().iter().any(|line| line.contains("the session is another server's")));
+    }
 }
 
 #[test]
