@@ -1,10 +1,11 @@
-//! SSH servers built on third-party libraries, as scripts below `interop/peers`.
+//! SSH clients and servers built on third-party libraries, as scripts and sources below `interop/peers`, and
+//! the packages of npm, Maven and crates.io that they need.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::{Lab, bin_dir};
+use crate::{Lab, bin_dir, find, skip};
 
 /// Returns the path of a script or source file below `interop/peers`, as text for command lines.
 pub fn peer_script(name: &str) -> String {
@@ -15,6 +16,58 @@ pub fn peer_script(name: &str) -> String {
 /// target directory.
 pub fn fetched_peers() -> PathBuf {
     bin_dir().parent().unwrap_or(Path::new("target")).join("peers")
+}
+
+/// Returns the directory with npm's packages. Without `package` it reports the skipped test and returns
+/// `None`.
+pub fn npm_modules(test: &str, package: &str) -> Option<PathBuf> {
+    let modules = fetched_peers().join("node_modules");
+    if modules.join(package).join("package.json").is_file() {
+        return Some(modules);
+    }
+    skip(test, &format!("npm's {package} is not installed (cargo xtask peers)"));
+    None
+}
+
+/// Returns the class path with Maven's packages. Where those of `peers/java/pom.xml` are not all installed it
+/// reports the skipped test and returns `None`.
+pub fn maven_class_path(test: &str) -> Option<String> {
+    let jars = fetched_peers().join("java");
+    // Written when all packages are there.
+    let installed = std::fs::read_to_string(jars.join("pom.xml"));
+    let wanted = std::fs::read_to_string(peer_script("java/pom.xml"));
+    if installed.is_ok_and(|installed| wanted.is_ok_and(|wanted| wanted == installed)) {
+        return Some(format!("{}/*", jars.display()));
+    }
+    skip(test, "Maven's packages are not installed (cargo xtask peers)");
+    None
+}
+
+/// Builds russh's client and server from the crates that cargo has downloaded, and returns the program. Where
+/// cargo or a crate is missing it reports the skipped test and returns `None`.
+///
+/// # Panics
+/// If the program does not compile.
+pub fn russh_peer(test: &str) -> Option<PathBuf> {
+    let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| find("cargo")) else {
+        skip(test, "not installed: cargo");
+        return None;
+    };
+    let target = fetched_peers().join("russh");
+    let build = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--offline", "--manifest-path"])
+        .arg(peer_script("russh/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&build.stderr);
+    if build.status.success() {
+        return Some(target.join("debug/lh-russh-peer"));
+    }
+    assert!(said.contains("offline"), "russh's peer: {said}");
+    skip(test, "the crates of russh are not downloaded (cargo xtask peers)");
+    None
 }
 
 /// A server that prints its port on its first line and ends when its standard input closes.

@@ -33,7 +33,7 @@ mod x11;
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, json_lines, link_directory, make_blob, make_tree};
 pub use flights::Flights;
-pub use foreign::{ForeignServer, fetched_peers, peer_script};
+pub use foreign::{ForeignServer, fetched_peers, maven_class_path, npm_modules, peer_script, russh_peer};
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use pam::PamService;
 pub use programs::{bin_dir, find, our};

@@ -41,6 +41,9 @@ const TOGETHER: usize = 1024;
 /// Largest number of requests handled as one batch with [`Lie::DropsMany`].
 const FEW_TOGETHER: usize = 12;
 
+/// Bytes of the id in an encoded reply, after its length and type.
+const ID: std::ops::Range<usize> = 5..9;
+
 /// Serves one session on standard input and output until the client closes it.
 ///
 /// # Panics
@@ -48,7 +51,7 @@ const FEW_TOGETHER: usize = 12;
 pub fn serve(words: impl Iterator<Item = String>) {
     let lies: Vec<Lie> =
         words.map(|word| Lie::named(&word).unwrap_or_else(|| panic!("unknown fault: {word}"))).collect();
-    let mut server = Server { lies, files: Files::default(), sizes: HashMap::new() };
+    let mut server = Server { lies, files: Files::default(), sizes: HashMap::new(), replies: 0 };
     let requests = requests();
     let mut out = std::io::stdout().lock();
     while let Some(batch) = next_batch(&requests) {
@@ -60,10 +63,15 @@ pub fn serve(words: impl Iterator<Item = String>) {
                 replies.push(server.answer(request));
             }
         }
+        // VERSION must stay the first message, and has no id.
+        let first = usize::from(batch.first().is_some_and(|request| request.first() == Some(&1)));
+        server.change_ids(&mut replies[first..]);
         if server.lies(Lie::OutOfOrder) {
-            // VERSION must stay the first message.
-            let first = usize::from(batch.first().is_some_and(|request| request.first() == Some(&1)));
             replies[first..].reverse();
+        }
+        if server.lies(Lie::TwiceAnswered) {
+            let again = replies.split_off(first);
+            replies.extend(again.into_iter().flat_map(|reply| [reply.clone(), reply]));
         }
         for reply in replies {
             if out.write_all(&reply).is_err() {
@@ -106,13 +114,34 @@ fn next_batch(requests: &Receiver<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
 struct Server {
     lies: Vec<Lie>,
     files: Files,
-    /// For [`Lie::StaleSizes`].
+    /// For [`Lie::StaleSizes`] and [`Lie::StaleFstat`].
     sizes: HashMap<Vec<u8>, u64>,
+    /// Number of replies so far, without VERSION.
+    replies: u64,
 }
 
 impl Server {
     fn lies(&self, lie: Lie) -> bool {
         self.lies.contains(&lie)
+    }
+
+    /// Applies the faults that concern the ids of replies.
+    fn change_ids(&mut self, replies: &mut [Vec<u8>]) {
+        if self.lies(Lie::RotatedIds)
+            && let Some(last) = replies.last().map(|reply| reply[ID].to_vec())
+        {
+            replies.iter_mut().fold(last, |id, reply| {
+                let own = reply[ID].to_vec();
+                reply[ID].copy_from_slice(&id);
+                own
+            });
+        }
+        for reply in replies {
+            self.replies += 1;
+            if self.lies(Lie::WrongIds) && self.replies % 5 == 0 {
+                reply[ID].copy_from_slice(&[0x7f; 4]);
+            }
+        }
     }
 
     fn answer(&mut self, message: &[u8]) -> Vec<u8> {
@@ -163,14 +192,19 @@ impl Server {
             LSTAT | STAT => {
                 let path = self.path(fields);
                 let mut attrs = Files::attrs(&path, kind == STAT)?;
-                if self.lies(Lie::StaleSizes) && attrs.is_file() {
-                    attrs.size = *self.sizes.entry(path).or_insert(attrs.size);
+                if attrs.is_file() {
+                    let first = *self.sizes.entry(path).or_insert(attrs.size);
+                    attrs.size = if self.lies(Lie::StaleSizes) { first } else { attrs.size };
                 }
                 self.times_of(&mut attrs);
                 Ok(Reply::Attrs(attrs))
             }
             FSTAT => {
-                let mut attrs = self.files.attrs_of(fields.string())?;
+                let handle = fields.string();
+                let mut attrs = self.files.attrs_of(handle)?;
+                if self.lies(Lie::StaleFstat) && attrs.is_file() {
+                    attrs.size = *self.sizes.entry(self.files.path_of(handle)?).or_insert(attrs.size);
+                }
                 self.times_of(&mut attrs);
                 Ok(Reply::Attrs(attrs))
             }

@@ -302,6 +302,27 @@ fn networks_of_this_machine_can_be_matched() {
     assert!(!ran.text().contains("user-of-net"));
 }
 
+/// The version is the one of the program that reads the file, without `SSH-2.0-`.
+/// Covers: ssh_config Match
+#[test]
+fn match_version_names_the_client_itself() {
+    let lab = Lab::new();
+    lab.write(
+        "config",
+        "Match version Longhaul_*\n Port 7\nMatch version OpenSSH_*\n User of-openssh\n\
+         Match version OpenSSH_*,Longhaul_*\n Tag listed\nMatch version *,!Longhaul_*\n Compression yes\n\
+         Match !version OpenSSH_*\n ServerAliveCountMax 5\n",
+    );
+    let text = lab.run(&our("lhssh"), &["-G", "-F", &lab.arg("config"), "h"]).ok("lhssh -G").text();
+    for line in ["port 7", "tag listed", "compression no", "serveralivecountmax 5"] {
+        assert!(text.lines().any(|each| each == line), "{line}: {text}");
+    }
+    assert!(!text.contains("of-openssh"), "{text}");
+    lab.write("exact", &format!("Match version Longhaul_{}\n Port 8\n", env!("CARGO_PKG_VERSION")));
+    let text = lab.run(&our("lhssh"), &["-G", "-F", &lab.arg("exact"), "h"]).ok("lhssh -G").text();
+    assert!(text.contains("\nport 8\n"), "{text}");
+}
+
 #[test]
 fn unsafe_config_files_and_host_names_are_refused() {
     let lab = Lab::new();

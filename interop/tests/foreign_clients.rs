@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lh_interop::{
-    Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, fetched_peers, make_blob, me, our, peer_script,
-    peers, skip,
+    Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, maven_class_path, me, npm_modules, our,
+    peer_script, peers, russh_peer, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -120,10 +120,7 @@ fn twisted_copies_and_links() {
 #[test]
 fn node_ssh2_copies_and_links() {
     let Some([node]) = peers("node_ssh2_client", ["node"]) else { return };
-    let modules = fetched_peers().join("node_modules");
-    if !modules.join("ssh2").is_dir() {
-        return skip("node_ssh2_client", "npm's ssh2 is not installed");
-    }
+    let Some(modules) = npm_modules("node_ssh2_client", "ssh2") else { return };
     let site = Site::new("");
     let words = site.words(&[&peer_script("node_client.js")], &[&modules.to_string_lossy()]);
     site.check(site.lab.run(&node, &words), "Node's ssh2", SecondLink::Nowhere);
@@ -212,14 +209,17 @@ fn libssh_copies_and_links() {
 }
 
 #[test]
+fn russh_copies_and_links() {
+    let Some(russh) = russh_peer("russh_client") else { return };
+    let site = Site::new("");
+    site.check(site.lab.run(&russh, &site.words(&["client"], &[])), "russh", SecondLink::Up);
+}
+
+#[test]
 fn sshj_copies_and_links() {
     let Some([java]) = peers("sshj", ["java"]) else { return };
-    let jars = fetched_peers().join("java");
-    if !jars.is_dir() {
-        return skip("sshj", "Maven's packages of sshj are not installed");
-    }
+    let Some(class_path) = maven_class_path("sshj") else { return };
     let site = Site::new("");
-    let class_path = format!("{}/*", jars.display());
     let words = site.words(&["-cp", &class_path, &peer_script("SshjClient.java")], &[]);
     site.check(site.lab.run(&java, &words), "sshj", SecondLink::Up);
 }

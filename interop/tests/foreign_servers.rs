@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lh_interop::{
     ForeignServer, Inetd, Lab, Ran, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root,
-    make_blob, me, our, peer_script, peers, safe_directory, skip,
+    make_blob, maven_class_path, me, npm_modules, our, peer_script, peers, russh_peer, safe_directory, skip,
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -134,6 +134,19 @@ impl<'a> Site<'a> {
         self.copy_links(targets);
     }
 
+    /// Completes files of which the first part exists, in both directions.
+    fn resume(&self) {
+        let (lab, dir) = (self.lab, &self.dir);
+        let whole = fs::read(lab.path("blob")).unwrap();
+        fs::write(dir.join("half"), &whole[..whole.len() / 2]).unwrap();
+        fs::write(lab.path("half"), &whole[..whole.len() / 3]).unwrap();
+        let (here, there) = (lab.dir().display(), dir.display());
+        let commands = format!("reput {here}/blob {there}/half\nreget {there}/half {here}/half\n");
+        self.sftp(&commands).ok("lhsftp reput and reget");
+        assert_same_file(&lab.path("blob"), &dir.join("half"));
+        assert_same_file(&lab.path("blob"), &lab.path("half"));
+    }
+
     /// Makes links with `lhsftp`, to an existing file and to none.
     fn make_links(&self, targets: Targets) {
         let dir = &self.dir;
@@ -208,10 +221,7 @@ fn erlang_server_copies_and_links() {
 #[test]
 fn node_ssh2_server_copies_and_links() {
     let Some([node]) = peers("node_ssh2_server", ["node"]) else { return };
-    let modules = fetched_peers().join("node_modules");
-    if !modules.join("ssh2").is_dir() {
-        return skip("node_ssh2_server", "npm's ssh2 is not installed");
-    }
+    let Some(modules) = npm_modules("node_ssh2_server", "ssh2") else { return };
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);
@@ -222,10 +232,7 @@ fn node_ssh2_server_copies_and_links() {
 #[test]
 fn node_server_without_order_gets_whole_files() {
     let Some([node]) = peers("node_without_order", ["node"]) else { return };
-    let modules = fetched_peers().join("node_modules");
-    if !modules.join("ssh2").is_dir() {
-        return skip("node_without_order", "npm's ssh2 is not installed");
-    }
+    let Some(modules) = npm_modules("node_without_order", "ssh2") else { return };
     let lab = Lab::new();
     let modules = modules.to_string_lossy().into_owned();
     let words = [peer_script("node_server.js"), lab.arg(""), modules, "unordered".to_owned()];
@@ -283,16 +290,23 @@ fn gliderlabs_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
+/// With more than 100 messages waiting for its handler (`channel_buffer_size`) russh reads no WINDOW_ADJUST any
+/// more, for which the handler may wait.
+#[test]
+fn russh_server_copies_and_links() {
+    let Some(russh) = russh_peer("russh_server") else { return };
+    let lab = Lab::new();
+    let server = ForeignServer::start(&lab, &russh, &["server".to_owned(), lab.arg("")]);
+    let options = ["-X", "nrequests=64"].map(str::to_owned).to_vec();
+    Site { options, ..Site::new(&lab, server.port) }.exercise(Targets::Kept);
+}
+
 #[test]
 fn apache_mina_server_copies_and_links() {
     let Some([java]) = peers("apache_mina_server", ["java"]) else { return };
-    let jars = fetched_peers().join("java");
-    if !jars.is_dir() {
-        return skip("apache_mina_server", "Maven's packages of Apache MINA are not installed");
-    }
+    let Some(class_path) = maven_class_path("apache_mina_server") else { return };
     let lab = Lab::new();
-    let words =
-        ["-cp".to_owned(), format!("{}/*", jars.display()), peer_script("MinaServer.java"), lab.arg("")];
+    let words = ["-cp".to_owned(), class_path, peer_script("MinaServer.java"), lab.arg("")];
     let server = ForeignServer::start(&lab, &java, &words);
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
@@ -359,14 +373,40 @@ fn tinysshd_server_copies_and_links() {
     site.exercise(Targets::Kept);
 }
 
+/// The server handles one message of each CHANNEL_DATA: a request that shares a packet is not answered.
+/// Covers: sftp reput; sftp reget
+#[test]
+fn libssh_server_copies_and_links() {
+    let Some([cc]) = peers("libssh_server", ["cc"]) else { return };
+    if !Path::new("/usr/include/libssh/server.h").exists() {
+        return skip("libssh_server", "Debian's libssh-dev is not installed");
+    }
+    let lab = Lab::new();
+    let (source, program) = (peer_script("libssh_server.c"), lab.arg("libssh_server"));
+    lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
+    let server = ForeignServer::start(&lab, Path::new(&program), &[lab.arg("")]);
+    let site = Site::new(&lab, server.port);
+
+    make_blob(&lab.path("tiny"), 1500);
+    let commands = format!("put {} {}\n", lab.arg("tiny"), lab.arg("far/tiny"));
+    site.sftp(&commands).ok("lhsftp put of 1,500 bytes");
+    assert_same_file(&lab.path("tiny"), &lab.path("far/tiny"));
+    site.scp(&[], &lab.arg("tiny"), &site.far("tiny.scp")).ok("lhscp of 1,500 bytes");
+    assert_same_file(&lab.path("tiny"), &lab.path("far/tiny.scp"));
+
+    site.exercise(Targets::Kept);
+    site.resume();
+    site.scp(&["-r", "--links"], &site.far("links"), &lab.arg("links")).ok("lhscp of links, down");
+    for (link, target) in [("dangling", "nowhere"), ("relative", "../up")] {
+        Targets::Kept.check(&lab.path("links").join(link), target);
+    }
+}
+
 /// Over a program of the user's choice `lhsftp` sees no identification; it checks the links that it made.
 #[test]
 fn links_on_an_unidentified_server_are_corrected() {
     let Some([node]) = peers("links_without_a_name", ["node"]) else { return };
-    let modules = fetched_peers().join("node_modules");
-    if !modules.join("ssh2").is_dir() {
-        return skip("links_without_a_name", "npm's ssh2 is not installed");
-    }
+    let Some(modules) = npm_modules("links_without_a_name", "ssh2") else { return };
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);

@@ -11,7 +11,7 @@ use lh_interop::tunnel::{
     Pair, Tunnel, each_pair, eventually, free_port, round_trip, round_trip_after, round_trip_unix,
     serve_sums, sum, sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, Terminal, find, me, our, peers};
+use lh_interop::{Lab, Lhsshd, Terminal, find, me, our, peers, skip};
 
 const SIZE: usize = 8 << 20;
 
@@ -138,6 +138,8 @@ fn a_dynamic_forward_supports_every_socks_version() {
             let url = format!("http://localhost:{page}/");
             let ran = pair.lab.run(&curl, &["-sS", "--proxy", &proxy, &url]).ok("curl");
             assert_eq!(ran.text(), "a page\n");
+        } else {
+            skip("dynamic_forward_with_curl", "not installed: curl");
         }
     });
 }
@@ -328,7 +330,7 @@ fn a_command_line_in_the_session_adds_and_cancels_forwards() {
 fn forwards_have_addresses_of_either_family() {
     let listener = match TcpListener::bind("[::1]:0") {
         Ok(listener) => listener,
-        Err(error) => return lh_interop::skip("forwards_have_addresses", &format!("no IPv6: {error}")),
+        Err(error) => return skip("forwards_have_addresses", &format!("no IPv6: {error}")),
     };
     let server = listener.local_addr().unwrap().port();
     serve_sums(listener);

@@ -182,6 +182,9 @@ fn an_hpn_server_gets_and_sends_short_packets() {
         }
     }
     let masters = [Some(our("lhssh")), find("ssh")];
+    if masters[1].is_none() {
+        skip("hpn_packets_with_master_of_openssh", "not installed: ssh");
+    }
     for program in masters.into_iter().flatten() {
         println!("master: {}", program.display());
         let _ = std::fs::remove_file(lab.path("ctl"));

@@ -47,6 +47,11 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         | Lie::WrongNames => (ToldByVerify, Right),
         Lie::FoldsCase => (Right, Right),
         Lie::MixedReads => (RightOrTold, ToldByVerify),
+        Lie::WrongIds | Lie::TwiceAnswered => (RightOrTold, RightOrTold),
+        // A handle under the id of another OPEN, and data under that of another READ, look right.
+        Lie::RotatedIds => (ToldByVerify, ToldByVerify),
+        Lie::FewHandles | Lie::FewOpens => (RightOrTold, RightOrTold),
+        Lie::StaleFstat => (RightOrTold, Right),
     }
 }
 
@@ -213,6 +218,23 @@ fn dropped_requests_are_asked_for_again_fewer_at_a_time() {
 #[test]
 fn unserved_limits_are_reported() {
     over_pipes(&[Lie::LimitsNotKept, Lie::StaleSizes, Lie::EarlyEof, Lie::CutsWriteOnly]);
+}
+
+#[test]
+fn replies_with_other_ids_corrupt_nothing() {
+    over_pipes(&[Lie::WrongIds, Lie::TwiceAnswered, Lie::RotatedIds]);
+    let lab = Lab::new();
+    make_sources(&lab);
+    for lie in [Lie::WrongIds, Lie::TwiceAnswered] {
+        let (server, from, to) = (liar(&lab, &[lie]), lab.arg("big"), format!("h:{}", lab.arg("to")));
+        let ran = lab.run(&our("lhscp"), &["-r", "-D", &server, &from, &to]);
+        assert!(ran.code != 0 && ran.err.contains("ID mismatch"), "{lie:?}: {} {}", ran.code, ran.err);
+    }
+}
+
+#[test]
+fn limits_that_are_not_announced_are_reported() {
+    over_pipes(&[Lie::FewHandles, Lie::FewOpens, Lie::StaleFstat]);
 }
 
 #[test]

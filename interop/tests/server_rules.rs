@@ -119,6 +119,26 @@ fn strict_modes_refuse_what_others_can_write() {
     scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
 }
 
+/// The version is the server's own, whatever the client says: the banner is sent before the login, the command
+/// runs after it.
+/// Covers: sshd_config Match (version); sshd_config Banner; sshd_config ForceCommand
+#[test]
+fn match_version_names_the_server_itself() {
+    let Some([ssh]) = peers("match_version", ["ssh"]) else { return };
+    for (version, matches) in [("Longhaul_*", true), ("OpenSSH_*", false), ("OpenSSH_*,Longhaul_*", true)] {
+        let lab = Lab::new();
+        lab.write("banner", "Welcome to the lab\n");
+        let banner = lab.arg("banner");
+        let rules = format!("Match version {version}\n  Banner {banner}\n  ForceCommand echo forced\n");
+        lab.write("match.conf", &rules);
+        let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("match.conf")));
+        let scene = Scene { lab, server, ssh: ssh.clone() };
+        let ran = scene.ssh(&[], &["echo asked for"]).ok(version);
+        assert_eq!(ran.text(), if matches { "forced\n" } else { "asked for\n" }, "{version}");
+        assert_eq!(ran.err.contains("Welcome to the lab"), matches, "{version}: {}", ran.err);
+    }
+}
+
 /// Covers: sshd_config Include; sshd_config Banner; sshd_config SetEnv; sshd_config PermitTTY; sshd_config Match
 #[test]
 fn users_get_their_own_ids_environment_and_rules() {

@@ -1,9 +1,9 @@
-//! Installs the peer programs that the tests talk to: Debian's packages, and npm's and Maven's where Debian
-//! has none.
+//! Installs the peer programs that the tests talk to: Debian's packages, and those of npm, Maven and crates.io
+//! where Debian has none.
 
 use std::process::Command;
 
-use crate::workspace::{KERBEROS_HEADER, Outcome, call, root, target_dir};
+use crate::workspace::{KERBEROS_HEADER, Outcome, call, cargo, root, target_dir};
 
 /// Program whose presence shows that a package is installed, and the package.
 const PACKAGES: &[(&str, &str)] = &[
@@ -124,7 +124,21 @@ pub(crate) fn install() -> Outcome {
     if lh_interop::find("mvn").is_some() {
         install_from_maven()?;
     }
+    build_russh()?;
     debian
+}
+
+/// Downloads the crates of russh and builds the peer, where `lh_interop::russh_peer` looks for it. It is not part
+/// of the workspace: its 130 crates are no concern of `Cargo.lock`.
+fn build_russh() -> Outcome {
+    let build = ["build", "--quiet", "--locked", "--manifest-path"];
+    call(
+        cargo()
+            .args(build)
+            .arg(root().join("interop/peers/russh/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(target_dir().join("peers/russh")),
+    )
 }
 
 /// Installs Maven's packages with their dependencies below cargo's target directory.

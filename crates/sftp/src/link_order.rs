@@ -125,11 +125,14 @@ pub const PEERS: &[Peer] = &[
     peer("ssh2js", DRAFT, DRAFT),
     // asyncssh: OpenSSH's order where the peer's identification contains OpenSSH or paramiko, in both roles.
     peer("AsyncSSH_", DRAFT, DRAFT),
-    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the
-    // program.
-    peer("libssh_", DRAFT, MOSTLY_OPENSSH),
+    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the program,
+    // the first as the file's name; its sample, and from 0.11 on its own handlers, make the link there.
+    peer("libssh_", DRAFT, MOSTLY_DRAFT),
     // Older versions: `libssh-0.6.3`.
-    peer("libssh-", DRAFT, MOSTLY_OPENSSH),
+    peer("libssh-", DRAFT, MOSTLY_DRAFT),
+    // russh-sftp: the draft's order with every peer. As client it leaves the order to its callers (its example
+    // gives the target first); its server hands both strings to the program, the first as the link.
+    peer("russh_", MOSTLY_OPENSSH, MOSTLY_DRAFT),
     // phpseclib: whether the identification begins with SSH-2.0-OpenSSH. Early releases of the 1.0 and 2.0
     // series, whose identification is the same as the late ones', always sent OpenSSH's order.
     peer("phpseclib_", MOSTLY_DRAFT, None),
@@ -198,8 +201,9 @@ mod tests {
             ("ssh2js1.17.0", Always(LinkFirst), unknown),
             ("ssh2js1.17.0srv", Always(LinkFirst), Always(LinkFirst)),
             ("AsyncSSH_2.10.1", Always(LinkFirst), Always(LinkFirst)),
-            ("libssh_0.10.6", Always(LinkFirst), unknown),
-            ("libssh-0.6.3", Always(LinkFirst), unknown),
+            ("libssh_0.10.6", Always(LinkFirst), Mostly(LinkFirst)),
+            ("libssh-0.6.3", Always(LinkFirst), Mostly(LinkFirst)),
+            ("russh_0.54.5", unknown, Mostly(LinkFirst)),
             ("phpseclib_3.0 (openssl, gmp)", Mostly(LinkFirst), unknown),
             ("WinSCP_release_6.3.3", Mostly(LinkFirst), unknown),
             ("paramiko_2.12.0", Always(TargetFirst), Always(TargetFirst)),

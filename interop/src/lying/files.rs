@@ -68,12 +68,20 @@ enum What {
 pub(super) struct Files {
     open: Vec<Open>,
     given: u64,
+    /// Number of OPENs so far.
+    opens: u64,
     /// Paths that have been opened for reading.
     read: HashSet<Vec<u8>>,
 }
 
 /// Offsets of each file that are stored as zeros.
 const ZEROED: std::ops::Range<u64> = 500..900;
+
+/// Handles that are open at once, at most, with [`Lie::FewHandles`].
+const MOST_HANDLES: usize = 3;
+
+/// OPENs that succeed, at most, with [`Lie::FewOpens`].
+const MOST_OPENS: u64 = 5;
 
 impl Files {
     fn add(&mut self, path: &[u8], what: What, lies: &[Lie]) -> String {
@@ -93,6 +101,12 @@ impl Files {
         place.ok_or(Fault::failure("Invalid handle"))
     }
 
+    /// Fails where as much is open as the server allows.
+    fn room(&self, lies: &[Lie]) -> Result<(), Fault> {
+        let full = lies.contains(&Lie::FewHandles) && self.open.len() >= MOST_HANDLES;
+        if full { Err(Fault::failure("no more handles")) } else { Ok(()) }
+    }
+
     pub(super) fn open(
         &mut self,
         path: &[u8],
@@ -100,6 +114,11 @@ impl Files {
         mode: Option<u32>,
         lies: &[Lie],
     ) -> Result<String, Fault> {
+        self.room(lies)?;
+        self.opens += 1;
+        if lies.contains(&Lie::FewOpens) && self.opens > MOST_OPENS {
+            return Err(Fault::failure("no more files"));
+        }
         let (read, write) = (flags & 1 != 0, flags & 2 != 0);
         let truncates_write_only = lies.contains(&Lie::CutsWriteOnly);
         let cut = if truncates_write_only { write && !read } else { flags & 16 != 0 };
@@ -118,6 +137,7 @@ impl Files {
     }
 
     pub(super) fn open_dir(&mut self, path: &[u8], lies: &[Lie]) -> Result<String, Fault> {
+        self.room(lies)?;
         let mut names = Vec::new();
         for entry in fs::read_dir(at(path))? {
             let entry = entry?;

@@ -50,11 +50,23 @@ pub enum Lie {
     NoRename,
     /// READs through the first handle of a path return the data of the newest handle.
     MixedReads,
+    /// Every fifth reply carries the id of no request.
+    WrongIds,
+    /// Every reply is sent twice.
+    TwiceAnswered,
+    /// Replies that are ready together carry one another's ids.
+    RotatedIds,
+    /// OPEN and OPENDIR fail while three files or directories are open. No limit is announced.
+    FewHandles,
+    /// OPEN fails from the sixth on, whatever is closed in between.
+    FewOpens,
+    /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
+    StaleFstat,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 29] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -78,6 +90,12 @@ impl Lie {
         Self::NoRemove,
         Self::NoRename,
         Self::MixedReads,
+        Self::WrongIds,
+        Self::TwiceAnswered,
+        Self::RotatedIds,
+        Self::FewHandles,
+        Self::FewOpens,
+        Self::StaleFstat,
     ];
 
     /// The fault's name on a command line.
