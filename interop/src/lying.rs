@@ -138,7 +138,7 @@ impl Server {
         }
         for reply in replies {
             self.replies += 1;
-            if self.lies(Lie::WrongIds) && self.replies % 5 == 0 {
+            if self.lies(Lie::WrongIds) && self.replies.is_multiple_of(5) {
                 reply[ID].copy_from_slice(&[0x7f; 4]);
             }
         }
