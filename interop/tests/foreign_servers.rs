@@ -290,8 +290,8 @@ fn gliderlabs_server_copies_and_links() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
-/// With more than 100 messages waiting for its handler (`channel_buffer_size`) russh reads no WINDOW_ADJUST any
-/// more, for which the handler may wait.
+/// Below 100 requests, russh's `channel_buffer_size`: with more it stopped in some downloads, probably because it
+/// reads no WINDOW_ADJUST while that many messages wait for its handler.
 #[test]
 fn russh_server_copies_and_links() {
     let Some(russh) = russh_peer("russh_server") else { return };
