@@ -207,6 +207,12 @@ fn other_hosts_at_the_address_do_not_end_a_session() {
     {
         let (lab, elsewhere) = (Lab::new(), Lab::new());
         let server = Lhsshd::start(&lab, "ResumeGrace 2m\n");
+        // Labs share their RSA keys, and another host has none of the server's keys.
+        for file in ["host_rsa", "host_rsa.pub"] {
+            std::fs::remove_file(elsewhere.path(file)).unwrap();
+        }
+        let own = ["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", &elsewhere.arg("host_rsa")];
+        elsewhere.run(&our("lhssh-keygen"), &own).ok("a key");
         // It finds the session, which is on this machine, and has no say in it.
         let other = Lhsshd::start(&elsewhere, config);
         let ports = [server.port, other.port, other.port].into_iter().chain(std::iter::repeat(server.port));
@@ -232,6 +238,7 @@ fn other_hosts_at_the_address_do_not_end_a_session() {
         assert_eq!(scene.lab.read("known_hosts"), known_before);
         let log = other.log();
         assert!(!log.contains("Accepted "), "{log}");
+        assert_eq!(log.contains("refused: the session is another server's"), is_known, "{log}");
     }
 }
 
