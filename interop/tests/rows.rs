@@ -111,7 +111,8 @@ fn agent_debug_mode_logs_its_work() {
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    eventually("the socket is there", || lab.path("agent").exists());
+    // It is said behind the making of the socket.
+    eventually("the agent is there", || lab.read("agent.out").contains("echo Agent pid "));
     let started = lab.read("agent.out");
     assert!(
         started.starts_with(&format!("SSH_AUTH_SOCK={}; export SSH_AUTH_SOCK;", lab.arg("agent"))),
