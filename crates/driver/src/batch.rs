@@ -24,6 +24,12 @@ impl Core {
         }
     }
 
+    /// True when the control has not been told yet of a channel that closed in this batch.
+    pub(crate) fn has_closed_in_batch(&self) -> bool {
+        let is_closed = |&index: &usize| self.slots[index].as_ref().is_some_and(|slot| !slot.open);
+        !self.gone.is_empty() || self.batch.iter().any(is_closed)
+    }
+
     /// True when a source waits for queue space.
     pub(crate) fn sources_wait(&self) -> bool {
         self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))

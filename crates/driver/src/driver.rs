@@ -492,6 +492,10 @@ impl Driver {
             }
             ConnectionEvent::RequestReply { id, name, ok } => (id, ChannelEvent::RequestReply { name, ok }),
             ConnectionEvent::OpenRequested { id, kind, fields } => {
+                // The peer may open as many channels as it has closed in the same batch.
+                if self.core.has_closed_in_batch() {
+                    self.drain_notifications(control);
+                }
                 let event = ControlEvent::OpenRequested { id, kind, fields };
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
             }

@@ -56,6 +56,21 @@ fn channel_opens_transfers_and_closes() {
     assert_eq!(world.client.control().handler_count(), 0);
 }
 
+/// A server with a limit of sessions would otherwise refuse the next one of a client that has just closed one.
+#[test]
+fn a_closed_channel_is_gone_before_the_next_one_opens() {
+    let mut world = World::new();
+    world.serve(vec![Box::new(Probe::default()), Box::new(Probe::default())]);
+    let ours = Probe::default();
+    let first = world.open(ours.clone());
+    world.until("open", |_| ours.saw(&ChannelEvent::Opened { fields: Bytes::new() }));
+    world.client.control().channel(first).unwrap().close();
+    world.open(Probe::default());
+    // Both messages arrive in one batch.
+    world.until("close and open", |world| world.server_script.accepted.len() == 2);
+    assert_eq!(world.server_script.gone_at_accept, [0, 1]);
+}
+
 /// Both peers are known to handle such packets.
 #[test]
 fn longhaul_ends_use_packets_of_64_kib() {

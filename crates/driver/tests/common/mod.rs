@@ -90,6 +90,8 @@ pub(crate) struct Script {
     pub(crate) options: ChannelOptions,
     pub(crate) accepted: Vec<ChannelId>,
     pub(crate) gone: Vec<ChannelId>,
+    /// How many channels were gone when each one was accepted.
+    pub(crate) gone_at_accept: Vec<usize>,
     pub(crate) notes: Vec<&'static str>,
     pub(crate) global: Vec<String>,
     pub(crate) rekeys: usize,
@@ -105,6 +107,7 @@ impl Script {
             options: ChannelOptions::default(),
             accepted: Vec::new(),
             gone: Vec::new(),
+            gone_at_accept: Vec::new(),
             notes: Vec::new(),
             global: Vec::new(),
             rekeys: 0,
@@ -120,6 +123,7 @@ impl Control for Script {
             ControlEvent::OpenRequested { id, kind, .. } => match (self.accept)(&kind) {
                 Some(handler) => {
                     self.accepted.push(id);
+                    self.gone_at_accept.push(self.gone.len());
                     assert!(cx.accept(id, &self.options, b"", handler));
                 }
                 None => cx.refuse(id, open_failure::UNKNOWN_CHANNEL_TYPE, "unknown"),
