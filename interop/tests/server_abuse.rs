@@ -280,6 +280,14 @@ fn nice(pid: u32) -> Option<(i32, Option<i32>)> {
     Some((own, group.split_whitespace().last().and_then(|nice| nice.parse().ok())))
 }
 
+/// Returns whether a process runs only when no other wants to (SCHED_IDLE, sched(7)).
+fn has_idle_policy(pid: u32) -> bool {
+    const SCHED_IDLE: &str = "5";
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // `policy` is the 41st field (proc(5)); the second one ends with the last parenthesis.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_whitespace().nth(38) == Some(SCHED_IDLE))
+}
+
 /// Returns whether processes may have their nice values, and those of their groups, raised and lowered at any time.
 fn may_raise_priority() -> bool {
     // Nice values belong to threads; the shell is a process of its own, and `setsid` gives it a group of its own.
@@ -302,18 +310,23 @@ fn one_of_many_connections_has_a_low_priority() {
     let Some(scene) = Scene::new("priority", "") else { return };
     let (server, port) = (scene.server.pid(), scene.server.port);
     let (own, group) = nice(server).expect("the server runs");
-    // 19 is the largest value there is, and these tests may have a high one themselves.
-    let low = ((own + 10).min(19), group.map(|_| 10));
+    // 19 is the largest value there is, and these tests may have a high one themselves. A nice value has no meaning
+    // under SCHED_IDLE, and sched_setattr(2) leaves it as it is: there only the group's value changes.
+    let lower = if has_idle_policy(server) { own } else { (own + 10).min(19) };
+    let low = (lower, group.map(|_| 10));
     if low == (own, None) {
         return skip("priority", "these tests have the lowest priority themselves");
     }
-    let count = |wanted| process::below(server).into_iter().filter(|&pid| nice(pid) == Some(wanted)).count();
+    let values = || -> Vec<_> { process::below(server).into_iter().filter_map(nice).collect() };
+    let count = |wanted| values().into_iter().filter(|&one| one == wanted).count();
     let _first = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     // The monitor, the process before authentication, the one for the user.
     eventually("the first connection has its processes", || process::below(server).len() == 3);
     assert_eq!(count(low), 0);
     let _second = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    eventually("the second connection has a low priority", || count(low) == 3);
+    let wanted =
+        format!("the second connection has a low priority, {low:?}; at first all were {:?}", values());
+    eventually(&wanted, || count(low) == 3);
     let shown = scene.ssh(
         &[],
         &["for pid in $$ $PPID $(ps -o ppid= -p $PPID); do ps -o ni= -p $pid; \
