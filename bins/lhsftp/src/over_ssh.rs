@@ -171,7 +171,7 @@ impl ChannelHandler for Handler {
         match event {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
-                let server = cx.control().transport().peer_identification().map(str::to_owned);
+                let server = cx.peer_identification().map(str::to_owned);
                 self.conversation.borrow_mut().set_server(server.as_deref());
                 if cx.is_promised() {
                     self.conversation.borrow_mut().ask_home();

@@ -192,7 +192,7 @@ impl Source for Slots {
                 }
             }
             // During a key exchange no packet leaves, and chaff must not pile up.
-            Slot::Chaff if cx.transport().can_send_bulk() => {
+            Slot::Chaff if cx.can_send_bulk() => {
                 cx.ping(CHAFF_TEXT);
             }
             Slot::Chaff => {}

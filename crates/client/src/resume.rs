@@ -181,8 +181,8 @@ impl Resuming {
     }
 
     fn agree(&self, session: &Session, cx: &ControlCx<'_>) -> Option<Agreed> {
-        let export = cx.transport().export(NAME, &session.handle.0)?;
-        let host_key = host_key(cx.transport())?;
+        let export = cx.export(NAME, &session.handle.0)?;
+        let host_key = host_key(cx.host_key())?;
         let grace = Duration::from_secs(session.grace.into());
         let limit = match *self.options.config.resume {
             Resume::Seconds(seconds) => grace.min(Duration::from_secs(seconds)),
@@ -234,7 +234,7 @@ impl Resuming {
                     .and_then(|claim| claim.verify(&mut agreed.secret, &link, &answer));
                 agreed.attempts.retain(|other| other.id() != id);
                 let refusal = refusal(&link, &agreed.host_key);
-                let new_key = host_key(link.transport_ref());
+                let new_key = host_key(link.transport_ref().host_key());
                 let resumed = verified.map_err(|why| (refusal, why)).and_then(|received| {
                     link.transport().set_authenticated();
                     cx.resume(*link, received).map_err(|error| {

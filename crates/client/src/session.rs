@@ -351,11 +351,10 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
         Some((local, peer)) => lines.push(format!("  tcp {local} -> {peer}")),
         None => lines.push("  connected through a proxy".to_owned()),
     }
-    let transport = cx.transport();
-    if let Some(peer) = transport.peer_identification() {
+    if let Some(peer) = cx.peer_identification() {
         lines.push(format!("  server version {}", crate::log::sanitise(peer)));
     }
-    if let Some(names) = transport.negotiated() {
+    if let Some(names) = cx.negotiated() {
         lines.push(format!("  kexalgorithm {}", names.kex));
         lines.push(format!("  hostkeyalgorithm {}", names.host_key));
         for (what, to_server, to_client) in [
@@ -366,7 +365,8 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
             lines.push(in_both_directions(what, to_server, to_client));
         }
     }
-    lines.push(format!("  traffic {} bytes in, {} bytes out", transport.bytes_in(), transport.bytes_out()));
+    let traffic = cx.traffic();
+    lines.push(format!("  traffic {} bytes in, {} bytes out", traffic.bytes_in, traffic.bytes_out));
     lines
 }
 

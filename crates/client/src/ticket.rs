@@ -31,10 +31,10 @@ impl Ticket {
     /// [`GlobalReply`](lh_driver::ControlEvent::GlobalReply) named [`TICKET_REQUEST`]. `None` if the server
     /// does not support tickets.
     pub fn request(cx: &mut ControlCx<'_>) -> Option<Self> {
-        if cx.transport().peer_extension(TICKET) != Some(b"0") {
+        if cx.peer_extension(TICKET) != Some(b"0") {
             return None;
         }
-        let joined = cx.transport().session_id()?.to_vec();
+        let joined = cx.session_id()?.to_vec();
         let key = PrivateKey::generate(KeyType::Ed25519, None).ok()?;
         let mut fields = Vec::new();
         fields.put_string(key.public().blob());

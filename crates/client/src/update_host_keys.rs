@@ -80,7 +80,7 @@ impl HostKeyUpdate {
             }
             ControlEvent::GlobalReply { name, ok, fields } if name == PROVE => {
                 if let State::Proving(plan) = std::mem::replace(&mut self.state, State::Done) {
-                    let session_id = cx.transport().session_id().unwrap_or_default().to_vec();
+                    let session_id = cx.session_id().unwrap_or_default().to_vec();
                     if *ok && proven(&plan.new, fields, &session_id, &mut log) {
                         self.change(&plan, &mut log, ask);
                     } else {

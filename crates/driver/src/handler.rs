@@ -6,8 +6,8 @@
 use std::any::Any;
 use std::time::Instant;
 
-use lh_connection::{ChannelId, ChannelOptions, Connection, HandedOver, OpenError};
-use lh_transport::{AcceptedHostKey, Transport, TransportError, Unencrypted};
+use lh_connection::{ChannelId, ChannelOptions, HandedOver, OpenError};
+use lh_transport::{AcceptedHostKey, TransportError, Unencrypted};
 use lh_wire::{Output, Reservation, Reserved, Slices};
 
 use crate::event::ChannelEvent;
@@ -106,7 +106,7 @@ pub trait Source {
 /// Operations of a [`ChannelHandler`], all on its own channel. Once the channel is closed they have no
 /// effect.
 pub struct ChannelCx<'a> {
-    core: &'a mut Core,
+    pub(crate) core: &'a mut Core,
     slot: usize,
     id: ChannelId,
     handler: HandlerId,
@@ -475,11 +475,6 @@ impl<'a> ControlCx<'a> {
         sink.payload(&lh_wire::Message::to_payload(&message));
     }
 
-    /// The transport, for inspection: algorithm names, the peer's software and extensions, counters.
-    pub const fn transport(&self) -> &Transport {
-        self.core.link.transport_ref()
-    }
-
     /// Answers [`ControlEvent::HostKey`](crate::ControlEvent::HostKey).
     ///
     /// # Errors
@@ -513,12 +508,12 @@ impl<'a> ControlCx<'a> {
         sink.payload(&lh_wire::Message::to_payload(&lh_wire::msg::Ping::new(content)));
     }
 
-    /// Server: see [`Connection::keep_first`].
+    /// Server: see [`Connection::keep_first`](lh_connection::Connection::keep_first).
     pub fn keep_first(&mut self, window: u32) {
         self.core.connection.keep_first(window);
     }
 
-    /// Client: see [`Connection::promise_first`].
+    /// Client: see [`Connection::promise_first`](lh_connection::Connection::promise_first).
     pub fn promise_first(&mut self, window: u32) {
         self.core.connection.promise_first(window);
     }
@@ -527,11 +522,6 @@ impl<'a> ControlCx<'a> {
     pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
         let socket = self.core.link.stream().read_fd();
         Some((lh_sys::socket::local_address(socket)?, lh_sys::socket::peer_address(socket)?))
-    }
-
-    /// The channels' state (windows, backlog, round trip), for inspection.
-    pub const fn connection(&self) -> &Connection {
-        &self.core.connection
     }
 
     /// Sends SSH_MSG_DISCONNECT. No further message can be sent; stop the loop too.

@@ -27,7 +27,7 @@ impl IdleChannels {
     /// Checks for activity; call it from [`Control::before_wait`](crate::Control::before_wait).
     pub fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let (now, channels) = (cx.now(), cx.channels());
-        let seen = (channels, cx.connection().moved_in_all());
+        let seen = (channels, cx.moved_in_all());
         if seen != self.seen {
             self.seen = seen;
             self.since = now;
@@ -47,7 +47,7 @@ impl IdleChannels {
         }
         // Stays off until data moves again, so that closing channels are not closed twice.
         self.armed = false;
-        let ids: Vec<ChannelId> = cx.connection().channel_ids().collect();
+        let ids: Vec<ChannelId> = cx.channel_ids().collect();
         for id in &ids {
             if let Some(mut channel) = cx.channel(*id) {
                 channel.close();

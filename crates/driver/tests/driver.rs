@@ -223,16 +223,10 @@ fn disconnect_message_and_lost_peer_differ() {
 fn answers_of_the_peer_give_the_round_trip() {
     let mut world = World::new();
     for end in [&mut world.client, &mut world.server] {
-        assert_eq!(
-            end.control().connection().round_trip(),
-            None,
-            "the kernel measures none on a socket pair"
-        );
+        assert_eq!(end.control().round_trip(), None, "the kernel measures none on a socket pair");
     }
     world.until("answers", |world| {
-        [&mut world.client, &mut world.server]
-            .into_iter()
-            .all(|end| end.control().connection().round_trip().is_some())
+        [&mut world.client, &mut world.server].into_iter().all(|end| end.control().round_trip().is_some())
     });
 }
 

@@ -24,7 +24,7 @@ pub(super) fn open_mux_session(
     line: &Line,
     cx: &mut ControlCx<'_>,
 ) -> Result<MuxRequest, String> {
-    if session.tty && !cx.transport().is_encrypted() {
+    if session.tty && !cx.is_encrypted() {
         return Err("the shared connection is not encrypted and carries no terminals".to_owned());
     }
     let [stdin, stdout, stderr]: [OwnedFd; 3] =

@@ -172,7 +172,7 @@ impl Relay {
     /// Handles a message about an open channel. Its recipient already is the server's number.
     fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Violation> {
         let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
-        if !cx.transport().can_send_message(message.len()) {
+        if !cx.can_send_message(message.len()) {
             return Err("a message that is too long for the server");
         }
         let id = self.by_server(server, |channel| channel.client.is_some())?;

@@ -14,7 +14,7 @@ use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
 use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME};
-use lh_transport::{Event, ResumeError, Transport};
+use lh_transport::{Event, ResumeError};
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
 
@@ -35,13 +35,13 @@ pub(crate) type Connect =
     fn(&Options, &PublicKey, &mut Log<'_>) -> Result<(Link, Option<ProxyCommand>), ClientError>;
 
 /// The key that the server of this connection has proved to own, without its certificate.
-pub(super) fn host_key(transport: &Transport) -> Option<PublicKey> {
-    Some(PublicKey::from_blob(transport.host_key()?).ok()?.plain().clone())
+pub(super) fn host_key(blob: Option<&[u8]>) -> Option<PublicKey> {
+    Some(PublicKey::from_blob(blob?).ok()?.plain().clone())
 }
 
 /// The meaning of a refusal over `link`: final only where it is the session's server that refuses.
 pub(super) fn refusal(link: &Link, session: &PublicKey) -> Failure {
-    if host_key(link.transport_ref()).as_ref() == Some(session) {
+    if host_key(link.transport_ref().host_key()).as_ref() == Some(session) {
         Failure::Refused
     } else {
         Failure::Elsewhere

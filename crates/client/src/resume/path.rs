@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use lh_driver::ControlCx;
+use lh_driver::{ControlCx, Traffic};
 use lh_sys::interfaces;
 use lh_sys::network_changes::{NetworkChange, NetworkChanges, Sleeps};
 
@@ -188,10 +188,10 @@ impl PathWatch {
         self.check = Some(Check {
             until: now + time,
             time,
-            packets: cx.transport().packets_in(),
+            packets: cx.traffic().packets_in,
             acknowledged: acknowledged(cx),
             received: cx.received_messages(),
-            bytes: cx.transport().bytes_in(),
+            bytes: cx.traffic().bytes_in,
             overdue: false,
         });
     }
@@ -201,9 +201,9 @@ impl PathWatch {
         if self.dead {
             return PathState::Dead;
         }
-        let sent = cx.transport().message_counts().map_or(0, |(_, sent)| sent);
-        let (bytes, bytes_out) = (cx.transport().bytes_in(), cx.transport().bytes_out());
-        let moved = Moved { messages: cx.received_messages() + sent, bytes_in: bytes, bytes_out };
+        let sent = cx.message_counts().map_or(0, |(_, sent)| sent);
+        let Traffic { bytes_in, bytes_out, packets_in } = cx.traffic();
+        let moved = Moved { messages: cx.received_messages() + sent, bytes_in, bytes_out };
         let Some(check) = &mut self.check else {
             match self.quiet.poll(moved, || has_unacknowledged(cx), now) {
                 Some(Ask::Early) => self.ask(EARLY_ANSWER, cx, now),
@@ -213,7 +213,7 @@ impl PathWatch {
             return PathState::Good;
         };
         // Any packet is an answer.
-        if cx.transport().packets_in() != check.packets {
+        if packets_in != check.packets {
             // The answer alone is no reason to ask again; what may have been under way before is.
             let alone = cx.received_messages() == check.received + 1;
             self.check = None;
@@ -226,12 +226,12 @@ impl PathWatch {
         if now >= check.until {
             let acknowledged = acknowledged(cx);
             // The question, or its answer, may wait behind much data that TCP delivers slowly.
-            let waits = acknowledged > check.acknowledged || bytes != check.bytes;
+            let waits = acknowledged > check.acknowledged || bytes_in != check.bytes;
             if !waits && now < check.until + STOPPED {
                 check.overdue = true;
                 return PathState::Silent;
             }
-            (check.acknowledged, check.bytes, check.until) = (acknowledged, bytes, now + check.time);
+            (check.acknowledged, check.bytes, check.until) = (acknowledged, bytes_in, now + check.time);
         }
         PathState::Good
     }

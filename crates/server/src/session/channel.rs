@@ -193,7 +193,7 @@ impl SessionChannel {
         if !allowed || self.terminal.is_some() {
             return Ok(false);
         }
-        if !cx.control().transport().is_encrypted() {
+        if !cx.is_encrypted() {
             info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
@@ -307,7 +307,7 @@ impl SessionChannel {
             {
                 Ok(arguments) => {
                     let control = cx.control();
-                    let client = control.transport().peer_identification();
+                    let client = control.peer_identification();
                     let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
                     self.state = State::Sftp(Box::new(sftp));
                     self.listed.start(wanted, &self.shared);
@@ -329,7 +329,7 @@ impl SessionChannel {
                 let files = if shared.accounts { Files::of(&command) } else { None };
                 // Of use to servers of subsystems: some clients are to be understood by their names.
                 let client = match wanted {
-                    Wanted::Subsystem(_) => cx.control().transport().peer_identification().map(str::to_owned),
+                    Wanted::Subsystem(_) => cx.peer_identification().map(str::to_owned),
                     _ => None,
                 };
                 match self.run(&decision, wanted, files.as_ref(), client) {

@@ -90,7 +90,7 @@ impl Serving {
     /// Begins to count the connection's bytes, where usage is recorded.
     pub(super) fn count(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
-        self.usage_reporter = UsageReporter::new(&self.shared, cx.transport(), now);
+        self.usage_reporter = UsageReporter::new(&self.shared, cx.traffic(), now);
     }
 
     /// Tells the monitor how the connection has ended.
@@ -212,7 +212,7 @@ fn source(cx: &ControlCx<'_>) -> Source {
 /// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
 fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
     let (sample, version) = Sample::of(source(cx));
-    let ours = cx.transport().peer() == Peer::Longhaul;
+    let ours = cx.peer() == Peer::Longhaul;
     if version.is_none() && !ours {
         return None;
     }
@@ -261,7 +261,7 @@ impl Control for Serving {
             }
             ControlEvent::KexDone { names } => {
                 debug!(self.shared.log, "rekeyed: {} {}", names.kex, names.cipher_s2c);
-                if !cx.transport().is_encrypted() {
+                if !cx.is_encrypted() {
                     self.warn_of_plain_text(&names);
                 }
                 self.negotiated = names.host_key;
@@ -298,7 +298,7 @@ impl Control for Serving {
             resuming.before_wait(&self.shared, cx);
         }
         if let Some(usage_reporter) = &mut self.usage_reporter {
-            usage_reporter.turn(cx.transport(), now);
+            usage_reporter.turn(cx.traffic(), now);
         }
         if let Some(idle) = &mut self.idle_channels {
             idle.before_wait(cx);
@@ -329,7 +329,7 @@ impl Control for Serving {
             .filter(|usage_reporter| usage_reporter.due().is_some_and(|due| due <= now))
         {
             let figures = cx.stats();
-            usage_reporter.tell(&self.shared, &usage_reporter::conduct(cx.transport(), &figures));
+            usage_reporter.tell(&self.shared, &usage_reporter::conduct(cx, &figures));
         }
         if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
             info!(self.shared.log, "global channel timeout: closing all channels");

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use lh_driver::{ConnectionStats, Driver, DriverError, LinkError};
+use lh_driver::{ConnectionStats, ControlCx, Driver, DriverError, LinkError, Traffic};
 use lh_metrics::Peak;
-use lh_transport::{Negotiated, Transport};
+use lh_transport::Negotiated;
 
 use super::shared::Shared;
 use crate::monitor_ipc::MonitorRequest;
@@ -26,18 +26,18 @@ pub(super) struct UsageReporter {
 
 impl UsageReporter {
     /// Begins to count, where usage is recorded.
-    pub(super) fn new(shared: &Shared, transport: &Transport, now: Instant) -> Option<Self> {
+    pub(super) fn new(shared: &Shared, traffic: Traffic, now: Instant) -> Option<Self> {
         shared.accounts.then(|| Self {
-            peak_in: Peak::new(transport.bytes_in(), now),
-            peak_out: Peak::new(transport.bytes_out(), now),
+            peak_in: Peak::new(traffic.bytes_in, now),
+            peak_out: Peak::new(traffic.bytes_out, now),
             told: (0, 0),
             due: None,
         })
     }
 
     /// A turn of the loop is over. Cheap.
-    pub(super) fn turn(&mut self, transport: &Transport, now: Instant) {
-        let moved = (transport.bytes_in(), transport.bytes_out());
+    pub(super) fn turn(&mut self, traffic: Traffic, now: Instant) {
+        let moved = (traffic.bytes_in, traffic.bytes_out);
         self.peak_in.update(moved.0, now);
         self.peak_out.update(moved.1, now);
         if self.due.is_none() && moved != self.told {
@@ -62,21 +62,21 @@ impl UsageReporter {
 /// How a connection has gone, to be looked at before its driver is gone.
 pub(super) fn at_the_end(driver: &mut Driver, end: &Result<i32, DriverError>) -> Conduct {
     let figures = driver.stats();
-    Conduct { end: words(end), ..conduct(driver.link().transport_ref(), &figures) }
+    Conduct { end: words(end), ..conduct(&driver.control(), &figures) }
 }
 
 /// How a connection goes. The peaks are the [`UsageReporter`]'s to know.
-pub(super) fn conduct(transport: &Transport, figures: &ConnectionStats) -> Conduct {
+pub(super) fn conduct(cx: &ControlCx<'_>, figures: &ConnectionStats) -> Conduct {
     let both = |names: &Negotiated, pick: fn(&Negotiated) -> (&String, &String)| {
         let (to_server, to_client) = pick(names);
         if to_server == to_client { to_server.clone() } else { format!("{to_server}/{to_client}") }
     };
     let of = |pick: fn(&Negotiated) -> (&String, &String)| {
-        transport.negotiated().map(|names| both(names, pick)).unwrap_or_default()
+        cx.negotiated().map(|names| both(names, pick)).unwrap_or_default()
     };
     Conduct {
-        client: transport.peer_identification().unwrap_or_default().to_owned(),
-        kex: transport.negotiated().map(|names| names.kex.clone()).unwrap_or_default(),
+        client: cx.peer_identification().unwrap_or_default().to_owned(),
+        kex: cx.negotiated().map(|names| names.kex.clone()).unwrap_or_default(),
         cipher: of(|names| (&names.cipher_c2s, &names.cipher_s2c)),
         mac: of(|names| (&names.mac_c2s, &names.mac_s2c)),
         compression: of(|names| (&names.compression_c2s, &names.compression_s2c)),

@@ -271,7 +271,7 @@ impl ChannelHandler for JobHandler {
         match event {
             // The caller has asked for the subsystem before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
-                let server = cx.control().transport().peer_identification().map(str::to_owned);
+                let server = cx.peer_identification().map(str::to_owned);
                 self.job.lock().engine.set_server(self.side, server.as_deref());
                 self.opened(cx.id(), cx.is_promised());
                 self.run(cx);
