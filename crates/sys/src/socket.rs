@@ -48,6 +48,34 @@ pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns the name of the congestion control (`TCP_CONGESTION`). `None` where the socket has none, or where what
+/// answers is no name: emulators such as qemu's user mode answer with a number, without the final zero that rustix's
+/// function insists on.
+pub(crate) fn congestion(socket: impl AsFd) -> Option<String> {
+    // Names have at most 16 bytes with their zero (`TCP_CA_NAME_MAX`).
+    let mut name = [0_u8; 16];
+    let mut length = libc::socklen_t::try_from(name.len()).ok()?;
+    // SAFETY: the descriptor is open during the call, and the kernel writes at most `length` bytes, the buffer's size.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then(|| name_in(name.get(..length as usize)?)).flatten()
+}
+
+/// Returns what stands before the first zero, if it is the name of a kernel's module.
+fn name_in(answer: &[u8]) -> Option<String> {
+    let name = answer.split(|byte| *byte == 0).next()?;
+    let is_name =
+        !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
+    (is_name && answer.contains(&0)).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
 /// Acknowledges received data now, and for a while immediately (`TCP_QUICKACK`, whose effect ends by itself).
 ///
 /// Stock clients leave Nagle's algorithm on during login: their second small packet in a row waits for our
@@ -120,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn only_whole_names_of_congestion_controls_count() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(congestion(&listener), sockopt::tcp_congestion(&listener).ok());
+        assert_eq!(name_in(b"cubic\0\0\0"), Some("cubic".to_owned()));
+        for answer in [&b""[..], b"\0", b"cubi", b"\x7f\0", b"a b\0"] {
+            assert_eq!(name_in(answer), None, "{answer:?}");
+        }
+    }
+
+    #[test]
     fn options_and_addresses_of_a_connection() {
         for host in ["127.0.0.1", "::1"] {
             let Ok(listener) = TcpListener::bind((host, 0)) else {
@@ -141,6 +179,7 @@ mod tests {
             assert!(round_trip < Duration::from_secs(5), "{round_trip:?}");
         }
         assert_eq!(peer_address(crate::fd::null().unwrap()), None);
+        assert_eq!(congestion(crate::fd::null().unwrap()), None);
         assert_eq!(round_trip(crate::fd::null().unwrap()), None);
     }
 }

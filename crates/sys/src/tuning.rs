@@ -151,7 +151,7 @@ pub fn spread_out(socket: impl AsFd) -> io::Result<()> {
 
 /// Name of the congestion control of a TCP socket, such as `cubic`; `None` for other sockets.
 pub fn congestion_control(socket: impl AsFd) -> Option<String> {
-    sockopt::tcp_congestion(socket).ok()
+    crate::socket::congestion(socket)
 }
 
 /// Largest receive and send buffer that the kernel's autotuning gives a TCP socket, bytes: the third number
@@ -172,7 +172,7 @@ pub fn buffer_limits() -> (Option<u64>, Option<u64>) {
 /// listens on: a socket that has been paced once stays so. Accepted connections inherit the listener's
 /// congestion control.
 pub fn unpaced_within_machine(socket: impl AsFd, address: &SocketAddr) {
-    let paces = || sockopt::tcp_congestion(&socket).is_ok_and(|name| name.starts_with("bbr"));
+    let paces = || congestion_control(&socket).is_some_and(|name| name.starts_with("bbr"));
     if address.ip().to_canonical().is_loopback() && paces() {
         // Every kernel has `reno`, and every user may select it. On failure the control stays unchanged.
         let _ = sockopt::set_tcp_congestion(&socket, "reno");
