@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::source::{Source, failed, sha256, write};
-use super::{bill, build, deb, dependencies, layout, licences, oci, platform, rpm, tarball};
+use super::{bill, build, deb, dependencies, emulated, layout, licences, oci, platform, rpm, tarball};
 
 /// Builds the programs and makes every package in `source.out`. Returns their names.
 pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
@@ -59,6 +59,7 @@ fn add_static(
         }
         let architecture = platform.architecture();
         let program = build::build_static(source, graph, platform)?;
+        emulated::test(&program.file, architecture)?;
         oci::make(source, architecture, &program.file, &[])?;
         let parts = layout::Parts::new(source, &[program], licences)?;
         tarball::make(source, &parts, bill, &format!("{architecture}-linux-static"), "README-static")?;

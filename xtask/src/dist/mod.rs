@@ -8,6 +8,7 @@ mod container;
 mod deb;
 mod dependencies;
 mod elf;
+mod emulated;
 mod layout;
 mod licences;
 mod make;

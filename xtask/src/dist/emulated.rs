@@ -1,0 +1,89 @@
+//! Programs for another processor, tried under qemu's user mode: keys, signatures, a login and copies with OpenSSH's
+//! server, and a copy with the program's own SFTP server.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use super::source::{failed, write};
+use crate::workspace::Outcome;
+
+/// Longer than a channel's window and than many requests.
+const BLOB_LEN: usize = 24 << 20;
+
+/// What is tried, in a directory with the names of the programs, `qemu`'s path in `$Q`, and a server in `$SSHD`, which
+/// may be empty.
+const SCRIPT: &str = r#"set -eu
+PATH=$PWD:$PATH
+./run lhssh -V
+./run lhssh-keygen -q -t ed25519 -N '' -f key
+./run lhssh-keygen -q -t ecdsa -N '' -f host
+./run lhssh-keygen -Y sign -q -f key -n file blob >/dev/null
+echo "me $(cat key.pub)" >signers
+./run lhssh-keygen -Y verify -q -f signers -I me -n file -s blob.sig <blob
+./run lhscp -D "$PWD/sftp-server" blob x:"$PWD/over-pipe"
+cmp blob over-pipe
+[ -n "$SSHD" ] || { echo 'SKIPPED dist: no sshd is installed, so programs for another processor log in nowhere'; exit 0; }
+cp key.pub authorized
+printf 'HostKey %s/host\nAuthorizedKeysFile %s/authorized\nStrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\n' \
+    "$PWD" "$PWD" >sshd_config
+mkdir -p /run/sshd 2>/dev/null || true
+for algorithms in 'aes128-gcm@openssh.com curve25519-sha256' 'chacha20-poly1305@openssh.com ecdh-sha2-nistp384' \
+    'aes256-ctr sntrup761x25519-sha512@openssh.com'; do
+    set -- $algorithms
+    printf 'Host h\n ProxyCommand %s -i -f %s/sshd_config\n IdentityFile %s/key\n IdentitiesOnly yes\n Ciphers %s\n KexAlgorithms %s\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n LogLevel ERROR\n BatchMode yes\n' \
+        "$SSHD" "$PWD" "$PWD" "$1" "$2" >config
+    [ "$(./run lhssh -F config h 'printf "%s" "in"; exit 7' || echo " $?")" = 'in 7' ]
+    rm -f up down
+    ./run lhscp -F config blob h:"$PWD/up"
+    ./run lhscp -F config --verify h:"$PWD/up" down
+    cmp blob down
+done
+echo "dist: $(./run longhaul --version) works under $Q"
+"#;
+
+/// Tries the program with all names, built for `architecture`. Says so where there is no emulator.
+pub(super) fn test(program: &Path, architecture: &str) -> Outcome {
+    if architecture == std::env::consts::ARCH {
+        return Ok(());
+    }
+    let Some(qemu) = lh_interop::find(&format!("qemu-{architecture}-static")) else {
+        println!(
+            "SKIPPED dist: the programs for {architecture} are not tried: apt-get install qemu-user-static"
+        );
+        return Ok(());
+    };
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let at = |name: &str| directory.path().join(name);
+    for name in ["lhssh", "lhssh-keygen", "lhscp", "lhsftp-server", "longhaul"] {
+        symlink(program, at(&format!("bin-{name}"))).map_err(failed(&at(name)))?;
+    }
+    // The program looks at the name that it is called by.
+    let run = format!(
+        "#!/bin/sh\nname=$1; shift\nexec {} -0 \"$name\" {}/bin-\"$name\" \"$@\"\n",
+        qemu.display(),
+        directory.path().display()
+    );
+    let server = format!("#!/bin/sh\nexec {}/run lhsftp-server \"$@\"\n", directory.path().display());
+    for (name, text) in [("run", run), ("sftp-server", server)] {
+        write(&at(name), &text)?;
+        fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).map_err(failed(&at(name)))?;
+    }
+    let blob: Vec<u8> =
+        (0..BLOB_LEN as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    fs::write(at("blob"), blob).map_err(failed(&at("blob")))?;
+    let sshd = lh_interop::find("sshd").map_or_else(String::new, |path| path.display().to_string());
+    let status = Command::new("sh")
+        .args(["-c", SCRIPT])
+        .current_dir(directory.path())
+        .env("Q", &qemu)
+        .env("SSHD", sshd)
+        .status()
+        .map_err(|error| format!("sh: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the programs for {architecture} fail under emulation: {status}"))
+    }
+}
