@@ -15,6 +15,7 @@ mod layers;
 mod msrv;
 mod names;
 mod peers;
+mod processors;
 mod regress;
 #[cfg(test)]
 mod security;

@@ -46,6 +46,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/borg", "borgbackup"),
     ("/usr/bin/unison", "unison"),
     ("/usr/bin/c++", "g++"),
+    ("/usr/bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
     (KERBEROS_HEADER, "libkrb5-dev"),
     ("/usr/sbin/krb5kdc", "krb5-kdc"),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
-use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers};
+use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers, processors};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
         let clippy = ["clippy", "--locked", "--workspace", "--all-targets"];
         call(cargo().args(clippy).args(features()).args(["--", "-D", "warnings"]))
     }),
+    ("processors", processors::check),
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("unit", unit),

@@ -1,0 +1,44 @@
+//! Other processors: what is built for 64-bit ARM must go on compiling.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::workspace::{Outcome, call, cargo, target_dir};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Compiles the cryptography library, which comes with C and assembler.
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+
+/// Checks all programs for 64-bit ARM, where a compiler for it is installed, and its standard library is or can be.
+pub(crate) fn check() -> Outcome {
+    if lh_interop::find(COMPILER).is_none() {
+        println!("processors: SKIPPED: {TARGET}: apt-get install gcc-aarch64-linux-gnu");
+        return Ok(());
+    }
+    if !has_library() {
+        let add = Command::new("rustup").args(["target", "add", TARGET]).status();
+        if !add.is_ok_and(|status| status.success()) || !has_library() {
+            println!("processors: SKIPPED: {TARGET}: `rustup target add {TARGET}` has failed");
+            return Ok(());
+        }
+    }
+    // PAM and Kerberos need libraries of that processor.
+    let check = ["check", "--locked", "--workspace", "--bins", "--exclude", "xtask", "--target", TARGET];
+    let target = target_dir().join("processors");
+    call(
+        cargo()
+            .args(check)
+            .env("CARGO_TARGET_DIR", target)
+            .env(format!("CC_{}", TARGET.replace('-', "_")), COMPILER),
+    )
+}
+
+/// Whether the standard library of the target is installed.
+fn has_library() -> bool {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(rustc);
+    let printed =
+        command.args(["--print", "target-libdir", "--target", TARGET]).stderr(Stdio::null()).output();
+    printed.is_ok_and(|printed| Path::new(String::from_utf8_lossy(&printed.stdout).trim()).is_dir())
+}
