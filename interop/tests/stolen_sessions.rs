@@ -43,7 +43,7 @@ fn logged_in(lab: &Lab, port: u16) -> Client {
 fn session(client: &mut Client) -> (Handle, Export) {
     let control = client.driver().control();
     let handle = control.resumable_session().unwrap().handle;
-    let export = control.transport().export(NAME, &handle.0).unwrap();
+    let export = control.export(NAME, &handle.0).unwrap();
     (handle, export)
 }
 
