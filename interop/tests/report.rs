@@ -179,6 +179,12 @@ fn csv_has_a_line_for_each_sample() {
     let last_of = |name: &str| table.lines().map(cells).rfind(|cells| cells[side] == name).expect(name);
     assert!(last_of("remote")[sent].parse::<u64>().expect("bytes") > 9_000_000, "{table}");
     assert!(last_of("local")[cpu].parse::<u64>().expect("microseconds") > 0, "{table}");
+    let (busiest, cores) = (column("busiest_thread"), column("busiest_thread_cores"));
+    for side in ["local", "remote"] {
+        let last = last_of(side);
+        assert!(!last[busiest].is_empty(), "{side}: {table}");
+        assert!((0.0..=1.0).contains(&last[cores].parse::<f64>().expect("cores")), "{side}: {table}");
+    }
 }
 
 /// A copy of one second must not be a single point: without `MetricsInterval` samples are frequent at first.
@@ -195,6 +201,7 @@ fn short_runs_have_many_samples_by_default() {
         let samples = text.lines().filter(|line| line.contains("\"seconds\"")).count();
         assert!((4..40).contains(&samples), "{side} has {samples} samples: {text}");
         assert!(text.contains("\"congestion_control\":\"") && text.contains("\"cpu_micros\":"), "{text}");
+        assert!(text.contains("\"name\":\"main\""), "no thread: {text}");
     }
 }
 

@@ -220,7 +220,7 @@ mod tests {
             sample: Sample {
                 tcp: vec![("rtt", 9)],
                 ssh: vec![("bytes_in", 5), ("bytes_out", 5)],
-                congestion_control: None,
+                ..Sample::default()
             },
         };
         let run = Run { about, side: Side::Remote, points: vec![point(0.0), point(1.0)] };
