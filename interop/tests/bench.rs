@@ -105,6 +105,17 @@ fn bench_measures_and_leaves_nothing_behind() {
         assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
     }
     assert!(ssh.is_none() || has("clients: through a pipe", "stock", "up"), "{results:#}");
+    // Its resolution is 10 ms, so the figure may be 0.
+    let of_server = |row: &Value| {
+        row["table"] == "session set-up by key exchange"
+            && row["column"] == "server CPU"
+            && row["unit"] == "cpu_ms"
+    };
+    assert_eq!(rows.iter().filter(|row| of_server(row)).count(), 2, "{results:#}");
+    let missing = results["missing"].to_string();
+    assert!(!missing.contains("no matching"), "what the server does not offer is not tried: {missing}");
+    let warnings = String::from_utf8_lossy(&done.stderr);
+    assert!(!warnings.contains("post-quantum"), "{warnings}");
     // Fewer than three rounds, or rounds that differ, are said to be noise.
     for row in rows {
         let values = row["values"].as_array().unwrap().len();
