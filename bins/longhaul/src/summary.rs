@@ -130,12 +130,15 @@ fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
         phrase("receive buffer at most", "receive_buffer_limit", " (net.ipv4.tcp_rmem)");
         phrase("send buffer at most", "send_buffer_limit", " (net.ipv4.tcp_wmem)");
         if let Some(usage) = end.and_then(|run| Usage::of(&run.points)) {
+            let several = if usage.taking_part > 1 {
+                format!(" ({} threads used more than {:.0} %)", usage.taking_part, TAKES_PART * 100.0)
+            } else {
+                String::new()
+            };
+            let share = usage.share * 100.0;
             out.push(format!(
-                "{name}: busiest thread {} {:.0} % of a core, {} above {:.0} %",
-                usage.busiest,
-                usage.share * 100.0,
-                usage.taking_part,
-                TAKES_PART * 100.0
+                "{name}: the busiest thread, {}, used {share:.0} % of a core{several}",
+                usage.busiest
             ));
         }
     }

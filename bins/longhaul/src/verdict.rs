@@ -21,6 +21,8 @@ const LEAST_SECONDS: f64 = 0.5;
 const LEAST_MOVED: f64 = 4e6;
 /// Part of the time from which waiting counts as the limit.
 const MUCH: f64 = 0.3;
+/// Part of what a window carries in its round trips from which that window is what limits a sender.
+const FILLED: f64 = 0.4;
 /// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a little.
 const ONE_CORE: f64 = 1.05;
 /// What helps against a busy processor.
@@ -119,7 +121,7 @@ pub(crate) fn verdict(evidence: &Evidence<'_>) -> String {
             "No verdict: {samples} samples of the {sending} are too few to tell. A shorter MetricsInterval takes more."
         );
     }
-    let found = ssh_window(&sender, receiving)
+    let found = ssh_window(&sender, receiving, evidence.average)
         .or_else(|| processor(Some(&sender), sending))
         .or_else(|| processor(receiver.as_ref(), receiving))
         .or_else(|| tcp_buffers(&sender, receiver.as_ref(), sending, receiving))
@@ -145,13 +147,16 @@ fn receiver_alone(receiver: Option<&Span<'_>>, sending: &str, receiving: &str) -
     })
 }
 
-fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
+fn ssh_window(sender: &Span<'_>, receiving: &str, average: f64) -> Option<String> {
     let known: Vec<u64> =
         sender.run.points.iter().filter_map(|point| point.sample.ssh("send_credit")).collect();
     let closed = known.iter().filter(|left| **left < 32_768).count() as f64 / (known.len().max(1)) as f64;
     // A Longhaul receiver's window follows the path, and closes only where its program or disk is slower.
     let follows = receiving == "client" || Peer::of(&sender.run.about.peer) == Peer::Longhaul;
-    let why = if follows {
+    // A window that would carry much more in each round trip is kept closed by what is behind it.
+    let possible = known.iter().max().zip(sender.round_trip()).map(|(most, rtt)| *most as f64 / rtt);
+    let is_slow = possible.is_some_and(|possible| average < FILLED * possible);
+    let why = if follows || is_slow {
         format!("The program or disk that takes the data at the {receiving} is slower than the path.")
     } else {
         "Servers other than Longhaul and HPN-SSH grant a fixed window, OpenSSH 2 MiB.".to_owned()
@@ -378,6 +383,15 @@ mod tests {
         says(&[], &[], "TCP's congestion window");
         let got = says(&[], &[("send_credit", 0)], "The SSH window of the server: in 100 % of 11 samples");
         assert!(got.ends_with("OpenSSH 2 MiB."), "{got}");
+        // 30 kB in each round trip of 10 ms are 3 MB/s; in each of 50 microseconds they would be 600 MB/s.
+        let got = says(&[], &[("send_credit", 30_000)], "The SSH window of the server");
+        assert!(got.ends_with("OpenSSH 2 MiB."), "{got}");
+        let got = says(
+            &[("rtt", 50)],
+            &[("send_credit", 30_000)],
+            "The SSH window of the server: in 100 % of 11 samples",
+        );
+        assert!(got.ends_with("at the server is slower than the path."), "{got}");
         says(
             &[],
             &[("cpu_micros", 9 * SECOND)],
