@@ -743,6 +743,12 @@ fn doctor_prints_a_page_and_leaves_no_file() {
     }
     let unknown = lab.run(&our("longhaul"), &["doctor", "-F", "none", "-P", "1", "127.0.0.1"]);
     assert_eq!(unknown.code, 255);
-    assert!(unknown.err.contains("onnection refused"), "{}", unknown.err);
+    let refused = "longhaul: connect to host 127.0.0.1 port 1: Connection refused\n";
+    assert_eq!((unknown.out.as_slice(), unknown.err.as_str()), (&b""[..], refused));
+    // Programs get an object in any case.
+    let unknown = lab.run(&our("longhaul"), &["doctor", "--json", "-F", "none", "-P", "1", "127.0.0.1"]);
+    let value: Value = serde_json::from_slice(&unknown.out).expect("JSON");
+    assert_eq!((unknown.code, &value["longhaul_doctor"]), (255, &serde_json::json!(1)));
+    assert!(value["error"].as_str().is_some_and(|why| why.contains("Connection refused")), "{value}");
     assert_eq!(lab.run(&our("longhaul"), &["doctor"]).code, 2);
 }

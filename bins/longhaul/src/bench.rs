@@ -41,7 +41,14 @@ const OF_MEASUREMENTS: &[&str] = &["local-dir", "peer", "remote-dir", "tcp-port"
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let done = match (parsed.long_value("hosts"), operands) {
         (Some(list), []) => run_hosts(parsed, Path::new(list)),
-        (None, [host]) => run_one(parsed, &host.to_string_lossy()),
+        (None, [host]) => {
+            let host = host.to_string_lossy();
+            let done = run_one(parsed, &host);
+            if let (Err(why), true) = (&done, parsed.has_long("json")) {
+                println!("{}", Results::failure(&host, why));
+            }
+            done
+        }
         _ => return LONGHAUL.usage_error("bench: give one host, or --hosts").print(),
     };
     done.unwrap_or_else(|why| {
@@ -247,7 +254,8 @@ impl Record {
 /// something else.
 fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     let name = path.display();
-    let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
+    let bytes = std::fs::read(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
+    let Ok(words) = String::from_utf8(bytes) else { return Ok(None) };
     let mut records = Vec::new();
     for line in words.lines().filter(|line| !line.trim().is_empty()) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };
@@ -270,7 +278,7 @@ pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, String> {
     for file in files {
         match read(Path::new(file)) {
             Ok(Some(more)) => records.extend(more),
-            Ok(None) | Err(_) if records.is_empty() => return Ok(None),
+            Ok(None) if records.is_empty() => return Ok(None),
             Ok(None) => {
                 return Err(format!("{}: not the results of longhaul bench", Path::new(file).display()));
             }

@@ -16,6 +16,8 @@ use super::server_cpu::Acceptor;
 use super::setup::{Kind, Setup, setups, with_bits};
 use lh_crypto::PublicKey;
 
+use lh_sys::errno_text;
+
 use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
 use crate::shell::quoted;
@@ -30,7 +32,7 @@ const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3
 const SEAL: Duration = Duration::from_millis(60);
 /// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor time has a
 /// resolution of 10 ms.
-const LOGINS_TIME: Duration = Duration::from_millis(300);
+const LOGINS_TIME: Duration = Duration::from_millis(150);
 const MOST_LOGINS: u32 = 10;
 /// Time that the server's processes have to end after a login.
 const LOGIN_ENDS: Duration = Duration::from_millis(100);
@@ -95,13 +97,13 @@ pub(super) fn run(
     tell("preparing a directory at the server");
     let keeper = Keeper::start(target, &plan.remote_directory)?;
     let here = Scratch::new(&plan.local_directory)
-        .map_err(|error| format!("{}: {error}", plan.local_directory.display()))?;
+        .map_err(|error| format!("{}: {}", plan.local_directory.display(), errno_text(&error)))?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
     let there = keeper.path.as_str();
     let bench =
         Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0), far: far.as_ref() };
-    bench.prepare().map_err(|error| format!("{}: {error}", here.0.display()))?;
+    bench.prepare().map_err(|error| format!("{}: {}", here.0.display(), errno_text(&error)))?;
     let mut run = Run {
         target,
         plan,
@@ -261,8 +263,8 @@ impl Run<'_> {
     }
 
     fn disks(&mut self) -> Result<(), String> {
-        let here =
-            disk_here(&self.plan.local_directory).map_err(|error| format!("the disk here: {error}"))?;
+        let here = disk_here(&self.plan.local_directory)
+            .map_err(|error| format!("the disk here: {}", errno_text(&error)))?;
         self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
         let directory = self.plan.remote_directory.clone();
         let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
@@ -317,7 +319,10 @@ impl Run<'_> {
         let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
         let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
             let port = far.address.port();
-            format!("TCP alone: port {port} of {host}: {error}; does the firewall let it pass?")
+            format!(
+                "TCP alone: port {port} of {host}: {}; does the firewall let it pass?",
+                errno_text(&error)
+            )
         })?;
         let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
         self.add("ceilings", &name, direction.column(), Unit::BytesPerSecond, rate);
@@ -343,10 +348,12 @@ impl Run<'_> {
     fn set_up(&mut self, setup: &Setup, bench: &Bench<'_>) -> Result<(), String> {
         let keywords: Vec<(&str, &str)> =
             setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        // The first round only warms up, and gives the tables their order.
+        let most = if self.counts { MOST_LOGINS } else { 1 };
         let before = self.server_cpu()?;
         let (all, mut logins) = (Instant::now(), 0);
         let (mut walls, mut cpu, mut name) = (Vec::new(), Duration::ZERO, setup.name.clone());
-        while logins == 0 || (logins < MOST_LOGINS && all.elapsed() < LOGINS_TIME) {
+        while logins == 0 || (logins < most && all.elapsed() < LOGINS_TIME) {
             let (begun, used) = (Instant::now(), lh_sys::time::process_cpu());
             let remote = self.target.connect(&keywords);
             let mut remote = remote.map_err(|failure| format!("{}: {}", setup.name, failure.text))?;
@@ -364,7 +371,9 @@ impl Run<'_> {
         let each = 1000.0 / f64::from(logins);
         self.add(table, &name, "client CPU", Unit::CpuMs, cpu.as_secs_f64() * each);
         if let Some(before) = before {
-            std::thread::sleep(LOGIN_ENDS);
+            if self.counts {
+                std::thread::sleep(LOGIN_ENDS);
+            }
             if let Some(after) = self.server_cpu()? {
                 self.add(table, &name, "server CPU", Unit::CpuMs, (after - before) * each);
             }

@@ -111,6 +111,11 @@ fn summary(facts: &Facts) -> Vec<String> {
     lines
 }
 
+/// The object of a run that has found nothing out.
+pub(super) fn failure(host: &str, why: &str) -> Value {
+    json!({ "longhaul_doctor": VERSION, "host": host, "error": why })
+}
+
 pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
     let quota = |quota: Option<&Quota>| {
         quota.map(|quota| {
