@@ -65,7 +65,16 @@ fn bench_measures_and_leaves_nothing_behind() {
     let mut more = vec!["--json".to_owned(), "--html".to_owned(), site.lab.arg("bench.html")];
     more.extend(["--tcp-port".to_owned(), lh_interop::tunnel::free_port().to_string()]);
     let ssh = find("ssh");
-    more.extend(ssh.iter().flat_map(|ssh| ["--peer".to_owned(), format!("stock={}", ssh.display())]));
+    if let Some(ssh) = &ssh {
+        // Notes which signals it would never receive.
+        let blocked = site.lab.arg("blocked");
+        let script =
+            format!("#!/bin/sh\ngrep SigBlk /proc/self/status >>{blocked}\nexec {} \"$@\"\n", ssh.display());
+        site.lab.write("stock-ssh", &script);
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(site.lab.path("stock-ssh"), executable).unwrap();
+        more.extend(["--peer".to_owned(), format!("stock={}", site.lab.arg("stock-ssh"))]);
+    }
     more.push(site.host());
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
     let done = site.bench(&more).output().unwrap();
@@ -104,7 +113,12 @@ fn bench_measures_and_leaves_nothing_behind() {
     ] {
         assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
     }
-    assert!(ssh.is_none() || has("clients: through a pipe", "stock", "up"), "{results:#}");
+    if ssh.is_some() {
+        assert!(has("clients: through a pipe", "stock", "up"), "{results:#}");
+        let blocked = site.lab.read("blocked");
+        assert!(blocked.lines().count() > 3, "{blocked}");
+        assert!(blocked.lines().all(|line| line.ends_with("\t0000000000000000")), "{blocked}");
+    }
     // Its resolution is 10 ms, so the figure may be 0.
     let of_server = |row: &Value| {
         row["table"] == "session set-up by key exchange"

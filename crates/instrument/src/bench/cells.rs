@@ -66,6 +66,22 @@ pub(super) enum Cell {
     Seal(Suite),
 }
 
+impl Cell {
+    /// What is measured, for people.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::Stream(suite, direction) => format!("{} {}", suite.name(), direction.name()),
+            Self::Tcp(direction) => format!("TCP alone, {}", direction.name()),
+            Self::Open(direction) => format!("SSH without encryption, {}", direction.name()),
+            Self::Setup(setup) => format!("set-up with {}", setup.name),
+            Self::Latency => "latency".to_owned(),
+            Self::Child(client, job) => format!("{} ({})", job.table(), client.name),
+            Self::Disks => "disks".to_owned(),
+            Self::Seal(suite) => format!("{} alone", suite.name()),
+        }
+    }
+}
+
 /// The cells of a run.
 pub(super) fn cells(setups: Vec<Setup>, quick: bool, clients: &[Client], has_port: bool) -> Vec<Cell> {
     let most = if quick { 3 } else { SUITES.len() };

@@ -139,8 +139,12 @@ pub(super) fn run(
             if run.done.contains(&index) {
                 continue;
             }
-            tell(&format!("round {}: {} of {}", rounds + 1, step + 1, cells.len()));
+            tell(&format!("round {}: {} of {}: {}", rounds + 1, step + 1, cells.len(), cell.what()));
             if let Err(why) = run.cell(cell, &bench) {
+                // A client ends by the same signal.
+                if stop() {
+                    break 'rounds;
+                }
                 run.miss(&why);
                 run.done.push(index);
             }
