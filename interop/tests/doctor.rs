@@ -284,6 +284,40 @@ fn doctor_names_loss() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_measures_another_congestion_control() {
+    let test = "doctor_measures_another_congestion_control";
+    let with = |name: &str| {
+        let congestion = name.to_owned();
+        let plan = Plan { spec: Spec { loss: 0.005, congestion, ..spec(100, 60) }, ..Plan::default() };
+        Site::start(test, &plan)
+    };
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if !known.split_whitespace().any(|name| name == "bbr") {
+        return lh_interop::skip_without_kernel_support(test, "the kernel has no BBR");
+    }
+    let Some(site) = with("reno") else { return };
+    let diagnosis = site.examine(&[], "loss");
+    first(&diagnosis, "loss", &["holds reno back", "tcp_congestion_control=bbr"]);
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let of = |direction: &str| {
+        let about = |finding: &&Value| finding["title"].as_str().unwrap().contains(direction);
+        findings.iter().filter(|finding| finding["cause"] == "loss").find(about)
+    };
+    let up = of("uploads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    assert!(up["gain"].as_str().unwrap().contains("measured with bbr"), "{diagnosis:#}");
+    // The server's congestion control comes from `ss` there, and is changed there.
+    let down = of("downloads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    assert!(down["change"][0].as_str().unwrap().starts_with("on the server: "), "{diagnosis:#}");
+    // With BBR, so little loss is no limit.
+    drop(site);
+    let Some(site) = with("bbr") else { return };
+    let diagnosis = site.examine(&[], "path");
+    let found = diagnosis["findings"].as_array().unwrap();
+    assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_bufferbloat() {
     // 1.25 MB behind 20 Mb/s are 500 ms.
     let plan = Plan { spec: Spec { queue: Some(1_250_000), ..spec(20, 20) }, ..Plan::default() };
