@@ -94,6 +94,7 @@ fn number(text: &str) -> f64 {
         Some('k') => 1e3,
         Some('M') if unit != "ms" => 1e6,
         Some('G') => 1e9,
+        Some('µ') => 1e-3,
         _ => 1.0,
     };
     digits.parse::<f64>().expect(text) * factor
@@ -229,7 +230,9 @@ fn bad_input_is_named_with_file_and_line() {
     );
     lab.write("empty", "");
     fails(&["empty"], "empty: no metrics in this file");
-    fails(&["absent"], "absent: No such file or directory (os error 2)");
+    fails(&["absent"], "absent: No such file or directory");
+    lab.write("newer", "{\"longhaul_bench\": 7}\n");
+    fails(&["newer"], "newer: not the results of longhaul bench in a version that this program knows (1)");
     for (args, said) in
         [(&[][..], "nothing to do"), (&["rapport"], "unknown command rapport"), (&["report"], "no file")]
     {
