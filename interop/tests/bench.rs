@@ -325,6 +325,15 @@ fn bench_refuses_what_it_cannot_do() {
     assert_eq!(bench(&["a", "b"]).code, 2);
     let missing = bench(&["--peer", "x=/no/such/ssh", "host"]);
     assert!(missing.code == 255 && missing.err.contains("/no/such/ssh: No such file"), "{}", missing.err);
+    assert!(missing.out.is_empty(), "{missing:?}");
+    // Programs get an object in any case, which is no result.
+    let missing = bench(&["--json", "-P", "1", "127.0.0.1"]);
+    let value: Value = serde_json::from_slice(&missing.out).expect("JSON");
+    assert_eq!((missing.code, &value["longhaul_bench"]), (255, &json!(1)));
+    assert!(value["error"].as_str().unwrap().contains("Connection refused"), "{value}");
+    lab.write("failed", &value.to_string());
+    let compared = lab.run(&our("longhaul"), &["compare", "failed", "failed"]);
+    assert!(compared.code == 2 && compared.err.contains("Connection refused"), "{}", compared.err);
     assert!(bench(&["--peer", "x", "host"]).err.contains("NAME=PROGRAM"));
     assert!(bench(&["--tcp-port", "0", "host"]).err.contains("a number from 1 to 65535"));
 }
