@@ -65,7 +65,16 @@ fn bench_measures_and_leaves_nothing_behind() {
     let mut more = vec!["--json".to_owned(), "--html".to_owned(), site.lab.arg("bench.html")];
     more.extend(["--tcp-port".to_owned(), lh_interop::tunnel::free_port().to_string()]);
     let ssh = find("ssh");
-    more.extend(ssh.iter().flat_map(|ssh| ["--peer".to_owned(), format!("stock={}", ssh.display())]));
+    if let Some(ssh) = &ssh {
+        // Notes which signals it would never receive.
+        let blocked = site.lab.arg("blocked");
+        let script =
+            format!("#!/bin/sh\ngrep SigBlk /proc/self/status >>{blocked}\nexec {} \"$@\"\n", ssh.display());
+        site.lab.write("stock-ssh", &script);
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(site.lab.path("stock-ssh"), executable).unwrap();
+        more.extend(["--peer".to_owned(), format!("stock={}", site.lab.arg("stock-ssh"))]);
+    }
     more.push(site.host());
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
     let done = site.bench(&more).output().unwrap();
@@ -104,7 +113,23 @@ fn bench_measures_and_leaves_nothing_behind() {
     ] {
         assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
     }
-    assert!(ssh.is_none() || has("clients: through a pipe", "stock", "up"), "{results:#}");
+    if ssh.is_some() {
+        assert!(has("clients: through a pipe", "stock", "up"), "{results:#}");
+        let blocked = site.lab.read("blocked");
+        assert!(blocked.lines().count() > 3, "{blocked}");
+        assert!(blocked.lines().all(|line| line.ends_with("\t0000000000000000")), "{blocked}");
+    }
+    // Its resolution is 10 ms, so the figure may be 0.
+    let of_server = |row: &Value| {
+        row["table"] == "session set-up by key exchange"
+            && row["column"] == "server CPU"
+            && row["unit"] == "cpu_ms"
+    };
+    assert_eq!(rows.iter().filter(|row| of_server(row)).count(), 2, "{results:#}");
+    let missing = results["missing"].to_string();
+    assert!(!missing.contains("no matching"), "what the server does not offer is not tried: {missing}");
+    let warnings = String::from_utf8_lossy(&done.stderr);
+    assert!(!warnings.contains("post-quantum"), "{warnings}");
     // Fewer than three rounds, or rounds that differ, are said to be noise.
     for row in rows {
         let values = row["values"].as_array().unwrap().len();
@@ -300,6 +325,15 @@ fn bench_refuses_what_it_cannot_do() {
     assert_eq!(bench(&["a", "b"]).code, 2);
     let missing = bench(&["--peer", "x=/no/such/ssh", "host"]);
     assert!(missing.code == 255 && missing.err.contains("/no/such/ssh: No such file"), "{}", missing.err);
+    assert!(missing.out.is_empty(), "{missing:?}");
+    // Programs get an object in any case, which is no result.
+    let missing = bench(&["--json", "-P", "1", "127.0.0.1"]);
+    let value: Value = serde_json::from_slice(&missing.out).expect("JSON");
+    assert_eq!((missing.code, &value["longhaul_bench"]), (255, &json!(1)));
+    assert!(value["error"].as_str().unwrap().contains("Connection refused"), "{value}");
+    lab.write("failed", &value.to_string());
+    let compared = lab.run(&our("longhaul"), &["compare", "failed", "failed"]);
+    assert!(compared.code == 2 && compared.err.contains("Connection refused"), "{}", compared.err);
     assert!(bench(&["--peer", "x", "host"]).err.contains("NAME=PROGRAM"));
     assert!(bench(&["--tcp-port", "0", "host"]).err.contains("a number from 1 to 65535"));
 }

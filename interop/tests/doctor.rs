@@ -22,8 +22,6 @@ struct Site {
     server: Child,
     host: String,
     port: u16,
-    /// File of a control group to which the doctor belongs.
-    procs: Option<PathBuf>,
 }
 
 impl Drop for Site {
@@ -113,7 +111,7 @@ impl Site {
         assert!(wan.wait_for_listener(Side::Far, Duration::from_secs(20)), "{}", lab.read("sshd.log"));
         let key = lab.read("host_ed25519.pub");
         lab.write("known_hosts", &format!("[{}]:{port} {key}", Side::Far.ipv4()));
-        Some(Self { lab, user, wan, server, host: Side::Far.ipv4().to_string(), port, procs: None })
+        Some(Self { lab, user, wan, server, host: Side::Far.ipv4().to_string(), port })
     }
 
     /// Has the doctor reach the server by another name or port.
@@ -143,13 +141,6 @@ impl Site {
         command.args(self.lab.client_options()).args(more);
         command.args(["-P", &self.port.to_string()]);
         command.arg(format!("{}@{}", self.user.name, self.host));
-        if let Some(procs) = &self.procs {
-            // Control groups are not visible in a namespace of `ip netns`.
-            let mut outer = Command::new("sh");
-            outer.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(procs).arg(command.get_program());
-            outer.args(command.get_args());
-            command = outer;
-        }
         diagnosis(&mut command, cause)
     }
 }
@@ -289,6 +280,40 @@ fn doctor_names_loss() {
     let loss = diagnosis["measured"]["upload"]["loss"].as_f64().unwrap();
     assert!((0.001..0.012).contains(&loss), "planted 0.004: {diagnosis:#}");
     assert!(diagnosis["measured"]["upload"]["ping_seconds"].as_f64().unwrap() >= 0.06, "{diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_measures_another_congestion_control() {
+    let test = "doctor_measures_another_congestion_control";
+    let with = |name: &str| {
+        let congestion = name.to_owned();
+        let plan = Plan { spec: Spec { loss: 0.005, congestion, ..spec(100, 60) }, ..Plan::default() };
+        Site::start(test, &plan)
+    };
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if !known.split_whitespace().any(|name| name == "bbr") {
+        return lh_interop::skip_without_kernel_support(test, "the kernel has no BBR");
+    }
+    let Some(site) = with("reno") else { return };
+    let diagnosis = site.examine(&[], "loss");
+    first(&diagnosis, "loss", &["holds reno back", "tcp_congestion_control=bbr"]);
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let of = |direction: &str| {
+        let about = |finding: &&Value| finding["title"].as_str().unwrap().contains(direction);
+        findings.iter().filter(|finding| finding["cause"] == "loss").find(about)
+    };
+    let up = of("uploads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    assert!(up["gain"].as_str().unwrap().contains("measured with bbr"), "{diagnosis:#}");
+    // The server's congestion control comes from `ss` there, and is changed there.
+    let down = of("downloads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    assert!(down["change"][0].as_str().unwrap().starts_with("on the server: "), "{diagnosis:#}");
+    // With BBR, so little loss is no limit.
+    drop(site);
+    let Some(site) = with("bbr") else { return };
+    let diagnosis = site.examine(&[], "path");
+    let found = diagnosis["findings"].as_array().unwrap();
+    assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
 }
 
 #[test]
@@ -618,12 +643,27 @@ fn doctor_names_a_small_processor_quota() {
         Ok(quota) => quota,
         Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
     };
-    let plan = Plan { spec: spec(600, 10), ..Plan::default() };
-    let Some(mut site) = Site::start(test, &plan) else { return };
-    site.procs = Some(quota.0.join("cgroup.procs"));
-    let cipher = ["-o", "Ciphers=chacha20-poly1305@openssh.com"];
-    let diagnosis = site.examine(&cipher, "processor");
-    first(&diagnosis, "processor", &["this machine", "for its turn", "cpu.max"]);
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    // Control groups are not visible in a namespace of `ip netns`, so there is no emulated path.
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(quota.0.join("cgroup.procs"));
+    command.arg(our("longhaul")).args(["doctor", "--json", "--local-dir", &lab.arg(".")]);
+    command.args(["--remote-dir", &lab.arg(".")]).args(lab.client_options());
+    command.args(["-o", "Ciphers=chacha20-poly1305@openssh.com", "-P", &server.port_arg()]);
+    command.arg(format!("{}@127.0.0.1", lh_interop::me()));
+    let diagnosis = diagnosis(&mut command, "processor_quota");
+    let place = quota.0.to_string_lossy().into_owned();
+    first(
+        &diagnosis,
+        "processor_quota",
+        &["0.15 cores", "this machine", &place, "15000 µs of each 100000 µs"],
+    );
+    let told = &diagnosis["measured"]["upload"]["client_quota"];
+    let number = |name: &str| told[name].as_f64().unwrap();
+    assert!((number("cores") - 0.15).abs() < 1e-9, "{diagnosis:#}");
+    assert!(number("throttled_periods") > 0.3 * number("periods"), "{diagnosis:#}");
     let cores = diagnosis["measured"]["upload"]["client_cores"].as_f64().unwrap();
     assert!((0.02..0.25).contains(&cores), "planted 0.15: {diagnosis:#}");
 }
@@ -737,6 +777,12 @@ fn doctor_prints_a_page_and_leaves_no_file() {
     }
     let unknown = lab.run(&our("longhaul"), &["doctor", "-F", "none", "-P", "1", "127.0.0.1"]);
     assert_eq!(unknown.code, 255);
-    assert!(unknown.err.contains("onnection refused"), "{}", unknown.err);
+    let refused = "longhaul: connect to host 127.0.0.1 port 1: Connection refused\n";
+    assert_eq!((unknown.out.as_slice(), unknown.err.as_str()), (&b""[..], refused));
+    // Programs get an object in any case.
+    let unknown = lab.run(&our("longhaul"), &["doctor", "--json", "-F", "none", "-P", "1", "127.0.0.1"]);
+    let value: Value = serde_json::from_slice(&unknown.out).expect("JSON");
+    assert_eq!((unknown.code, &value["longhaul_doctor"]), (255, &serde_json::json!(1)));
+    assert!(value["error"].as_str().is_some_and(|why| why.contains("Connection refused")), "{value}");
     assert_eq!(lab.run(&our("longhaul"), &["doctor"]).code, 2);
 }

@@ -94,6 +94,7 @@ fn number(text: &str) -> f64 {
         Some('k') => 1e3,
         Some('M') if unit != "ms" => 1e6,
         Some('G') => 1e9,
+        Some('µ') => 1e-3,
         _ => 1.0,
     };
     digits.parse::<f64>().expect(text) * factor
@@ -179,6 +180,12 @@ fn csv_has_a_line_for_each_sample() {
     let last_of = |name: &str| table.lines().map(cells).rfind(|cells| cells[side] == name).expect(name);
     assert!(last_of("remote")[sent].parse::<u64>().expect("bytes") > 9_000_000, "{table}");
     assert!(last_of("local")[cpu].parse::<u64>().expect("microseconds") > 0, "{table}");
+    let (busiest, cores) = (column("busiest_thread"), column("busiest_thread_cores"));
+    for side in ["local", "remote"] {
+        let last = last_of(side);
+        assert!(!last[busiest].is_empty(), "{side}: {table}");
+        assert!((0.0..=1.0).contains(&last[cores].parse::<f64>().expect("cores")), "{side}: {table}");
+    }
 }
 
 /// A copy of one second must not be a single point: without `MetricsInterval` samples are frequent at first.
@@ -195,6 +202,7 @@ fn short_runs_have_many_samples_by_default() {
         let samples = text.lines().filter(|line| line.contains("\"seconds\"")).count();
         assert!((4..40).contains(&samples), "{side} has {samples} samples: {text}");
         assert!(text.contains("\"congestion_control\":\"") && text.contains("\"cpu_micros\":"), "{text}");
+        assert!(text.contains("\"name\":\"main\""), "no thread: {text}");
     }
 }
 
@@ -222,7 +230,9 @@ fn bad_input_is_named_with_file_and_line() {
     );
     lab.write("empty", "");
     fails(&["empty"], "empty: no metrics in this file");
-    fails(&["absent"], "absent: No such file or directory (os error 2)");
+    fails(&["absent"], "absent: No such file or directory");
+    lab.write("newer", "{\"longhaul_bench\": 7}\n");
+    fails(&["newer"], "newer: not the results of longhaul bench in a version that this program knows (1)");
     for (args, said) in
         [(&[][..], "nothing to do"), (&["rapport"], "unknown command rapport"), (&["report"], "no file")]
     {

@@ -1,12 +1,12 @@
 //! What held a copy up, and what would help: from what the kernel counted for this process and its connection.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use lh_metrics::ThreadTime;
 use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
+use lh_metrics::threads::{self, Usage};
 use lh_sys::tcp_info::TcpInfo;
-use lh_sys::threads;
 use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
 
@@ -15,7 +15,7 @@ use lh_transfer::{Direction, Waits};
 pub(crate) struct Start {
     at: Instant,
     cpu: Duration,
-    threads: Option<BTreeMap<u32, Duration>>,
+    threads: Vec<ThreadTime>,
     /// CPU time of the busiest thread that has ended.
     ended: Duration,
 }
@@ -101,8 +101,7 @@ impl Path {
 
 impl Start {
     pub(crate) fn now() -> Self {
-        let threads = threads::cpu_times().ok();
-        Self { at: Instant::now(), cpu: process_cpu(), threads, ended: Duration::ZERO }
+        Self { at: Instant::now(), cpu: process_cpu(), threads: threads::own(), ended: Duration::ZERO }
     }
 
     /// A thread that took part has ended, and used so much CPU time.
@@ -114,9 +113,9 @@ impl Start {
     /// of all threads.
     fn busiest(&self) -> Duration {
         let all = process_cpu().saturating_sub(self.cpu);
-        let (Some(before), Ok(now)) = (&self.threads, threads::cpu_times()) else { return all };
+        let busiest = busiest(&self.threads, &threads::own(), self.elapsed());
         // Ticks are rounded.
-        busiest(before, &now).max(self.ended).min(all)
+        busiest.map_or(all, |busiest| busiest.max(self.ended).min(all))
     }
 
     /// Since then.
@@ -130,9 +129,10 @@ impl Start {
     }
 }
 
-fn busiest(before: &BTreeMap<u32, Duration>, now: &BTreeMap<u32, Duration>) -> Duration {
-    let used = |(id, cpu): (&u32, &Duration)| cpu.saturating_sub(before.get(id).copied().unwrap_or_default());
-    now.iter().map(used).max().unwrap_or_default()
+/// CPU time of the busiest thread; `None` where the system does not tell.
+fn busiest(before: &[ThreadTime], now: &[ThreadTime], elapsed: Duration) -> Option<Duration> {
+    let usage = Usage::between([(0.0, before), (elapsed.as_secs_f64(), now)])?;
+    Some(elapsed.mul_f64(usage.share))
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {
@@ -188,7 +188,7 @@ fn judge(copy: &Copy, path: &Path, elapsed: Duration, cpu: Duration) -> Verdict 
             advice: "a faster disk or file system here; without --fsync, if it was given".to_owned(),
         };
     }
-    if share(cpu, elapsed) > 0.8 {
+    if share(cpu, elapsed) >= threads::FULL {
         return Verdict {
             name: "processor",
             what: format!("this host's processor: one thread kept a core busy for {} of the time", percent(cpu)),
@@ -304,10 +304,18 @@ mod tests {
     #[test]
     fn four_threads_that_share_the_work_are_no_limit() {
         let name = |now: &[u64]| {
-            let at = |times: &[u64]| (1..).zip(times.iter().map(|&percent| part(percent))).collect();
+            let at = |times: &[u64]| -> Vec<ThreadTime> {
+                let thread = |(id, percent): (u32, &u64)| ThreadTime {
+                    id,
+                    name: "packets".to_owned(),
+                    cpu_micros: percent * 10_000,
+                };
+                (1..).zip(times).map(thread).collect()
+            };
             // One has worked before, and one is new.
             let (before, now) = (at(&[500, 0, 0]), at(now));
-            judge(&copy(Direction::Upload, NONE), &Path::default(), SECOND, busiest(&before, &now)).name
+            let cpu = busiest(&before, &now, SECOND).expect("threads");
+            judge(&copy(Direction::Upload, NONE), &Path::default(), SECOND, cpu).name
         };
         assert_eq!(name(&[530, 30, 30, 30]), "server");
         assert_eq!(name(&[530, 30, 30, 95]), "processor");

@@ -1,6 +1,5 @@
 //! `longhaul bench HOST`, and `longhaul compare OLD NEW`.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use lh_instrument::bench::{
 };
 use lh_instrument::quoted;
 use lh_sys::errno_text;
-use lh_sys::signals::Signals;
+use lh_sys::signals;
 use lh_transfer::Shard;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -41,7 +40,14 @@ const OF_MEASUREMENTS: &[&str] = &["local-dir", "peer", "remote-dir", "tcp-port"
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let done = match (parsed.long_value("hosts"), operands) {
         (Some(list), []) => run_hosts(parsed, Path::new(list)),
-        (None, [host]) => run_one(parsed, &host.to_string_lossy()),
+        (None, [host]) => {
+            let host = host.to_string_lossy();
+            let done = run_one(parsed, &host);
+            if let (Err(why), true) = (&done, parsed.has_long("json")) {
+                println!("{}", Results::failure(&host, why));
+            }
+            done
+        }
         _ => return LONGHAUL.usage_error("bench: give one host, or --hosts").print(),
     };
     done.unwrap_or_else(|why| {
@@ -50,23 +56,16 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     })
 }
 
-/// Signals that end the rounds. They are collected before any thread is started.
-fn stop_signals() -> Result<Signals, String> {
-    Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP]).map_err(|error| errno_text(&error))
-}
-
-/// Becomes true with the first signal, and stays so.
-fn stopper(signals: &Signals) -> impl Fn() -> bool {
-    let stopped = Cell::new(false);
-    move || {
-        stopped.set(stopped.get() || matches!(signals.take(), Ok(Some(_))));
-        stopped.get()
-    }
+/// Returns what becomes true with the first signal, and stays so. The signals are not blocked, because clients that are
+/// started would inherit that, and never end when they are told to.
+fn stopper() -> Result<impl Fn() -> bool, String> {
+    let signals = [Signal::INT, Signal::TERM, Signal::HUP];
+    signals::on_first(&signals, drop).map_err(|error| errno_text(&error))?;
+    Ok(signals::has_come)
 }
 
 fn run_one(parsed: &Parsed, host: &str) -> Result<u8, String> {
-    let signals = stop_signals()?;
-    let stop = stopper(&signals);
+    let stop = stopper()?;
     let target = target(parsed, host)?;
     let plan = plan(parsed, host)?;
     check_peers(&plan.peers)?;
@@ -154,8 +153,7 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
     let shard = parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose();
     let shard = shard.map_err(|bad| bad.to_string())?;
     let mine = |index: usize| shard.is_none_or(|shard| index % shard.of as usize == shard.number as usize);
-    let signals = stop_signals()?;
-    let stop = stopper(&signals);
+    let stop = stopper()?;
     let mut pairs = Vec::new();
     for (index, (from, to)) in all.into_iter().enumerate().filter(|(index, _)| mine(*index)) {
         if stop() {
@@ -247,7 +245,8 @@ impl Record {
 /// something else.
 fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     let name = path.display();
-    let words = std::fs::read_to_string(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
+    let bytes = std::fs::read(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
+    let Ok(words) = String::from_utf8(bytes) else { return Ok(None) };
     let mut records = Vec::new();
     for line in words.lines().filter(|line| !line.trim().is_empty()) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };
@@ -270,7 +269,7 @@ pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, String> {
     for file in files {
         match read(Path::new(file)) {
             Ok(Some(more)) => records.extend(more),
-            Ok(None) | Err(_) if records.is_empty() => return Ok(None),
+            Ok(None) if records.is_empty() => return Ok(None),
             Ok(None) => {
                 return Err(format!("{}: not the results of longhaul bench", Path::new(file).display()));
             }

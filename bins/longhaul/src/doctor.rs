@@ -9,7 +9,7 @@ use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::{Destination, Options, local_account};
 use lh_config::client::Request;
 use lh_instrument::Target;
-use lh_instrument::doctor::{Wanted, examine};
+use lh_instrument::doctor::{Wanted, examine, failure};
 
 use crate::words::say;
 
@@ -61,12 +61,10 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let [word] = operands else {
         return LONGHAUL.usage_error("doctor: give one host").print();
     };
-    let target = match target(parsed, &word.to_string_lossy()) {
+    let host = word.to_string_lossy();
+    let target = match target(parsed, &host) {
         Ok(target) => target,
-        Err(why) => {
-            say(&why);
-            return CANNOT;
-        }
+        Err(why) => return fail(parsed, &host, &why),
     };
     let wanted = Wanted {
         local_directory: parsed.long_value("local-dir").map_or_else(|| PathBuf::from("."), PathBuf::from),
@@ -84,9 +82,15 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
                 Err(_) => CANNOT,
             }
         }
-        Err(why) => {
-            say(&why);
-            CANNOT
-        }
+        Err(why) => fail(parsed, &host, &why),
     }
+}
+
+/// Says why there is no diagnosis, with `--json` as an object, too; returns the exit status.
+fn fail(parsed: &Parsed, host: &str, why: &str) -> u8 {
+    say(why);
+    if parsed.has_long("json") {
+        println!("{}", failure(host, why));
+    }
+    CANNOT
 }

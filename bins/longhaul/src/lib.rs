@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_metrics::{Run, read_runs};
+use lh_sys::errno_text;
 
 /// Exit status for files that cannot be read or written.
 const FAILURE: u8 = 1;
@@ -164,7 +165,7 @@ fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form, out: &Path) -> 
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in files {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| format!("{name}: {error}"))?;
+        let file = File::open(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
         let read = read_runs(BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
         runs.extend(read.into_iter().map(|run| (name.clone(), run)));
     }
@@ -181,5 +182,5 @@ fn write_out(text: &str, out: &Path) -> Result<(), String> {
     if out.as_os_str() == "-" {
         return std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
     }
-    std::fs::write(out, text).map_err(|error| format!("{}: {error}", out.display()))
+    std::fs::write(out, text).map_err(|error| format!("{}: {}", out.display(), errno_text(&error)))
 }

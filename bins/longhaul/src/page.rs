@@ -125,7 +125,7 @@ fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
         size(sum.sent),
         format!("{}/s", size(sum.average)),
         format!("{}/s", size(sum.peak)),
-        sum.least_rtt.map_or_else(unknown, |ms| format!("{ms:.2} ms")),
+        sum.least_rtt.map_or_else(unknown, |ms| in_unit("ms", ms)),
         format!("{}", sum.retransmitted),
         sum.rekeys.to_string(),
         cpu.join(", "),
@@ -220,7 +220,7 @@ mod tests {
             sample: Sample {
                 tcp: vec![("rtt", 9)],
                 ssh: vec![("bytes_in", 5), ("bytes_out", 5)],
-                congestion_control: None,
+                ..Sample::default()
             },
         };
         let run = Run { about, side: Side::Remote, points: vec![point(0.0), point(1.0)] };

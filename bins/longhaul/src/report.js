@@ -12,7 +12,7 @@
   const show = {
     rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s"]),
     bytes: (v) => scaled(v, 1000, ["B", "kB", "MB", "GB"]),
-    ms: (v) => v.toFixed(v < 10 ? 2 : 1) + " ms",
+    ms: (v) => v > 0 && v < 0.1 ? (v * 1000).toFixed(0) + " µs" : v.toFixed(v < 10 ? 2 : 1) + " ms",
     count: (v) => String(Math.round(v)),
     percent: (v) => v.toFixed(0) + " %",
   };

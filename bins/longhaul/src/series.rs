@@ -1,5 +1,6 @@
 //! Plot data: values over time, computed from the samples of a run.
 
+use lh_metrics::threads::Usage;
 use lh_metrics::{Point, Run};
 
 /// Upper limit of points in a line: about the columns of a screen.
@@ -71,11 +72,14 @@ pub(crate) static PLOTS: &[Plot] = &[
     },
     Plot {
         id: "cpu",
-        title: "Processor time of the SSH process",
+        title: "Processor time of the SSH process, of one core",
         unit: "percent",
-        lines: &[("of one core", |before, now| {
-            rate(before, now, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e4)
-        })],
+        lines: &[
+            ("all threads", |before, now| {
+                rate(before, now, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e4)
+            }),
+            ("busiest thread", |before, now| threads(before, now).map(|usage| usage.share * 100.0)),
+        ],
     },
 ];
 
@@ -124,6 +128,11 @@ pub(crate) fn difference(before: &Point, now: &Point, value: impl Fn(&Point) -> 
 pub(crate) fn rate(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
     let time = now.seconds - before.seconds;
     (time > 0.0).then(|| difference(before, now, value).map(|grown| grown / time)).flatten()
+}
+
+/// What the threads did between two samples.
+pub(crate) fn threads(before: &Point, now: &Point) -> Option<Usage> {
+    Usage::between([before, now].map(|point| (point.seconds, point.sample.threads.as_slice())))
 }
 
 fn millis(point: &Point, name: &str) -> Option<f64> {

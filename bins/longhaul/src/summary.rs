@@ -1,5 +1,6 @@
 //! Summary of one connection: the row of the report's table.
 
+use lh_metrics::threads::{TAKES_PART, Usage};
 use lh_metrics::{Point, Run};
 
 use crate::pairs::Connection;
@@ -32,7 +33,7 @@ pub(crate) struct Summary {
     pub(crate) congestion_control: [Option<String>; 2],
     /// The limit of the connection, in sentences.
     pub(crate) verdict: String,
-    /// Active settings that can limit a connection, one phrase each.
+    /// Active settings that can limit a connection, and the busiest thread of each end, one phrase each.
     pub(crate) settings: Vec<String>,
 }
 
@@ -115,7 +116,7 @@ fn least_rtt(run: &Run) -> Option<f64> {
     known.filter(|micros| *micros != u64::from(u32::MAX)).min().map(|micros| micros as f64 / 1000.0)
 }
 
-/// Settings of both ends that can limit a connection.
+/// Settings of both ends that can limit a connection, and their busiest threads.
 fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
     let mut out = Vec::new();
     for (name, end) in [("client", ends[0]), ("server", ends[1])] {
@@ -128,6 +129,18 @@ fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
         phrase("rate limit", "rate_limit", "/s");
         phrase("receive buffer at most", "receive_buffer_limit", " (net.ipv4.tcp_rmem)");
         phrase("send buffer at most", "send_buffer_limit", " (net.ipv4.tcp_wmem)");
+        if let Some(usage) = end.and_then(|run| Usage::of(&run.points)) {
+            let several = if usage.taking_part > 1 {
+                format!(" ({} threads used more than {:.0} %)", usage.taking_part, TAKES_PART * 100.0)
+            } else {
+                String::new()
+            };
+            let share = usage.share * 100.0;
+            out.push(format!(
+                "{name}: the busiest thread, {}, used {share:.0} % of a core{several}",
+                usage.busiest
+            ));
+        }
     }
     out
 }
@@ -150,6 +163,7 @@ mod tests {
                     ("receive_buffer_limit", 6_291_456),
                 ],
                 congestion_control: Some("cubic".to_owned()),
+                ..Sample::default()
             },
         });
         Run { about: About::default(), side, points: points.collect() }

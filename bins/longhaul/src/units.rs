@@ -19,6 +19,7 @@ pub(crate) fn in_unit(unit: &str, value: f64) -> String {
     match unit {
         "rate" => format!("{}/s", size(value)),
         "bytes" => size(value),
+        "ms" if value > 0.0 && value < 0.1 => format!("{:.0} µs", value * 1000.0),
         "ms" => format!("{value:.2} ms"),
         "percent" => format!("{value:.0} %"),
         _ => format!("{value:.0}"),
@@ -55,6 +56,11 @@ mod tests {
     fn values_carry_their_unit() {
         let shown = ["rate", "bytes", "ms", "percent", "count"].map(|unit| in_unit(unit, 1234.5));
         assert_eq!(shown, ["1.2 kB/s", "1.2 kB", "1234.50 ms", "1234 %", "1234"]);
+    }
+
+    #[test]
+    fn round_trips_within_a_machine_are_not_nothing() {
+        assert_eq!([0.0, 0.004, 0.1].map(|ms| in_unit("ms", ms)), ["0.00 ms", "4 µs", "0.10 ms"]);
     }
 
     #[test]

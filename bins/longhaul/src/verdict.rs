@@ -6,6 +6,7 @@
 //! verdict quotes the figures it is based on; without enough samples there is none.
 
 use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
+use lh_metrics::threads::{FULL, Usage};
 use lh_metrics::{Point, Run};
 use lh_wire::peer::Peer;
 
@@ -20,11 +21,13 @@ const LEAST_SECONDS: f64 = 0.5;
 const LEAST_MOVED: f64 = 4e6;
 /// Part of the time from which waiting counts as the limit.
 const MUCH: f64 = 0.3;
-/// Part of a core from which a process counts as limited by it. The remainder is waits between its system
-/// calls.
-const BUSY_CORE: f64 = 0.85;
+/// Part of what a window carries in its round trips from which that window is what limits a sender.
+const FILLED: f64 = 0.4;
 /// Cores above which a process has certainly used more than one: the clocks of record and kernel differ a little.
 const ONE_CORE: f64 = 1.05;
+/// What helps against a busy processor.
+const CIPHER: &str = "A cipher that the processor has instructions for (aes128-gcm@openssh.com) needs least.";
+
 /// Measured facts about one connection.
 pub(crate) struct Evidence<'a> {
     /// The end that sent most, where it has a record.
@@ -118,7 +121,7 @@ pub(crate) fn verdict(evidence: &Evidence<'_>) -> String {
             "No verdict: {samples} samples of the {sending} are too few to tell. A shorter MetricsInterval takes more."
         );
     }
-    let found = ssh_window(&sender, receiving)
+    let found = ssh_window(&sender, receiving, evidence.average)
         .or_else(|| processor(Some(&sender), sending))
         .or_else(|| processor(receiver.as_ref(), receiving))
         .or_else(|| tcp_buffers(&sender, receiver.as_ref(), sending, receiving))
@@ -144,13 +147,16 @@ fn receiver_alone(receiver: Option<&Span<'_>>, sending: &str, receiving: &str) -
     })
 }
 
-fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
+fn ssh_window(sender: &Span<'_>, receiving: &str, average: f64) -> Option<String> {
     let known: Vec<u64> =
         sender.run.points.iter().filter_map(|point| point.sample.ssh("send_credit")).collect();
     let closed = known.iter().filter(|left| **left < 32_768).count() as f64 / (known.len().max(1)) as f64;
     // A Longhaul receiver's window follows the path, and closes only where its program or disk is slower.
     let follows = receiving == "client" || Peer::of(&sender.run.about.peer) == Peer::Longhaul;
-    let why = if follows {
+    // A window that would carry much more in each round trip is kept closed by what is behind it.
+    let possible = known.iter().max().zip(sender.round_trip()).map(|(most, rtt)| *most as f64 / rtt);
+    let is_slow = possible.is_some_and(|possible| average < FILLED * possible);
+    let why = if follows || is_slow {
         format!("The program or disk that takes the data at the {receiving} is slower than the path.")
     } else {
         "Servers other than Longhaul and HPN-SSH grant a fixed window, OpenSSH 2 MiB.".to_owned()
@@ -165,15 +171,28 @@ fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
 }
 
 fn processor(end: Option<&Span<'_>>, name: &str) -> Option<String> {
-    let cores = end?.cores().filter(|cores| *cores >= BUSY_CORE)?;
-    // The record does not tell the threads apart.
+    let end = end?;
+    if let Some(usage) = Usage::of(&end.run.points) {
+        let together = match end.cores() {
+            Some(cores) if usage.taking_part > 1 => {
+                format!(" ({} threads together {})", usage.taking_part, of_cores(cores))
+            }
+            _ => String::new(),
+        };
+        return usage.is_full().then(|| {
+            format!(
+                "The processor of the {name}: one core was busy, with the thread {} of its SSH process for {} of the \
+                 time{together}. {CIPHER}",
+                usage.busiest,
+                percent(usage.share)
+            )
+        });
+    }
+    let cores = end.cores().filter(|cores| *cores >= FULL)?;
+    // Records of earlier versions do not tell the threads apart.
     let threads =
         if cores > ONE_CORE { " with all its threads, a limit where one of them did most of it" } else { "" };
-    Some(format!(
-        "The processor of the {name}: its SSH process used {}{threads}. A cipher that the processor has instructions \
-         for (aes128-gcm@openssh.com) needs least.",
-        of_cores(cores)
-    ))
+    Some(format!("The processor of the {name}: its SSH process used {}{threads}. {CIPHER}", of_cores(cores)))
 }
 
 fn of_cores(cores: f64) -> String {
@@ -268,7 +287,7 @@ fn path(sender: &Span<'_>, average: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Sample, Side};
+    use lh_metrics::{About, Sample, Side, ThreadTime};
 
     const SECOND: u64 = 1_000_000;
 
@@ -287,10 +306,49 @@ mod tests {
             let congestion_control = Some(control.to_owned());
             Point {
                 seconds: second as f64,
-                sample: Sample { tcp: tcp.collect(), ssh: own, congestion_control },
+                sample: Sample { tcp: tcp.collect(), ssh: own, congestion_control, ..Sample::default() },
             }
         });
         Run { about: About::default(), side: Side::Local, points: points.collect() }
+    }
+
+    /// The verdict on a run whose process uses these threads for that percentage of the time.
+    fn judged_with_threads(percent: &[(&str, u64)]) -> String {
+        let all: u64 = percent.iter().map(|(_, percent)| percent).sum();
+        let mut run = run(&[("busy_time", 10 * SECOND)], &[("cpu_micros", all * SECOND / 10)], "cubic");
+        for (second, point) in (0..).zip(&mut run.points) {
+            let thread = |(id, &(name, percent)): (u32, &(&str, u64))| ThreadTime {
+                id,
+                name: name.to_owned(),
+                cpu_micros: percent * second * 10_000,
+            };
+            point.sample.threads = (1..).zip(percent).map(thread).collect();
+        }
+        let evidence = Evidence {
+            sender: Some(&run),
+            receiver: None,
+            is_upload: true,
+            average: 1e7,
+            moved: 1e8,
+            seconds: 10.0,
+        };
+        verdict(&evidence)
+    }
+
+    #[test]
+    fn threads_that_share_the_work_do_not_limit() {
+        // Together these use as much as one busy core, and each of them has time to spare.
+        let shared = judged_with_threads(&[("main", 45), ("packets", 30), ("packets", 20)]);
+        assert!(shared.starts_with("Nothing stands out"), "{shared}");
+        let full = judged_with_threads(&[("main", 30), ("packets", 97), ("resolve", 0)]);
+        let expected = "The processor of the client: one core was busy, with the thread packets of its SSH process for \
+                        97 % of the time (2 threads together 1.3 cores).";
+        assert!(full.starts_with(expected), "{full}");
+        let alone = judged_with_threads(&[("main", 90)]);
+        assert!(
+            alone.contains("the thread main of its SSH process for 90 % of the time. A cipher"),
+            "{alone}"
+        );
     }
 
     fn judged(end: &[(&'static str, u64)], ssh: &[(&'static str, u64)], control: &str) -> String {
@@ -325,6 +383,15 @@ mod tests {
         says(&[], &[], "TCP's congestion window");
         let got = says(&[], &[("send_credit", 0)], "The SSH window of the server: in 100 % of 11 samples");
         assert!(got.ends_with("OpenSSH 2 MiB."), "{got}");
+        // 30 kB in each round trip of 10 ms are 3 MB/s; in each of 50 microseconds they would be 600 MB/s.
+        let got = says(&[], &[("send_credit", 30_000)], "The SSH window of the server");
+        assert!(got.ends_with("OpenSSH 2 MiB."), "{got}");
+        let got = says(
+            &[("rtt", 50)],
+            &[("send_credit", 30_000)],
+            "The SSH window of the server: in 100 % of 11 samples",
+        );
+        assert!(got.ends_with("at the server is slower than the path."), "{got}");
         says(
             &[],
             &[("cpu_micros", 9 * SECOND)],

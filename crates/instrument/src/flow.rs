@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use lh_client::{SessionSetup, Start};
 use lh_metrics::Point;
+use lh_metrics::threads::Usage;
 
+use crate::quota::{self, Quota};
 use crate::shell::{SHORT, cpu_of_stat, sh};
 use crate::stats::{lowest, median};
 use crate::target::Remote;
@@ -114,6 +116,8 @@ type ThreadTimes = HashMap<String, (u64, u64)>;
 pub(crate) struct Flow {
     /// Bytes per second behind the warm-up.
     pub(crate) rate: f64,
+    /// Length of the flow, seconds.
+    pub(crate) seconds: f64,
     /// Samples behind the warm-up.
     pub(crate) samples: usize,
     /// Lowest round trip of TCP, seconds.
@@ -128,9 +132,15 @@ pub(crate) struct Flow {
     /// Cores used by the SSH process of the client and of the server.
     pub(crate) client_cpu: Option<f64>,
     pub(crate) server_cpu: Option<f64>,
-    /// The busiest thread of these processes.
+    /// The busiest thread of these processes: how it shared a processor.
     pub(crate) client_turns: Option<Turns>,
     pub(crate) server_turns: Option<Turns>,
+    /// The threads of these processes, where their samples have them.
+    pub(crate) client_threads: Option<Usage>,
+    pub(crate) server_threads: Option<Usage>,
+    /// The limit of a control group that stopped these processes longest.
+    pub(crate) client_quota: Option<Quota>,
+    pub(crate) server_quota: Option<Quota>,
     pub(crate) sender: Option<Sender>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
     pub(crate) scales_windows: Option<bool>,
@@ -153,18 +163,20 @@ impl Flow {
     }
 }
 
-/// Reads its input to the end, and reports the SSH process's processor time around it.
-const TAKE: &str = r#"t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); echo ready; cat >/dev/null; q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
-echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e""#;
+/// Reads its input to the end, and reports the SSH process's processor time and control groups around it.
+const TAKE: &str = r#"@GROUPS@
+t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); echo ready; cat >/dev/null; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
+echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h""#;
 
-/// Sends zeros until a line comes, then reports the processor time and what the kernel counted.
-const GIVE: &str = r#"t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
-p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); cat /dev/zero 2>/dev/null & k=$!; read x; q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
+/// Sends zeros until a line comes, then reports the same and what the kernel counted.
+const GIVE: &str = r#"@GROUPS@
+t() { grep -H . /proc/$PPID/task/*/schedstat 2>/dev/null | tr "\n" ";"; }
+p=$(cat /proc/$PPID/stat 2>/dev/null); b=$(t); g=$(c); cat /dev/zero 2>/dev/null & k=$!; read x; h=$(c); q=$(cat /proc/$PPID/stat 2>/dev/null); e=$(t)
 set -- $SSH_CONNECTION
 s=$(ss -tinH "sport = :$4 and dport = :$2" 2>/dev/null | tr "\n" " ")
 kill $k; wait $k 2>/dev/null
-{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "s=$s"; } >&2"#;
+{ echo "p=$p"; echo "q=$q"; echo "b=$b"; echo "e=$e"; echo "g=$g"; echo "h=$h"; echo "s=$s"; } >&2"#;
 
 impl Remote {
     /// Runs a flow for this time.
@@ -173,9 +185,11 @@ impl Remote {
             Direction::Up => (TAKE, Data::Send(time, u64::MAX)),
             Direction::Down => (GIVE, Data::Receive(time)),
         };
+        let script = script.replace("@GROUPS@", quota::FUNCTION);
+        let groups = quota::here();
         let (begun, before) = (Instant::now(), own_thread_times());
         let shown = self.run(Task {
-            setup: SessionSetup::new(Start::Exec(sh(script))),
+            setup: SessionSetup::new(Start::Exec(sh(&script))),
             data,
             input: Vec::new(),
             sample: Some(SAMPLE),
@@ -185,6 +199,7 @@ impl Remote {
         });
         let mut flow = summarise(direction, &shown);
         flow.client_turns = turns(&before, &own_thread_times(), begun.elapsed().as_secs_f64());
+        flow.client_quota = quota::between(&groups, &quota::here());
         flow
     }
 }
@@ -192,6 +207,7 @@ impl Remote {
 fn summarise(direction: Direction, shown: &Shown) -> Flow {
     let mut flow = Flow { failure: shown.failure.clone(), ..Flow::default() };
     let Some((begun, ended)) = shown.data else { return flow };
+    flow.seconds = ended - begun;
     let from = begun + (ended - begun) * WARM_UP;
     let within: Vec<&Point> =
         shown.local.iter().filter(|point| point.seconds >= from && point.seconds <= ended + 0.01).collect();
@@ -212,6 +228,10 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         }
     }
     flow.longest_pause = longest_pause(&within, count);
+    let usage = |points: &[&Point]| {
+        Usage::between(points.iter().map(|point| (point.seconds, point.sample.threads.as_slice())))
+    };
+    flow.client_threads = usage(&within);
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
     let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
@@ -239,7 +259,12 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (threads("b"), threads("e")) {
         flow.server_turns = turns(&before, &after, (ended - begun).max(0.1));
     }
+    let groups = |name| told.get(name).copied().map(quota::groups);
+    if let (Some(before), Some(after)) = (groups("g"), groups("h")) {
+        flow.server_quota = quota::between(&before, &after);
+    }
     let remote: Vec<&Point> = shown.remote.iter().collect();
+    flow.server_threads = usage(&remote);
     if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {
         flow.server_cpu = Some(used);
     }

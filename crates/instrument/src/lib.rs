@@ -10,6 +10,7 @@ mod disk;
 pub mod doctor;
 mod flow;
 mod probe;
+mod quota;
 mod shell;
 mod stage;
 mod stats;

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
+use lh_sys::errno_text;
 use lh_sys::tcp_info::TcpInfo;
 
 /// Time limit of connecting and of the greeting.
@@ -28,12 +29,20 @@ pub(crate) struct Reached {
 /// # Errors
 /// What failed, in words.
 pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, String> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+    let addresses =
+        (host, port).to_socket_addrs().map_err(|error| format!("{host}: {}", errno_text(&error)))?;
     let mut failure = format!("{host}: no address");
     for address in addresses {
         match greet(address) {
             Ok((_, connect)) => return Ok(Reached { address, connect }),
-            Err(error) => failure = format!("{address}: {error}"),
+            Err(error) => {
+                failure = format!(
+                    "connect to host {} port {}: {}",
+                    address.ip(),
+                    address.port(),
+                    errno_text(&error)
+                );
+            }
         }
     }
     Err(failure)

@@ -13,9 +13,10 @@ mod peak;
 mod reader;
 mod recorder;
 mod sample;
+pub mod threads;
 
 pub use exchange::{REQUEST, answer, read_answer};
 pub use peak::{Peak, rate};
 pub use reader::{LineReader, Point, ReadError, Run, read_runs};
 pub use recorder::{About, Recorder, Side};
-pub use sample::{Counters, SSH_FIELDS, Sample, Source};
+pub use sample::{Counters, MOST_THREADS, SSH_FIELDS, Sample, Source, ThreadTime};

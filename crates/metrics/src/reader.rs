@@ -156,13 +156,24 @@ fn point(object: &Map<String, Value>) -> Result<(String, Point), String> {
     if let Some(name) = object.get("congestion_control").and_then(Value::as_str) {
         sample.take_congestion_control(name);
     }
+    for thread in object.get("threads").and_then(Value::as_array).into_iter().flatten() {
+        let number = |name: &str| thread.get(name).and_then(Value::as_u64);
+        let (Some(id), Some(name), Some(cpu_micros)) = (
+            number("id").and_then(|id| u32::try_from(id).ok()),
+            thread.get("name").and_then(Value::as_str),
+            number("cpu_micros"),
+        ) else {
+            return Err("threads: one without id, name and cpu_micros".to_owned());
+        };
+        sample.take_thread(id, name, cpu_micros);
+    }
     Ok((run, Point { seconds, sample }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Recorder;
+    use crate::{Recorder, ThreadTime};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -177,6 +188,7 @@ mod tests {
             tcp: vec![("rtt", rtt)],
             ssh: vec![("rekeys", 1)],
             congestion_control: Some("cubic".to_owned()),
+            threads: vec![ThreadTime { id: 7, name: "main".to_owned(), cpu_micros: rtt }],
         };
         for second in 0..3 {
             one.write(Duration::from_secs(second), &sample(second)).unwrap();
@@ -197,6 +209,11 @@ mod tests {
         );
         assert_eq!((first.points[2].seconds, first.points[2].sample.tcp("rtt")), (2.0, Some(2)));
         assert_eq!(first.points[0].sample.congestion_control.as_deref(), Some("cubic"));
+        let thread = ThreadTime { id: 7, name: "main".to_owned(), cpu_micros: 2 };
+        assert_eq!(
+            (&first.points[2].sample.threads, runs[1].points[2].sample.threads.len()),
+            (&vec![thread], 0)
+        );
         assert_eq!((runs[1].points.len(), runs[1].points[0].sample.ssh("rekeys")), (3, None));
     }
 
@@ -212,6 +229,7 @@ mod tests {
         assert!(says("{\"run\":\"9\",\"seconds\":1}").contains("unknown run 9"));
         assert!(says(&good.replace("\"rtt\":0", "\"rtt\":-1")).contains("tcp.rtt is no whole number"));
         assert!(says(&good.replace("\"seconds\":0.0", "\"seconds\":9")).contains("time goes backwards"));
+        assert!(says(&good.replace("\"id\":7", "\"id\":-7")).contains("threads: one without id"));
         assert!(says(&good.replace("metrics\":1", "metrics\":7")).contains("version"));
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::Sample;
+use crate::{Sample, ThreadTime};
 
 /// Key that marks the first line of a run; its value is the version of the format.
 pub(crate) const MARK: &str = "longhaul_metrics";
@@ -111,6 +111,12 @@ impl Recorder {
         }
         if let (Some(line), Some(name)) = (line.as_object_mut(), &sample.congestion_control) {
             line.insert("congestion_control".to_owned(), name.as_str().into());
+        }
+        if let (Some(line), false) = (line.as_object_mut(), sample.threads.is_empty()) {
+            let threads = sample.threads.iter().map(|ThreadTime { id, name, cpu_micros }| {
+                json!({ "id": id, "name": name, "cpu_micros": cpu_micros })
+            });
+            line.insert("threads".to_owned(), threads.collect());
         }
         text.push_str(&format!("{line}\n"));
         (&self.file).write_all(text.as_bytes())

@@ -1,7 +1,6 @@
 //! Threads of this process: what one does not share with the others, and the processor time of each.
 #![expect(unsafe_code, reason = "unshare(2) can take away what other code relies on; sysconf(3)")]
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -47,20 +46,47 @@ pub fn own_cpu() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// CPU time that each thread of this process has used so far, by its id. In ticks of 10 ms. Threads that have ended are
-/// left out.
+/// A thread of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id.
+    pub id: u32,
+    /// Its name, 15 bytes at most. The first thread, whose name is that of some file, is called `main`.
+    pub name: String,
+    /// CPU time that it has used so far, user and system together. In ticks of 10 ms where the kernel does not tell
+    /// more exactly.
+    pub cpu: Duration,
+}
+
+/// The threads of this process, in the order of their ids. Threads that have ended are left out.
 ///
 /// # Errors
 /// `/proc` is not there.
-pub fn cpu_times() -> io::Result<BTreeMap<u32, Duration>> {
-    let mut times = BTreeMap::new();
+pub fn all() -> io::Result<Vec<Thread>> {
+    let mut threads = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
         let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // A thread may have ended meanwhile.
         let stat = crate::proc_file::read(&format!("/proc/self/task/{id}/stat")).unwrap_or_default();
-        times.extend(ticks_of(&stat).map(|ticks| (id, time_of(ticks))));
+        let (Some(name), Some(ticks)) = (name_of(&stat), ticks_of(&stat)) else { continue };
+        let exact = crate::proc_file::read(&format!("/proc/self/task/{id}/schedstat")).ok();
+        let exact = exact.and_then(|text| nanos_of(&text)).map(Duration::from_nanos);
+        let name = if id == std::process::id() { "main" } else { name };
+        threads.push(Thread { id, name: name.to_owned(), cpu: exact.unwrap_or_else(|| time_of(ticks)) });
     }
-    Ok(times)
+    threads.sort_by_key(|thread| thread.id);
+    Ok(threads)
+}
+
+/// The name in a line of `stat`, which may contain spaces and parentheses.
+fn name_of(stat: &str) -> Option<&str> {
+    let (before, _) = stat.rsplit_once(") ")?;
+    before.split_once('(').map(|(_, name)| name)
+}
+
+/// Time on a processor in a line of `schedstat`, nanoseconds. Kernels that do not count it write zeros.
+fn nanos_of(schedstat: &str) -> Option<u64> {
+    schedstat.split(' ').next()?.parse().ok().filter(|nanos| *nanos > 0)
 }
 
 /// User and system time in a line of `stat`, where a name with spaces may stand in parentheses.
@@ -109,11 +135,20 @@ mod tests {
         let stat = "7 (a b) c) R 1 7 7 0 -1 4194304 93 0 0 0 12 30 0 0 20 0 2 0 100";
         assert_eq!(super::ticks_of(stat), Some(42));
         assert_eq!(super::ticks_of("7 (a"), None);
-        let before = super::cpu_times().unwrap();
-        assert!(!before.is_empty());
-        while super::own_cpu() < std::time::Duration::from_millis(50) {}
-        let busiest = super::cpu_times().unwrap().into_values().max().unwrap();
-        assert!(busiest >= std::time::Duration::from_millis(30), "{busiest:?}");
+        assert_eq!(super::name_of(stat), Some("a b) c"));
+        assert_eq!(super::name_of("7 (a"), None);
+        assert_eq!(super::nanos_of("2200000 900 5\n"), Some(2_200_000));
+        assert_eq!(super::nanos_of("0 0 0\n"), None);
+        let busy = std::thread::Builder::new().name("busy one".to_owned());
+        let threads = busy.spawn(|| {
+            while super::own_cpu() < std::time::Duration::from_millis(50) {}
+            super::all().unwrap()
+        });
+        let threads = threads.unwrap().join().unwrap();
+        assert!(threads.is_sorted_by_key(|thread| thread.id), "{threads:?}");
+        assert!(threads.iter().any(|thread| thread.name == "main" && thread.id == std::process::id()));
+        let busy = threads.iter().find(|thread| thread.name == "busy one").unwrap();
+        assert!(busy.cpu >= std::time::Duration::from_millis(30), "{busy:?}");
     }
 
     #[test]

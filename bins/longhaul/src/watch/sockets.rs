@@ -194,6 +194,7 @@ fn sample_of(socket: &OwnedFd, info: &TcpInfo, cpu_ticks: u64) -> Sample {
         tcp: info.fields().collect(),
         ssh: vec![("cpu_micros", cpu_ticks * TICK)],
         congestion_control: lh_sys::tuning::congestion_control(socket),
+        threads: Vec::new(),
     }
 }
 
@@ -280,7 +281,8 @@ fn of_ss(line: &str) -> Option<(String, Sample, u64)> {
     }
     let known = ["cubic", "bbr", "reno", "htcp", "vegas", "westwood", "dctcp", "illinois", "bic"];
     let control = about.iter().find(|word| known.contains(word));
-    let sample = Sample { tcp, ssh: Vec::new(), congestion_control: control.map(|name| (*name).to_owned()) };
+    let sample =
+        Sample { tcp, congestion_control: control.map(|name| (*name).to_owned()), ..Sample::default() };
     Some((format!("{near} {far}"), sample, unread))
 }
 

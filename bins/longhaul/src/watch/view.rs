@@ -4,7 +4,7 @@ use lh_metrics::{Point, Run};
 
 use super::watched::Watched;
 use crate::pairs::Connection;
-use crate::series::{congestion_window, difference, rate, received, sent};
+use crate::series::{congestion_window, difference, rate, received, sent, threads};
 use crate::summary::summary;
 use crate::units::size;
 
@@ -131,7 +131,12 @@ fn queues(watched: &Watched) -> Option<String> {
 fn processors(watched: &Watched) -> Option<String> {
     let of = |run: Option<&Run>| {
         let used = latest(run?, |point| point.sample.ssh("cpu_micros"))?;
-        Some(format!("{:.0} %", used / 1e4))
+        let busiest = match run?.points.as_slice() {
+            [.., before, now] => threads(before, now).filter(|usage| usage.taking_part > 1),
+            _ => None,
+        };
+        let busiest = busiest.map(|usage| format!(" (busiest thread {:.0} %)", usage.share * 100.0));
+        Some(format!("{:.0} %{}", used / 1e4, busiest.unwrap_or_default()))
     };
     let here = of(watched.connection.local.as_ref()).map(|used| format!("here {used}"));
     let there = of(watched.connection.remote.as_ref()).map(|used| format!("there {used}"));
@@ -212,7 +217,7 @@ pub(super) fn line(watched: &Watched) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Sample, Side};
+    use lh_metrics::{About, Sample, Side, ThreadTime};
 
     /// An upload of 10 MB/s whose peer's SSH window is closed.
     fn upload(unread: u64) -> Watched {
@@ -231,6 +236,13 @@ mod tests {
                     ("cpu_micros", second * 250_000),
                 ],
                 congestion_control: Some("cubic".to_owned()),
+                threads: [(1, "main", 50_000), (2, "packets", 200_000)]
+                    .map(|(id, name, micros)| ThreadTime {
+                        id,
+                        name: name.to_owned(),
+                        cpu_micros: second * micros,
+                    })
+                    .to_vec(),
             },
         });
         let about = About { peer: "SSH-2.0-OpenSSH_9.2".to_owned(), ..About::default() };
@@ -248,7 +260,7 @@ mod tests {
             "██",
             "round trip 50.0 ms",
             "congestion window 100.0 kB",
-            "here 25 %",
+            "here 25 % (busiest thread 20 %)",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }

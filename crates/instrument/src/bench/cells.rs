@@ -1,10 +1,7 @@
 //! What is measured in each round.
 
-use std::path::PathBuf;
-
-use lh_client::{Options, SystemEnvironment};
-
 use super::child::{Client, Job};
+use super::setup::Setup;
 use crate::flow::Direction;
 
 /// A cipher with its MAC, where it needs one.
@@ -54,25 +51,6 @@ impl Suite {
     }
 }
 
-/// A way to set up a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setup {
-    pub(super) table: &'static str,
-    pub(super) name: String,
-    pub(super) keywords: Vec<(&'static str, String)>,
-}
-
-const KEX: &[&str] = &[
-    "mlkem768x25519-sha256",
-    "curve25519-sha256",
-    "sntrup761x25519-sha512",
-    "ecdh-sha2-nistp256",
-    "diffie-hellman-group14-sha256",
-    "diffie-hellman-group16-sha512",
-    "diffie-hellman-group18-sha512",
-];
-const HOST_KEYS: &[&str] = &["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"];
-
 /// One thing that is measured once in a round.
 #[derive(Debug, Clone)]
 pub(super) enum Cell {
@@ -88,8 +66,24 @@ pub(super) enum Cell {
     Seal(Suite),
 }
 
+impl Cell {
+    /// What is measured, for people.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::Stream(suite, direction) => format!("{} {}", suite.name(), direction.name()),
+            Self::Tcp(direction) => format!("TCP alone, {}", direction.name()),
+            Self::Open(direction) => format!("SSH without encryption, {}", direction.name()),
+            Self::Setup(setup) => format!("set-up with {}", setup.name),
+            Self::Latency => "latency".to_owned(),
+            Self::Child(client, job) => format!("{} ({})", job.table(), client.name),
+            Self::Disks => "disks".to_owned(),
+            Self::Seal(suite) => format!("{} alone", suite.name()),
+        }
+    }
+}
+
 /// The cells of a run.
-pub(super) fn cells(options: &Options, quick: bool, clients: &[Client], has_port: bool) -> Vec<Cell> {
+pub(super) fn cells(setups: Vec<Setup>, quick: bool, clients: &[Client], has_port: bool) -> Vec<Cell> {
     let most = if quick { 3 } else { SUITES.len() };
     let suites = SUITES.iter().copied().take(most);
     let mut all = vec![Cell::Latency];
@@ -98,7 +92,7 @@ pub(super) fn cells(options: &Options, quick: bool, clients: &[Client], has_port
     }
     all.extend(Direction::BOTH.map(if has_port { Cell::Tcp } else { Cell::Open }));
     all.extend(suites.map(Cell::Seal));
-    all.extend(setups(options, quick).into_iter().map(Cell::Setup));
+    all.extend(setups.into_iter().map(Cell::Setup));
     for job in Job::ALL {
         if quick && job.is_long() {
             continue;
@@ -107,52 +101,4 @@ pub(super) fn cells(options: &Options, quick: bool, clients: &[Client], has_port
     }
     all.push(Cell::Disks);
     all
-}
-
-fn setups(options: &Options, quick: bool) -> Vec<Setup> {
-    let one = |table, keyword, name: &str| Setup {
-        table,
-        name: name.to_owned(),
-        keywords: vec![(keyword, name.to_owned())],
-    };
-    let most = if quick { 2 } else { KEX.len() };
-    let kex = KEX.iter().take(most).map(|name| one("session set-up by key exchange", "KexAlgorithms", name));
-    let mut all: Vec<Setup> = kex.collect();
-    if quick {
-        return all;
-    }
-    all.extend(HOST_KEYS.iter().map(|name| {
-        let mut setup = one("session set-up by host key", "HostKeyAlgorithms", name);
-        // A key of a type that is not known yet is not a question to ask now.
-        setup
-            .keywords
-            .extend([("StrictHostKeyChecking", "yes".to_owned()), ("UpdateHostKeys", "no".to_owned())]);
-        setup
-    }));
-    for file in options.config.identity_files(&SystemEnvironment).unwrap_or_default() {
-        if let Some(name) = key_type(&file.path) {
-            all.push(Setup {
-                table: "session set-up by user key",
-                name,
-                keywords: vec![
-                    ("IdentityFile", file.path.display().to_string()),
-                    ("IdentitiesOnly", "yes".to_owned()),
-                    ("PreferredAuthentications", "publickey".to_owned()),
-                ],
-            });
-        }
-    }
-    all
-}
-
-/// Type of a key that exists, from its public file, with the file's name.
-fn key_type(path: &std::path::Path) -> Option<String> {
-    if !path.exists() {
-        return None;
-    }
-    let mut public = path.as_os_str().to_owned();
-    public.push(".pub");
-    let text = std::fs::read_to_string(PathBuf::from(public)).unwrap_or_default();
-    let kind = text.split_whitespace().next().unwrap_or("key").to_owned();
-    Some(format!("{kind} ({})", path.file_name()?.to_string_lossy()))
 }

@@ -27,6 +27,8 @@ pub(super) struct Client {
     pub(super) ssh: PathBuf,
     pub(super) scp: Option<PathBuf>,
     pub(super) sftp: Option<PathBuf>,
+    /// Algorithms that it has turned out not to have.
+    pub(super) lacks: Vec<String>,
 }
 
 impl Client {
@@ -35,7 +37,13 @@ impl Client {
         let directory = std::env::current_exe().ok()?.parent()?.to_path_buf();
         let program = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
         let ssh = program("lhssh")?;
-        Some(Self { name: "lhssh".to_owned(), ssh, scp: program("lhscp"), sftp: program("lhsftp") })
+        Some(Self {
+            name: "lhssh".to_owned(),
+            ssh,
+            scp: program("lhscp"),
+            sftp: program("lhsftp"),
+            lacks: Vec::new(),
+        })
     }
 
     /// A peer, whose `scp` and `sftp` are beside its `ssh`.
@@ -45,7 +53,13 @@ impl Client {
             let path = ssh.with_file_name(file.replace("ssh", program));
             path.is_file().then_some(path)
         };
-        Self { name: name.to_owned(), ssh: ssh.to_owned(), scp: beside("scp"), sftp: beside("sftp") }
+        Self {
+            name: name.to_owned(),
+            ssh: ssh.to_owned(),
+            scp: beside("scp"),
+            sftp: beside("sftp"),
+            lacks: Vec::new(),
+        }
     }
 }
 
@@ -217,7 +231,13 @@ impl Bench<'_> {
     }
 
     pub(super) fn command(&self, program: &Path) -> Command {
+        self.command_with(program, &[])
+    }
+
+    /// A client's command with these keywords before those of the user.
+    fn command_with(&self, program: &Path, keywords: &[(&'static str, String)]) -> Command {
         let mut command = Command::new(program);
+        command.args(keywords.iter().flat_map(|(name, value)| ["-o".to_owned(), format!("{name}={value}")]));
         command.args(["-o", "BatchMode=yes", "-o", "ControlMaster=no", "-o", "ControlPath=none"]);
         command
             .args(&self.plan.client_words)
@@ -242,8 +262,22 @@ impl Bench<'_> {
     }
 
     fn login(&self, program: &Path) -> Result<Vec<Figure>, String> {
-        let (wall, cpu) = self.timed(&mut self.ssh(program, ":", &[]))?;
+        let (wall, cpu) = self.login_with(program, &[])?;
         Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
+    }
+
+    /// Logs in with these keywords; returns wall time and processor time of the client, seconds.
+    ///
+    /// # Errors
+    /// The client failed: its words.
+    pub(super) fn login_with(
+        &self,
+        program: &Path,
+        keywords: &[(&'static str, String)],
+    ) -> Result<(f64, f64), String> {
+        let mut command = self.command_with(program, keywords);
+        command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(":")).into_owned());
+        self.timed(&mut command)
     }
 
     pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {

@@ -4,13 +4,20 @@ use std::cell::Cell as Counter;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::cells::{Cell, NONE, SUITES, Setup, Suite, cells};
+use super::cells::{Cell, NONE, SUITES, Suite, cells};
 use super::child::{Bench, Client};
 use super::far_end::FarEnd;
 use super::keeper::Keeper;
+use super::offer::Offer;
 use super::results::{Plan, Results};
 use super::row::{Rows, Unit};
 use super::seal::seal_rate;
+use super::server_cpu::Acceptor;
+use super::setup::{Kind, Setup, setups, with_bits};
+use lh_crypto::PublicKey;
+
+use lh_sys::errno_text;
+
 use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
 use crate::shell::quoted;
@@ -23,6 +30,12 @@ const ROUNDS: u32 = 4;
 const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3)];
 /// Time of a cipher alone.
 const SEAL: Duration = Duration::from_millis(60);
+/// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor time has a
+/// resolution of 10 ms.
+const LOGINS_TIME: Duration = Duration::from_millis(150);
+const MOST_LOGINS: u32 = 10;
+/// Time that the server's processes have to end after a login.
+const LOGIN_ENDS: Duration = Duration::from_millis(100);
 
 /// State of a run.
 struct Run<'a> {
@@ -31,6 +44,9 @@ struct Run<'a> {
     slice: Duration,
     rows: Rows,
     missing: Vec<String>,
+    /// Clients that are tried with algorithms: none where there are no peers to compare.
+    clients: Vec<Client>,
+    acceptor: Option<Acceptor>,
     /// A connection for each suite, used in every round.
     remotes: HashMap<String, Remote>,
     /// Cells that failed, and those that are measured once, are not measured again.
@@ -65,7 +81,9 @@ pub(super) fn run(
     tell("starting a TCP end at the server");
     let (far, why) = far_end(target, plan, &first);
     missing.extend(why);
-    let cells = cells(&first.options, plan.quick, &clients, plan.tcp_port.is_some());
+    tell("asking for the server's algorithms");
+    let setups = setups(&first.options, &Offer::of(target), plan.quick);
+    let cells = cells(setups, plan.quick, &clients, plan.tcp_port.is_some());
     let slices = |cell: &Cell| match cell {
         Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => 1,
         Cell::Child(_, job) => job.slices(),
@@ -79,23 +97,28 @@ pub(super) fn run(
     tell("preparing a directory at the server");
     let keeper = Keeper::start(target, &plan.remote_directory)?;
     let here = Scratch::new(&plan.local_directory)
-        .map_err(|error| format!("{}: {error}", plan.local_directory.display()))?;
+        .map_err(|error| format!("{}: {}", plan.local_directory.display(), errno_text(&error)))?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
     let there = keeper.path.as_str();
     let bench =
         Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0), far: far.as_ref() };
-    bench.prepare().map_err(|error| format!("{}: {error}", here.0.display()))?;
+    bench.prepare().map_err(|error| format!("{}: {}", here.0.display(), errno_text(&error)))?;
     let mut run = Run {
         target,
         plan,
         slice,
         rows: Rows::default(),
         missing,
+        clients: if plan.peers.is_empty() || plan.quick { Vec::new() } else { clients },
+        acceptor: acceptor(target, &mut first),
         remotes: HashMap::new(),
         done: Vec::new(),
         counts: false,
     };
+    if run.acceptor.is_none() {
+        run.missing.push("the server's processor time of logins: it has no /proc that tells".to_owned());
+    }
     if let Err(why) = keep_small_files(&mut first, there) {
         run.missing.push(format!("small files at the server: {why}"));
     }
@@ -116,8 +139,12 @@ pub(super) fn run(
             if run.done.contains(&index) {
                 continue;
             }
-            tell(&format!("round {}: {} of {}", rounds + 1, step + 1, cells.len()));
+            tell(&format!("round {}: {} of {}: {}", rounds + 1, step + 1, cells.len(), cell.what()));
             if let Err(why) = run.cell(cell, &bench) {
+                // A client ends by the same signal.
+                if stop() {
+                    break 'rounds;
+                }
                 run.miss(&why);
                 run.done.push(index);
             }
@@ -162,6 +189,14 @@ fn far_end(target: &Target, plan: &Plan, first: &Remote) -> (Option<FarEnd>, Opt
     }
 }
 
+/// The process of the server whose children serve connections.
+fn acceptor(target: &Target, first: &mut Remote) -> Option<Acceptor> {
+    let mut other = target.connect(&[]).ok()?;
+    let found = Acceptor::find(first, &mut other);
+    other.client.close();
+    found
+}
+
 /// Makes the files that downloads of small files copy.
 fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), String> {
     let quoted = quoted(there);
@@ -203,7 +238,7 @@ impl Run<'_> {
                 }
             },
             Cell::Open(direction) => self.unencrypted(*direction),
-            Cell::Setup(setup) => self.set_up(setup),
+            Cell::Setup(setup) => self.set_up(setup, bench),
             Cell::Latency => self.latency(),
             Cell::Child(client, job) => {
                 let figures = job
@@ -232,8 +267,8 @@ impl Run<'_> {
     }
 
     fn disks(&mut self) -> Result<(), String> {
-        let here =
-            disk_here(&self.plan.local_directory).map_err(|error| format!("the disk here: {error}"))?;
+        let here = disk_here(&self.plan.local_directory)
+            .map_err(|error| format!("the disk here: {}", errno_text(&error)))?;
         self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
         let directory = self.plan.remote_directory.clone();
         let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
@@ -288,7 +323,10 @@ impl Run<'_> {
         let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
         let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
             let port = far.address.port();
-            format!("TCP alone: port {port} of {host}: {error}; does the firewall let it pass?")
+            format!(
+                "TCP alone: port {port} of {host}: {}; does the firewall let it pass?",
+                errno_text(&error)
+            )
         })?;
         let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
         self.add("ceilings", &name, direction.column(), Unit::BytesPerSecond, rate);
@@ -311,17 +349,76 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn set_up(&mut self, setup: &Setup) -> Result<(), String> {
+    fn set_up(&mut self, setup: &Setup, bench: &Bench<'_>) -> Result<(), String> {
         let keywords: Vec<(&str, &str)> =
             setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let (begun, cpu) = (Instant::now(), lh_sys::time::process_cpu());
-        let mut remote =
-            self.target.connect(&keywords).map_err(|failure| format!("{}: {}", setup.name, failure.text))?;
-        let (wall, cpu) = (begun.elapsed(), lh_sys::time::process_cpu().saturating_sub(cpu));
-        remote.client.close();
-        self.add(setup.table, &setup.name, "wall", Unit::Seconds, wall.as_secs_f64());
-        self.add(setup.table, &setup.name, "client CPU", Unit::CpuMs, cpu.as_secs_f64() * 1000.0);
+        // The first round only warms up, and gives the tables their order.
+        let most = if self.counts { MOST_LOGINS } else { 1 };
+        let before = self.server_cpu()?;
+        let (all, mut logins) = (Instant::now(), 0);
+        let (mut walls, mut cpu, mut name) = (Vec::new(), Duration::ZERO, setup.name.clone());
+        while logins == 0 || (logins < most && all.elapsed() < LOGINS_TIME) {
+            let (begun, used) = (Instant::now(), lh_sys::time::process_cpu());
+            let remote = self.target.connect(&keywords);
+            let mut remote = remote.map_err(|failure| format!("{}: {}", setup.name, failure.text))?;
+            walls.push(begun.elapsed().as_secs_f64());
+            cpu += lh_sys::time::process_cpu().saturating_sub(used);
+            if setup.kind == Kind::HostKey {
+                let blob = remote.client.driver().link().transport_ref().host_key().unwrap_or_default();
+                name = with_bits(&setup.name, PublicKey::from_blob(blob).ok().as_ref());
+            }
+            remote.client.close();
+            logins += 1;
+        }
+        let table = setup.kind.table();
+        self.add(table, &name, "wall", Unit::Seconds, median(walls).unwrap_or(0.0));
+        let each = 1000.0 / f64::from(logins);
+        self.add(table, &name, "client CPU", Unit::CpuMs, cpu.as_secs_f64() * each);
+        if let Some(before) = before {
+            if self.counts {
+                std::thread::sleep(LOGIN_ENDS);
+            }
+            if let Some(after) = self.server_cpu()? {
+                self.add(table, &name, "server CPU", Unit::CpuMs, (after - before) * each);
+            }
+        }
+        if setup.kind.is_for_peers() {
+            self.set_up_clients(setup, &name, bench);
+        }
         Ok(())
+    }
+
+    /// The same set-up by other clients, each started as a program.
+    fn set_up_clients(&mut self, setup: &Setup, name: &str, bench: &Bench<'_>) {
+        for index in 0..self.clients.len() {
+            let Some(client) = self.clients.get(index).filter(|client| !client.lacks.contains(&setup.name))
+            else {
+                continue;
+            };
+            match bench.login_with(&client.ssh, &setup.keywords) {
+                Ok((wall, cpu)) => {
+                    let columns = [format!("{} wall", client.name), format!("{} client CPU", client.name)];
+                    let [wall_column, cpu_column] = columns.each_ref().map(String::as_str);
+                    self.add(setup.kind.table(), name, wall_column, Unit::Seconds, wall);
+                    self.add(setup.kind.table(), name, cpu_column, Unit::CpuMs, cpu * 1000.0);
+                }
+                Err(why) => {
+                    let why = format!("{} ({}): {why}", setup.name, client.name);
+                    if let Some(client) = self.clients.get_mut(index) {
+                        client.lacks.push(setup.name.clone());
+                    }
+                    self.miss(&why);
+                }
+            }
+        }
+    }
+
+    /// Processor time of the server's processes so far, seconds; `None` where the server does not tell.
+    fn server_cpu(&mut self) -> Result<Option<f64>, String> {
+        let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
+        let used = self.remote(SUITES.first().copied()).map(|remote| acceptor.cpu(remote));
+        self.acceptor = Some(acceptor);
+        used
     }
 
     fn latency(&mut self) -> Result<(), String> {

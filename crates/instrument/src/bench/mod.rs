@@ -13,9 +13,12 @@ mod keeper;
 mod keystroke;
 mod matrix;
 mod measure;
+mod offer;
 mod results;
 mod row;
 mod seal;
+mod server_cpu;
+mod setup;
 mod table;
 
 use std::time::Instant;

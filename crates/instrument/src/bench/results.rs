@@ -47,6 +47,11 @@ impl Results {
         if self.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", self.rounds) }
     }
 
+    /// What `--json` prints where nothing was measured.
+    pub fn failure(host: &str, why: &str) -> Value {
+        json!({ "longhaul_bench": VERSION, "host": host, "error": why })
+    }
+
     /// The data; docs/metrics.md has the members.
     pub fn json(&self) -> Value {
         json!({
@@ -73,6 +78,9 @@ impl Results {
             return Err(format!(
                 "not the results of longhaul bench in a version that this program knows ({VERSION})"
             ));
+        }
+        if let Some(why) = value.get("error").and_then(Value::as_str) {
+            return Err(lh_client::sanitise(why));
         }
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let rows = value.get("rows").and_then(Value::as_array).ok_or("no rows")?;

@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use lh_client::{Pty, SessionSetup, Start};
+use lh_sys::errno_text;
 
 use super::facts::{Facts, Mark, Shell, Wanted};
 use crate::disk::{disk_here, disk_there};
@@ -321,7 +322,7 @@ fn marked(target: &Target, service: u8) -> Result<f64, String> {
 fn disks(target: &Target, wanted: &Wanted, facts: &mut Facts) {
     match disk_here(&wanted.local_directory) {
         Ok(disk) => facts.disk_here = Some(disk),
-        Err(error) => facts.missing.push(format!("the disk of this machine: {error}")),
+        Err(error) => facts.missing.push(format!("the disk of this machine: {}", errno_text(&error))),
     }
     let there = target.connect(&[]).map_err(|failure| failure.text);
     match there.and_then(|mut remote| disk_there(&mut remote, &wanted.remote_directory)) {

@@ -35,6 +35,11 @@ pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> 
     Ok(Diagnosis { facts, findings, seconds: begun.elapsed().as_secs_f64() })
 }
 
+/// What `--json` prints where there is no diagnosis.
+pub fn failure(host: &str, why: &str) -> Value {
+    page::failure(host, why)
+}
+
 impl Diagnosis {
     /// The page for a terminal.
     pub fn text(&self) -> String {

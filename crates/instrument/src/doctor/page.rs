@@ -9,6 +9,7 @@ use super::finding::Finding;
 use crate::disk::Disk;
 use crate::flow::Direction;
 use crate::probe::Segments;
+use crate::quota::Quota;
 use crate::stats::{median, percent, rate, time};
 
 /// Version of the JSON. It rises when a member is taken away or changes its meaning.
@@ -110,7 +111,20 @@ fn summary(facts: &Facts) -> Vec<String> {
     lines
 }
 
+/// The object of a run that has found nothing out.
+pub(super) fn failure(host: &str, why: &str) -> Value {
+    json!({ "longhaul_doctor": VERSION, "host": host, "error": why })
+}
+
 pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
+    let quota = |quota: Option<&Quota>| {
+        quota.map(|quota| {
+            json!({
+                "cores": quota.cores(), "periods": quota.periods, "throttled_periods": quota.throttled,
+                "throttled_seconds": quota.seconds,
+            })
+        })
+    };
     let flow = |direction| {
         let flow = facts.flow(direction)?;
         Some(json!({
@@ -122,6 +136,11 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
             "ping_seconds": flow.ping,
             "client_cores": flow.client_cpu,
             "server_cores": flow.server_cpu,
+            "client_thread_cores": flow.client_threads.as_ref().map(|usage| usage.share),
+            "server_thread_cores": flow.server_threads.as_ref().map(|usage| usage.share)
+                .or_else(|| flow.server_turns.map(|turns| turns.ran)),
+            "client_quota": quota(flow.client_quota.as_ref()),
+            "server_quota": quota(flow.server_quota.as_ref()),
             "ssh_window_bytes": flow.ssh_window,
             "failure": flow.failure,
         }))

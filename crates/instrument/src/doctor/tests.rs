@@ -6,8 +6,10 @@ use super::page;
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender, Turns};
 use crate::probe::Segments;
+use crate::quota::Quota;
 use crate::shell::System;
 use crate::stage::Stage;
+use lh_metrics::threads::Usage;
 
 /// A path of 50 ms that one connection fills at 10 MB/s.
 fn good() -> Facts {
@@ -198,6 +200,49 @@ fn processor_that_others_use_is_told_from_one_that_ssh_uses() {
     // It waited for data most of the time.
     up(&mut facts).server_turns = Some(Turns { ran: 0.1, waited: 0.2 });
     assert_ne!(first(&facts).0, "processor");
+}
+
+#[test]
+fn quota_of_a_control_group_is_named_with_its_numbers() {
+    let mut facts = good();
+    let quota = Quota {
+        group: "/sys/fs/cgroup/pod".to_owned(),
+        is_version_2: true,
+        limit: [20_000, 100_000],
+        periods: 40,
+        throttled: 38,
+        seconds: 3.1,
+    };
+    let flow = up(&mut facts);
+    flow.seconds = 4.0;
+    // A kernel that counts the time for which the group is stopped as waiting, and one that does not.
+    for waited in [0.75, 0.0] {
+        let flow = up(&mut facts);
+        flow.server_turns = Some(Turns { ran: 0.2, waited });
+        flow.server_quota = Some(quota.clone());
+        let found = diagnose(&facts);
+        assert_eq!(found[0].cause, "processor_quota", "{found:#?}");
+        assert!(found[0].title.contains("0.20 cores for the SSH process of the server"), "{:?}", found[0]);
+        assert!(found[0].evidence[1].contains("stopped in 38 of 40 periods (95"), "{:?}", found[0]);
+        assert!(found[0].change[1].contains("/sys/fs/cgroup/pod/cpu.max"), "{:?}", found[0]);
+        assert!(found.iter().all(|finding| finding.cause != "processor"), "{found:#?}");
+    }
+    // It was stopped, and did not need more.
+    up(&mut facts).server_quota = Some(Quota { throttled: 20, seconds: 0.2, ..quota });
+    up(&mut facts).server_turns = Some(Turns { ran: 0.2, waited: 0.1 });
+    assert_ne!(first(&facts).0, "processor_quota");
+}
+
+#[test]
+fn processor_is_judged_by_the_busiest_thread() {
+    let mut facts = good();
+    let usage = |share| Usage { busiest: "packets".to_owned(), share, taking_part: 3 };
+    up(&mut facts).client_cpu = Some(1.2);
+    up(&mut facts).client_threads = Some(usage(0.45));
+    assert_eq!(first(&facts).0, "path");
+    up(&mut facts).client_threads = Some(usage(0.97));
+    let (cause, title) = first(&facts);
+    assert!(cause == "processor" && title.contains("SSH's thread packets uses"), "{title}");
 }
 
 #[test]

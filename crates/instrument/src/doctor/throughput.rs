@@ -1,10 +1,12 @@
 //! Causes that limit the throughput of one direction.
 
 use lh_metrics::loss::{is_bbr, limits_rate};
+use lh_metrics::threads::Usage;
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
-use crate::flow::{Direction, Flow, Sender};
+use crate::flow::{Direction, Flow, Sender, Turns};
+use crate::quota::Quota;
 use crate::shell::System;
 use crate::stats::{percent, rate, size, time};
 
@@ -79,7 +81,7 @@ impl Judged<'_> {
             return vec![paced];
         }
         let windows = self.window_scaling().or_else(|| self.receive_window());
-        let processor = self.processor().or_else(|| self.shared_processor());
+        let processor = self.quota().or_else(|| self.processor()).or_else(|| self.shared_processor());
         let limits = [self.ssh_window(), windows, self.send_buffer(), self.loss(), processor];
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
         if found.is_empty() {
@@ -388,8 +390,12 @@ impl Judged<'_> {
     }
 
     fn processor(&self) -> Option<Finding> {
-        let (end, used) = busier(self.flow.client_cpu, self.flow.server_cpu, |used| *used)
-            .filter(|(_, used)| *used >= BUSY_CORE)?;
+        let (end, used) = busier(
+            Load::of(self.flow.client_threads.as_ref(), self.flow.client_turns, self.flow.client_cpu),
+            Load::of(self.flow.server_threads.as_ref(), self.flow.server_turns, self.flow.server_cpu),
+            |load| load.share,
+        )
+        .filter(|(_, load)| load.share >= BUSY_CORE)?;
         let other = self.facts.other_cipher.as_ref();
         let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
         let (gain, change) = match other {
@@ -405,21 +411,75 @@ impl Judged<'_> {
         Some(Finding {
             cause: "processor",
             title: format!(
-                "The processor of {end} limits {}s: the SSH process uses a whole core for {}.",
+                "The processor of {end} limits {}s: {} uses a whole core for {}.",
                 self.direction.name(),
+                used.what(),
                 self.facts.cipher
             ),
-            evidence: vec![
-                self.measured(),
-                format!("the SSH process of {end} used {} of a core", percent(used)),
-            ],
+            evidence: vec![self.measured(), used.evidence(end)],
             gain,
             change: vec![change],
             weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
         })
     }
 
-    /// Other programs use the processor, or a limit of the process's group keeps it from it.
+    /// The limit of a control group keeps the processor from an SSH process that wants it.
+    fn quota(&self) -> Option<Finding> {
+        let flow = self.flow;
+        let ends = [
+            ("this machine", &flow.client_quota, flow.client_turns),
+            ("the server", &flow.server_quota, flow.server_turns),
+        ];
+        let held = |(end, quota, turns): (&'static str, &'_ Option<Quota>, Option<Turns>)| {
+            let (quota, turns) = (quota.clone()?, turns?);
+            // Newer kernels do not count the time for which a group is stopped as waiting.
+            let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
+            let wanted = turns.wanted().max(turns.ran + stopped);
+            (quota.share() >= MUCH && wanted >= BUSY_CORE).then_some((end, quota, turns.ran))
+        };
+        // The one that was stopped in more of its periods.
+        let (end, quota, ran) = ends
+            .into_iter()
+            .filter_map(held)
+            .max_by(|(_, a, _), (_, b, _)| a.share().total_cmp(&b.share()))?;
+        let factor = 1.0 / ran.clamp(0.05, 1.0);
+        let [time, period] = quota.limit;
+        let file = if quota.is_version_2 {
+            format!("{}/cpu.max: 'max {period}' takes the limit away", quota.group)
+        } else {
+            format!("{}/cpu.cfs_quota_us: -1 takes the limit away", quota.group)
+        };
+        Some(Finding {
+            cause: "processor_quota",
+            title: format!(
+                "A limit of {:.2} cores for the SSH process of {end} (its control group) limits {}s.",
+                quota.cores(),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "{} may use {time} µs of each {period} µs; it was stopped in {} of {} periods ({})",
+                    quota.group,
+                    quota.throttled,
+                    quota.periods,
+                    percent(quota.share())
+                ),
+                format!("the SSH process of {end} ran {} of the time", percent(ran)),
+            ],
+            gain: format!("up to {factor:.1} times, with a whole core"),
+            change: vec![
+                format!(
+                    "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=) or container \
+                     (docker update --cpus, resources.limits.cpu of the pod)"
+                ),
+                format!("which the kernel has in {file}"),
+            ],
+            weight: weight_of_factor(factor),
+        })
+    }
+
+    /// Other programs use the processor.
     fn shared_processor(&self) -> Option<Finding> {
         let (end, turns) = busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.wanted())
             .filter(|(_, turns)| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH)?;
@@ -444,7 +504,8 @@ impl Judged<'_> {
                 format!(
                     "on {end}: see with top what else runs; give it a lower priority (renice -n 10 -p PID)"
                 ),
-                "or a higher limit for the container or service (cpu.max, CPUQuota=)".to_owned(),
+                "or a higher limit for the container or service, if it has one (cpu.max, CPUQuota=)"
+                    .to_owned(),
             ],
             weight: weight_of_factor(factor),
         })
@@ -518,6 +579,41 @@ impl Judged<'_> {
             change: Vec::new(),
             weight: 0.0,
         })
+    }
+}
+
+/// How much of a core the SSH process of an end needs at once.
+struct Load {
+    /// Of its busiest thread, or, where its threads are not known, of all of them.
+    share: f64,
+    /// Name of that thread, where several take part.
+    thread: Option<String>,
+    /// Cores of the process.
+    all: Option<f64>,
+}
+
+impl Load {
+    fn of(threads: Option<&Usage>, turns: Option<Turns>, all: Option<f64>) -> Option<Self> {
+        let of_thread = threads.map(|usage| usage.share).or_else(|| turns.map(|turns| turns.ran));
+        let thread = threads.filter(|usage| usage.taking_part > 1).map(|usage| usage.busiest.clone());
+        Some(Self { share: of_thread.or(all)?, thread, all })
+    }
+
+    fn what(&self) -> String {
+        match &self.thread {
+            Some(name) => format!("SSH's thread {name}"),
+            None => "the SSH process".to_owned(),
+        }
+    }
+
+    fn evidence(&self, end: &str) -> String {
+        let together = self.all.filter(|_| self.thread.is_some());
+        format!(
+            "{} of {end} used {} of a core{}",
+            self.what(),
+            percent(self.share),
+            together.map_or_else(String::new, |cores| format!(", all its threads {cores:.1} cores"))
+        )
     }
 }
 
