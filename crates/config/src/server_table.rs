@@ -434,6 +434,16 @@ keyword_table! {
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`
     longhaul_sftp: LonghaulSftp = "internal", "LonghaulSftp", Match, Works;
+    /// A program that looks at each file uploaded over SFTP before it gets its final name: an absolute path, then
+    /// arguments with the tokens %u, %U and %h. The file's path is added as the last argument. Status 0 accepts
+    /// the file; with any other one, or if the program cannot be run, the upload fails and the file is removed.
+    /// Works with the SFTP server inside lhsshd (ForceCommand internal-sftp) and nothing else. Our own keyword.
+    /// Example: `UploadHook /usr/bin/clamdscan --fdpass --quiet`
+    upload_hook: AbsoluteCommand = "none", "UploadHook", Match, Works;
+    /// How long UploadHook may take for a file; then it is killed and the upload fails. 0: as long as it takes.
+    /// Our own keyword.
+    /// Example: `UploadHookTimeout 2m`
+    upload_hook_timeout: Seconds = "10m", "UploadHookTimeout", Match, Works;
     /// At MaxStartups, the address that holds most connections loses its oldest one to newcomers of others;
     /// no: the newcomer is refused, as in OpenSSH. Our own keyword.
     /// Example: `FairStartups no`

@@ -51,6 +51,8 @@ pub(crate) enum Outcome {
     Failed(String),
     /// The session ended before it.
     Abandoned,
+    /// `UploadHook` has rejected the file.
+    Rejected,
 }
 
 /// One file or command.
@@ -127,6 +129,7 @@ impl Outcome {
                 out.put_string(why.as_bytes());
             }
             Self::Abandoned => out.put_u8(2),
+            Self::Rejected => out.put_u8(3),
         }
     }
 
@@ -135,6 +138,7 @@ impl Outcome {
             0 => Ok(Self::Complete),
             1 => Ok(Self::Failed(bounded(reader)?)),
             2 => Ok(Self::Abandoned),
+            3 => Ok(Self::Rejected),
             _ => Err(WireError::Invalid { what: "outcome" }),
         }
     }
@@ -264,7 +268,9 @@ pub(crate) mod tests {
         let mut bytes = Vec::new();
         conduct().write_to(&mut bytes);
         assert_eq!(Conduct::read_from(&mut Reader::new(&bytes)).unwrap(), conduct());
-        for outcome in [Outcome::Complete, Outcome::Abandoned, Outcome::Failed("no space".into())] {
+        for outcome in
+            [Outcome::Complete, Outcome::Abandoned, Outcome::Rejected, Outcome::Failed("no space".into())]
+        {
             let mut bytes = Vec::new();
             transfer(b"/a\xff", outcome.clone()).write_to(&mut bytes);
             let read = Transfer::read_from(&mut Reader::new(&bytes)).unwrap();

@@ -15,11 +15,27 @@ use crate::open_file;
 
 pub(crate) struct LocalFile {
     fd: OwnedFd,
+    /// Its lock is given up when it is dropped.
+    locked: bool,
 }
 
 impl LocalFile {
     pub(crate) const fn new(fd: OwnedFd) -> Self {
-        Self { fd }
+        Self { fd, locked: false }
+    }
+
+    /// A file of [`crate::parts`], which is locked.
+    pub(crate) const fn locked(fd: OwnedFd) -> Self {
+        Self { fd, locked: true }
+    }
+}
+
+impl Drop for LocalFile {
+    /// Closing alone does not unlock while a program that another thread starts still has a copy of the descriptor.
+    fn drop(&mut self) {
+        if self.locked {
+            let _ = fs::flock(&self.fd, FlockOperation::NonBlockingUnlock);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod extended_attrs;
 mod file;
 mod local;
 pub mod open_file;
+mod parts;
 mod real_path;
 mod system_files;
 mod unnamed;

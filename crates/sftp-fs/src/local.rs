@@ -22,7 +22,7 @@ use lh_sftp::{Attrs, OpenFlags, StatVfs};
 use crate::extended_attrs::{set_xattrs, xattrs};
 use crate::file::{self, LocalDir, LocalFile};
 use crate::unnamed::{give_name, open_unnamed};
-use crate::{real_path, whole};
+use crate::{parts, real_path, whole};
 
 /// A [`FileSystem`] over the host's files, with the rights of the process.
 #[derive(Debug, Clone)]
@@ -75,24 +75,11 @@ impl LocalFs {
 
 impl FileSystem for LocalFs {
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
-        let mut how = match (flags.contains(OpenFlags::READ), flags.contains(OpenFlags::WRITE)) {
-            (true, true) => OFlags::RDWR,
-            (false, true) => OFlags::WRONLY,
-            (_, false) => OFlags::RDONLY,
-        };
-        for (flag, bit) in [
-            (OpenFlags::APPEND, OFlags::APPEND),
-            (OpenFlags::CREAT, OFlags::CREATE),
-            (OpenFlags::TRUNC, OFlags::TRUNC),
-            (OpenFlags::EXCL, OFlags::EXCL),
-        ] {
-            how.set(bit, flags.contains(flag));
-        }
         let path = self.path(path);
         let permissions = Mode::from_bits_truncate(permissions.unwrap_or(0o666) & 0o7777);
         // Without NONBLOCK, opening a FIFO would stop the whole session until another process opens its other
         // end.
-        let how = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let how = kernel_flags(flags) | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = self.under_umask(|| fs::open(&*path, how, permissions));
         Ok(Box::new(LocalFile::new(opened?)))
     }
@@ -108,6 +95,22 @@ impl FileSystem for LocalFs {
             Some(file) => give_name(file, &self.path(path)),
             None => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    fn open_part(
+        &mut self,
+        path: &[u8],
+        flags: OpenFlags,
+        permissions: Option<u32>,
+    ) -> io::Result<Box<dyn File>> {
+        let path = self.path(path);
+        let permissions = Mode::from_bits_truncate(permissions.unwrap_or(0o666) & 0o7777);
+        let opened = self.under_umask(|| parts::open(&path, flags, kernel_flags(flags), permissions));
+        Ok(Box::new(LocalFile::locked(opened?)))
+    }
+
+    fn claim_part(&mut self, path: &[u8]) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(LocalFile::locked(parts::claim(&self.path(path))?)))
     }
 
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
@@ -223,6 +226,24 @@ impl FileSystem for LocalFs {
             limit.unwrap_or(u64::from(u32::MAX)).saturating_sub(5)
         })
     }
+}
+
+/// Flags of open(2) for those of OPEN.
+fn kernel_flags(flags: OpenFlags) -> OFlags {
+    let mut how = match (flags.contains(OpenFlags::READ), flags.contains(OpenFlags::WRITE)) {
+        (true, true) => OFlags::RDWR,
+        (false, true) => OFlags::WRONLY,
+        (_, false) => OFlags::RDONLY,
+    };
+    for (flag, bit) in [
+        (OpenFlags::APPEND, OFlags::APPEND),
+        (OpenFlags::CREAT, OFlags::CREATE),
+        (OpenFlags::TRUNC, OFlags::TRUNC),
+        (OpenFlags::EXCL, OFlags::EXCL),
+    ] {
+        how.set(bit, flags.contains(flag));
+    }
+    how
 }
 
 /// fchmodat(2) with AT_SYMLINK_NOFOLLOW, which kernels before 6.6 lack.

@@ -26,6 +26,22 @@ pub trait FileSystem: Send {
     fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Opens a file with a hidden name, as [`FileSystem::open`] does, but only a regular file that has no other
+    /// name, and without following a link. The file system keeps a lock for as long as it is open: fails while
+    /// another session has claimed the file ([`FileSystem::claim_part`]). Used while uploads are checked.
+    fn open_part(
+        &mut self,
+        _path: &[u8],
+        _flags: OpenFlags,
+        _permissions: Option<u32>,
+    ) -> io::Result<Box<dyn File>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Opens such a file for reading, and keeps it from being opened by [`FileSystem::open_part`] until it is
+    /// dropped. Fails where it is open already.
+    fn claim_part(&mut self, _path: &[u8]) -> io::Result<Box<dyn File>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes whole files where nothing is yet, as [`crate::fill::make_all`] does; one result for each. Of two
     /// with the same name neither is reported as made if the earlier one would remain.
     fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made>;
@@ -201,6 +217,9 @@ pub fn status_of(error: &io::Error) -> StatusCode {
 /// The message for [`status_of`]: the draft's text where it is specific, else the system's text for the
 /// error.
 pub fn text_of(error: &io::Error) -> String {
+    if let Some(text) = crate::refusal::refusal_text(error) {
+        return text;
+    }
     match status_of(error) {
         code @ (StatusCode::NO_SUCH_FILE | StatusCode::PERMISSION_DENIED | StatusCode::EOF) => {
             code.text().to_owned()

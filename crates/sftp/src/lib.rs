@@ -26,6 +26,7 @@ pub mod fs;
 pub mod glob;
 pub mod link_order;
 pub mod protocol;
+mod refusal;
 mod reply;
 mod request;
 pub mod server;

@@ -45,6 +45,8 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
         transfer_log_operations "TransferLogOperations"
         longhaul_tickets "LonghaulTickets"
         longhaul_sftp "LonghaulSftp"
+        upload_hook "UploadHook"
+        upload_hook_timeout "UploadHookTimeout"
         none_enabled "NoneEnabled"
         none_mac_enabled "NoneMacEnabled"
     }
@@ -100,6 +102,8 @@ mod tests {
             "ChannelTimeout session=1h",
             "PubkeyAuthOptions verify-required",
             "NoneEnabled yes",
+            "UploadHook /bin/false",
+            "UploadHookTimeout 1m",
         ] {
             let keyword = line.split(' ').next().unwrap();
             assert_eq!(between("", line), [keyword]);

@@ -532,6 +532,21 @@ impl SessionChannel {
         }
     }
 
+    /// That `UploadHook` does not see what this program writes, once in a session.
+    fn log_unchecked(&self, decision: &Decision) {
+        let shared = &self.shared;
+        let bypasses =
+            shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
+        if bypasses && !shared.unchecked_logged.replace(true) {
+            error!(
+                shared.log,
+                "UploadHook checks no files that {} of {} writes; ForceCommand internal-sftp permits checked uploads alone",
+                decision.what,
+                shared.user.name
+            );
+        }
+    }
+
     fn log_start(&self, decision: &Decision, wanted: &Wanted) {
         let shared = &self.shared;
         let (user, ip, port) = (&shared.user.name, shared.peer.get().ip(), shared.peer.get().port());
@@ -547,6 +562,7 @@ impl SessionChannel {
             _ => {}
         }
         self.log_sftp(decision, wanted);
+        self.log_unchecked(decision);
         let on = self.terminal.as_ref().map_or_else(String::new, |terminal| {
             let name = terminal.pty.name();
             format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())

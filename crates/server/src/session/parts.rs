@@ -110,6 +110,13 @@ impl Parts {
         Some(Transfer { outcome: Outcome::Abandoned, ..transfer })
     }
 
+    /// A file was rejected when it was to get its final name, and was removed.
+    pub(super) fn rejected(&mut self, old: &Path, new: &Path) -> Option<Transfer> {
+        let Part { transfer, .. } = self.waiting.remove(old)?;
+        let path = new.as_os_str().as_bytes().to_vec();
+        Some(Transfer { path, outcome: Outcome::Rejected, ..transfer })
+    }
+
     /// The connection is over. What another connection has renamed has its final name, and is recorded by that one where this
     /// one has `joined` its session; the rest was abandoned.
     pub(super) fn end(&mut self, joined: bool) -> Vec<Transfer> {
@@ -182,6 +189,11 @@ mod tests {
         assert_eq!(parts.removed(old), None);
         assert_eq!(parts.closed(transfer(old, 0, 9), now, now), None);
         assert_eq!(parts.removed(old).unwrap().outcome, Outcome::Abandoned);
+        assert_eq!(parts.closed(transfer(old, 0, 9), now, now), None);
+        let rejected = parts.rejected(old, new).unwrap();
+        assert_eq!((rejected.outcome, rejected.bytes_in), (Outcome::Rejected, 9));
+        assert_eq!(rejected.path, new.as_os_str().as_bytes());
+        assert_eq!(parts.rejected(old, new), None);
         // What failed does not wait.
         let failed = Transfer { outcome: Outcome::Abandoned, ..transfer(old, 0, 9) };
         assert_eq!(parts.closed(failed.clone(), now, now), Some(failed));

@@ -71,6 +71,8 @@ pub(super) struct Shared {
     pub(super) accounts: bool,
     /// Requests over SFTP that change something or are denied are recorded: `TransferLogOperations`.
     pub(super) operations: bool,
+    /// It has been logged that `UploadHook` does not see all that this session writes.
+    pub(super) unchecked_logged: Cell<bool>,
     /// Programs that run, as the monitor has been told.
     pub(super) programs: Cell<Programs>,
     /// The connection's socket, for options that depend on what it is used for.

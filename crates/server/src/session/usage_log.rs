@@ -219,6 +219,7 @@ fn with_outcome(record: Record, outcome: &Outcome) -> Record {
     match outcome {
         Outcome::Complete => record.text("outcome", "complete"),
         Outcome::Abandoned => record.text("outcome", "abandoned"),
+        Outcome::Rejected => record.text("outcome", "rejected"),
         Outcome::Failed(why) => record.text("outcome", "failed").text("reason", why),
     }
 }

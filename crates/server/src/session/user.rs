@@ -286,6 +286,7 @@ fn share(
         agent: std::cell::RefCell::default(),
         accounts,
         operations,
+        unchecked_logged: Cell::default(),
         programs: Cell::default(),
         socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
     }

@@ -10,6 +10,7 @@ use lh_wire::{Reader, Writer};
 
 use super::handles::{Open, OpenFile};
 use super::log::Shown;
+use super::uploads::Links;
 use super::{LogLevel, Server};
 use crate::batch::{GET_BUDGET, GetFile, Got, GotFile, MAX_FILES, write_got};
 use crate::extended_attrs::Xattrs;
@@ -65,7 +66,7 @@ impl Server {
     ) -> io::Result<GotFile<'b>> {
         self.log_open(file.path, OpenFlags::READ, 0o666);
         self.room_to_open()?;
-        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666)?;
+        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666, Links::Refused)?;
         let got = read_whole(&mut open, room);
         if kinds != 0 {
             *xattrs = open.file.xattrs(kinds).ok();

@@ -24,6 +24,9 @@ impl Server {
         let mut files: Vec<_> = self.handles.drain().collect();
         for open in &mut files {
             self.log_close(open, true);
+            if let Open::File(file) = open {
+                self.discard(file);
+            }
         }
         self.log_session("closed");
         OpenFiles { _files: files, _jobs: jobs }

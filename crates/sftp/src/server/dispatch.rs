@@ -9,6 +9,8 @@ use super::jobs::Checked;
 use super::log::{LogLevel, Operation, Shown};
 use super::long_name;
 use super::state::Server;
+use super::upload_check::outcome_of;
+use super::uploads::Links;
 use crate::fs::status_of;
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
@@ -64,7 +66,7 @@ impl Server {
             }
             Request::Rename { old, new } => {
                 self.log_two("rename old", old, "new", new);
-                let outcome = self.fs.rename(old, new, false);
+                let outcome = self.rename_checked(old, new, false);
                 if outcome.is_ok() {
                     self.log.renamed(old, new);
                 }
@@ -72,7 +74,7 @@ impl Server {
             }
             Request::PosixRename { old, new } => {
                 self.log_two("posix-rename old", old, "new", new);
-                let outcome = self.fs.rename(old, new, true);
+                let outcome = self.rename_checked(old, new, true);
                 if outcome.is_ok() {
                     self.log.renamed(old, new);
                 }
@@ -86,7 +88,7 @@ impl Server {
             Request::Symlink { target, link } => self.serve_symlink(id, target, link),
             Request::Hardlink { old, new } => {
                 self.log_two("hardlink old", old, "new", new);
-                let outcome = self.fs.hard_link(old, new);
+                let outcome = self.hard_link_checked(old, new);
                 self.reply_change(id, Operation::new("hardlink", old).and(new), &outcome);
             }
             Request::Statvfs { path } => {
@@ -184,7 +186,7 @@ impl Server {
         if !self.may_open(id) {
             return self.log.file_refused(path, flags, StatusCode::FAILURE);
         }
-        match self.open_file(path, flags, permissions) {
+        match self.open_file(path, flags, permissions, Links::Refused) {
             Ok(file) => {
                 let handle = self.handles.insert(Open::File(file));
                 self.reply().handle(id, &handle);
@@ -199,12 +201,13 @@ impl Server {
         path: &[u8],
         flags: OpenFlags,
         permissions: u32,
+        links: Links,
     ) -> io::Result<OpenFile> {
-        match self.fs.open(path, flags, Some(permissions)) {
-            Ok(file) => {
+        match self.open_checked(path, flags, permissions, links) {
+            Ok((file, held)) => {
                 let number = self.handles.number_file();
                 self.log.file_opened(number);
-                Ok(OpenFile::new(number, file, path, flags))
+                Ok(OpenFile { held, ..OpenFile::new(number, file, path, flags) })
             }
             Err(error) => {
                 self.log.file_refused(path, flags, status_of(&error));
@@ -215,6 +218,17 @@ impl Server {
 
     fn serve_close(&mut self, id: u32, handle: &[u8]) {
         match self.handles.remove(handle) {
+            Some(Open::File(open)) if open.held.is_some() => {
+                let (mut event, outcome) = self.publish(open);
+                if let Err(error) = &outcome {
+                    event.outcome = outcome_of(error);
+                }
+                if event.start == u64::MAX {
+                    event.start = 0;
+                }
+                self.log_file_close(&event, "close");
+                self.reply_outcome(id, &outcome);
+            }
             Some(mut open) => {
                 self.log_close(&mut open, false);
                 drop(open);
@@ -236,7 +250,7 @@ impl Server {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         }
         self.log_set(path, attrs);
-        let outcome = self.fs.set_attrs(path, attrs, follow);
+        let outcome = self.set_attrs_checked(path, attrs, follow);
         let request = if follow { "setstat" } else { "lsetstat" };
         self.reply_change(id, Operation::new(request, path).setting(*attrs), &outcome);
     }

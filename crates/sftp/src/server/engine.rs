@@ -150,7 +150,7 @@ impl Server {
                 }
                 Some(info) => {
                     self.denied = false;
-                    let permitted = self.permitted(id, info);
+                    let permitted = self.permitted(id, info) && self.leaves_held(id, &request);
                     if permitted {
                         self.serve_request(id, &request);
                     }

@@ -16,11 +16,14 @@ pub(super) struct OpenFile {
     pub(super) sum: Option<RunningSum>,
     /// How much of what is written is read back.
     pub(super) read_back: ReadBack,
+    /// It is hidden until it is closed and accepted.
+    pub(super) held: Option<Held>,
 }
 
 impl OpenFile {
     pub(super) fn new(number: u64, file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
-        Self { file, event: FileEvent::new(number, path, flags), sum: None, read_back: ReadBack::Whole }
+        let event = FileEvent::new(number, path, flags);
+        Self { file, event, sum: None, read_back: ReadBack::Whole, held: None }
     }
 
     pub(super) fn did_read(&mut self, offset: u64, n: usize) {
@@ -48,6 +51,13 @@ impl OpenFile {
             Ok(_) | Err(_) => self.sum = None,
         }
     }
+}
+
+/// A hidden name, which a file has until it is closed and accepted.
+pub(super) struct Held {
+    pub(super) name: Vec<u8>,
+    /// The file may replace another one.
+    pub(super) replace: bool,
 }
 
 pub(super) struct OpenDir {

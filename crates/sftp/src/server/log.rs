@@ -24,6 +24,8 @@ pub enum FileOutcome {
     Complete,
     /// The client closed it after this error.
     Failed(StatusCode),
+    /// The check of uploads has rejected it, and it was removed.
+    Rejected,
     /// The session ended while it was open: what was being written is likely incomplete.
     Abandoned,
 }
@@ -107,6 +109,9 @@ pub trait LogSink: Send {
     fn file_closed(&mut self, _event: &FileEvent) {}
     /// A file or directory was renamed, by the paths that the client gave.
     fn renamed(&mut self, _old: &[u8], _new: &[u8]) {}
+    /// A part file was rejected when it was to get its final name, and was removed; paths are as in
+    /// [`LogSink::renamed`].
+    fn rejected(&mut self, _old: &[u8], _new: &[u8]) {}
     /// A file was removed.
     fn removed(&mut self, _path: &[u8]) {}
     /// A file could not be opened.

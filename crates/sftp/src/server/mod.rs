@@ -27,6 +27,8 @@ mod put;
 mod requests;
 mod state;
 mod symlink;
+mod upload_check;
+mod uploads;
 
 pub use closing::OpenFiles;
 pub use engine::Progress;
@@ -37,6 +39,7 @@ pub use output::Backlog;
 pub use pace::SLOW;
 pub use requests::{RequestInfo, request_table};
 pub use state::{Server, ServerError};
+pub use upload_check::{Upload, UploadCheck, Verdict};
 
 #[cfg(doc)]
 use crate::fs::FileSystem;

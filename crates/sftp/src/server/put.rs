@@ -9,9 +9,11 @@ use std::io;
 
 use super::batch::read_all;
 use super::handles::OpenFile;
-use super::log::{FileEvent, FileOutcome, LogLevel};
+use super::log::{FileEvent, LogLevel};
 use super::requests::request_table;
 use super::state::Server;
+use super::upload_check::outcome_of;
+use super::uploads::Links;
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
 use crate::extended_attrs::{Xattrs, is_wanted};
 use crate::fill::fill;
@@ -75,6 +77,7 @@ impl Server {
     /// write them.
     fn make_unnamed(&mut self, files: &[Put<'_>], flags: u32) -> Vec<Made> {
         if flags & PUT_PLACED == 0
+            || self.uploads.is_some()
             || self.placing.named
             || self.placing.replacing
             || self.room_to_open().is_err()
@@ -101,6 +104,9 @@ impl Server {
         if let Err(error) = self.room_to_open() {
             return not_opened(error);
         }
+        if self.uploads.is_some() {
+            return self.put_checked(&whole, flags);
+        }
         if flags & PUT_PLACED != 0
             && let Some(filled) = self.put_beside(put, flags)
         {
@@ -108,7 +114,8 @@ impl Server {
         }
         // Comparing reads the file, which the permissions of an existing file may not allow.
         let whole = Whole { compared: false, ..whole };
-        match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with) {
+        match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with, Links::Refused)
+        {
             Ok(OpenFile { mut file, event, .. }) => {
                 let filled = fill(&mut *file, &whole, false);
                 self.filled(event, &whole, filled)
@@ -138,12 +145,35 @@ impl Server {
         Some(filled)
     }
 
+    /// Writes a file while uploads are checked: hidden until it is accepted.
+    fn put_checked(&mut self, whole: &Whole<'_>, flags: u32) -> Filled {
+        let how = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::TRUNC;
+        let links = if flags & PUT_OVER_LINKS == 0 { Links::Refused } else { Links::Replaced };
+        let mut open = match self.open_file(whole.path, how, whole.made_with, links) {
+            Ok(open) => open,
+            Err(error) => return not_opened(error),
+        };
+        let mut filled = fill(&mut *open.file, whole, true);
+        if let Err((PutStep::Write, error)) = &filled.outcome {
+            open.failed(status_of(error));
+        }
+        let (mut event, outcome) = self.publish(open);
+        if let Err(error) = outcome {
+            event.outcome = outcome_of(&error);
+            // Where the data could not be written, that is the reason.
+            if !matches!(filled.outcome, Err((PutStep::Write, _))) {
+                filled.outcome = Err((PutStep::Write, error));
+            }
+        }
+        self.filled(event, whole, filled)
+    }
+
     /// Writes the log lines and the usage record of a finished file.
     fn filled(&mut self, mut event: FileEvent, whole: &Whole<'_>, filled: Filled) -> Filled {
         event.bytes_written = filled.written as u64;
         event.start = 0;
         match &filled.outcome {
-            Err((PutStep::Write, error)) => event.outcome = FileOutcome::Failed(status_of(error)),
+            Err((PutStep::Write, error)) => event.outcome = outcome_of(error),
             _ if whole.attrs != Attrs::NONE || whole.ids.is_some() => {
                 self.log_set(whole.path, &Attrs { ids: whole.ids, ..whole.attrs });
             }

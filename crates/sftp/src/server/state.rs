@@ -74,6 +74,8 @@ pub struct Server {
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
     pub(super) placing: Placing,
+    /// Decides about uploads, where they are checked.
+    pub(super) uploads: Option<Box<dyn super::UploadCheck>>,
     /// Order in which the client sends the strings of SYMLINK, as far as known.
     pub(super) links: Known,
     /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
@@ -113,6 +115,7 @@ impl Server {
             copy: None,
             check: None,
             placing: Placing::default(),
+            uploads: None,
             links: Known::UNKNOWN,
             wanted: 0,
             log,

@@ -10,10 +10,13 @@
 pub(super) mod mounts;
 mod own_thread;
 mod records;
+mod upload_hook;
 mod visit;
 pub(super) mod workers;
 
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,6 +29,7 @@ use super::shared::Shared;
 use crate::log::{Log, error, info};
 use own_thread::OwnThread;
 use records::Reporter;
+use upload_hook::UploadHook;
 use visit::Visit;
 use workers::Mailbox;
 
@@ -57,6 +61,8 @@ pub(super) struct Sftp {
     /// Where threads tell what they have done; made when the first one is needed.
     mailbox: Option<Mailbox<Visit>>,
     pace: Pace,
+    /// Ends `UploadHook`, where there is one.
+    stop_hook: Option<Arc<AtomicBool>>,
     reporter: Reporter,
     shared: Rc<Shared>,
     log: Log,
@@ -87,9 +93,15 @@ impl Sftp {
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
         let directory = shared.start.directory.clone();
         let start = arguments.start_in(&directory);
-        let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start);
+        let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start.clone());
         let mut server = arguments.server(&user, address, directory, recorder);
         server.set_client(client);
+        let stop = Arc::new(AtomicBool::new(false));
+        let hook = UploadHook::new(&shared, start, Arc::clone(&stop), reporter.notes());
+        let stop_hook = hook.map(|hook| {
+            server.set_upload_check(Box::new(hook));
+            stop
+        });
         let own_umask = arguments.umask.is_some();
         let mut sftp = Self {
             server: None,
@@ -99,6 +111,7 @@ impl Sftp {
             replies: Backlog::new(REPLIES),
             mailbox: None,
             pace: Pace { careful: 0, own_umask, inline_only: false, idle: true, more: false },
+            stop_hook,
             reporter,
             shared,
             log,
@@ -152,6 +165,7 @@ impl Sftp {
     fn is_quick(&self, cx: &mut ChannelCx<'_>) -> bool {
         self.pace.inline_only
             || (self.pace.careful == 0
+                && self.stop_hook.is_none()
                 && cx.control().channels() == 1
                 && self.shared.mounts.all_local(cx.now()))
     }
@@ -326,6 +340,9 @@ impl Sftp {
 
     /// Gives an account of what is open, and has it closed. Closing may block as any call does.
     fn close(&mut self) {
+        if let Some(stop) = &self.stop_hook {
+            stop.store(true, Ordering::Relaxed);
+        }
         if let Some(server) = &mut self.server {
             let files = server.close();
             if self.pace.inline_only || self.shared.mounts.all_local(Instant::now()) {

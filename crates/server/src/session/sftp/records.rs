@@ -44,6 +44,13 @@ enum Record {
         size: Option<u64>,
     },
     Removed(PathBuf),
+    /// The part file was rejected under its final name.
+    Rejected {
+        old: PathBuf,
+        new: PathBuf,
+    },
+    /// A line for the server's own log.
+    Note(Level, String),
     Operation(FileOperation),
 }
 
@@ -74,7 +81,7 @@ impl Recorder {
 
 /// The path that a record shows: absolute, without `.` and repeated slashes. `..` stays, because it may lead
 /// through a symbolic link.
-fn recorded_path(start: &Path, path: &[u8]) -> PathBuf {
+pub(super) fn recorded_path(start: &Path, path: &[u8]) -> PathBuf {
     start.join(OsStr::from_bytes(path)).components().collect()
 }
 
@@ -111,6 +118,13 @@ impl LogSink for Recorder {
         }
     }
 
+    fn rejected(&mut self, old: &[u8], new: &[u8]) {
+        if self.accounts {
+            let [old, new] = [old, new].map(|path| self.path(path));
+            self.keep(Record::Rejected { old, new });
+        }
+    }
+
     fn removed(&mut self, path: &[u8]) {
         if self.accounts {
             self.keep(Record::Removed(self.path(path)));
@@ -138,6 +152,28 @@ impl LogSink for Recorder {
         if self.accounts {
             self.keep(Record::Refused { path: path.to_vec(), flags, code });
         }
+    }
+}
+
+/// Keeps lines for the server's own log, from any thread.
+pub(super) struct Notes(Records);
+
+impl Notes {
+    /// Notes, and what takes their lines.
+    #[cfg(test)]
+    pub(super) fn for_test() -> (Self, impl FnOnce() -> Vec<String>) {
+        let records = Records::default();
+        let taken = Arc::clone(&records);
+        let line = |record| match record {
+            Record::Note(_, line) => Some(line),
+            _ => None,
+        };
+        let take = move || taken.lock().unwrap().drain(..).filter_map(line).collect();
+        (Self(records), take)
+    }
+
+    pub(super) fn add(&self, level: Level, line: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Record::Note(level, line));
     }
 }
 
@@ -179,6 +215,11 @@ impl Reporter {
         (Self { to, shared, start, records, stderr: RefCell::default() }, Box::new(recorder))
     }
 
+    /// A place for lines that are reported to the server's own log.
+    pub(super) fn notes(&self) -> Notes {
+        Notes(Arc::clone(&self.records))
+    }
+
     /// Reports what has been recorded.
     pub(super) fn report(&self) {
         let records = std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
@@ -202,6 +243,12 @@ impl Reporter {
             }
             Record::Renamed { old, new, size } => shared.parts.borrow_mut().renamed(&old, &new, size),
             Record::Operation(operation) => return shared.operated(operation),
+            Record::Note(level, line) => return shared.log.line(level, format_args!("{line}")),
+            Record::Rejected { old, new } => {
+                let waiting = shared.parts.borrow_mut().rejected(&old, &new);
+                // Where other connections have written all of it.
+                waiting.or_else(|| Some(self.transfer(new.as_os_str().as_bytes(), true, Outcome::Rejected)))
+            }
             Record::Removed(path) => shared.parts.borrow_mut().removed(&path),
             Record::Refused { path, flags, code } => {
                 let outcome = Outcome::Failed(code.text().to_owned());
@@ -230,6 +277,7 @@ impl Reporter {
         let outcome = match event.outcome {
             FileOutcome::Complete => Outcome::Complete,
             FileOutcome::Failed(code) => Outcome::Failed(code.text().to_owned()),
+            FileOutcome::Rejected => Outcome::Rejected,
             FileOutcome::Abandoned => Outcome::Abandoned,
         };
         // A file that was opened for both is judged by what was done.

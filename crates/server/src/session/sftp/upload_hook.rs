@@ -1,0 +1,351 @@
+//! `UploadHook`: a program of the administrator's that looks at each uploaded file before it gets its final name.
+//!
+//! It is started directly, never by a shell: names of files are the client's. Its environment holds nothing that a client can set.
+//! The thread that serves the file waits for it; where there is a hook, the session's loop serves no request itself, unless no thread
+//! can be started.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lh_config::line::split_words;
+use lh_config::token::Tokens;
+use lh_crypto::{Random as _, SystemRandom};
+use lh_sftp::server::{Upload, UploadCheck, Verdict};
+use lh_sys::child::{Ended, Watched};
+use lh_sys::spawn::Program;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::records::{Notes, recorded_path};
+use crate::log::Level;
+use crate::session::shared::Shared;
+use crate::strict;
+
+/// `PATH` of hooks: without directories of the user's.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Most bytes that are kept of what a hook writes to its standard error.
+const MOST_ERRORS: usize = 16 * 1024;
+
+/// Most characters of the line that a client is told.
+const LONGEST: usize = 200;
+
+/// How soon a hook is killed after its session has ended.
+const STOP_WITHIN: Duration = Duration::from_millis(50);
+
+/// See the module documentation.
+pub(super) struct UploadHook {
+    /// Program and arguments, or why there is no running it: then no upload is accepted.
+    command: Result<Vec<String>, String>,
+    /// Variables that are the same for all files.
+    environment: Vec<(OsString, OsString)>,
+    user: String,
+    /// Where relative paths begin.
+    start: PathBuf,
+    limit: Option<Duration>,
+    stop: Arc<AtomicBool>,
+    notes: Notes,
+}
+
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How a hook came to its end.
+enum End {
+    Ended(Ended),
+    TooLong,
+    Stopped,
+}
+
+impl UploadHook {
+    /// The hook of a session, where the configuration has one. It is killed, and starts no more, once `stop` is set.
+    pub(super) fn new(shared: &Shared, start: PathBuf, stop: Arc<AtomicBool>, notes: Notes) -> Option<Self> {
+        let (user, settings) = (&shared.user, &shared.settings);
+        let command = settings.upload_hook.0.as_deref()?;
+        let tokens = Tokens::new()
+            .with('u', user.name.as_str())
+            .with('U', user.uid.to_string())
+            .with('h', user.home.to_string_lossy());
+        let mut environment: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), PATH.into()),
+            ("USER".into(), user.name.clone().into()),
+            ("LOGNAME".into(), user.name.clone().into()),
+            ("HOME".into(), user.home.clone().into()),
+            ("SHELL".into(), "/bin/sh".into()),
+        ];
+        if let Some((peer, local)) = shared.connection.get() {
+            let text = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
+            environment.push(("SSH_CONNECTION".into(), text.into()));
+        }
+        Some(Self {
+            command: words(command, &tokens),
+            environment,
+            user: user.name.clone(),
+            start,
+            limit: settings.upload_hook_timeout.value.duration(),
+            stop,
+            notes,
+        })
+    }
+
+    /// Runs the hook for a file. Returns whether it accepts it, and the first line of its standard error.
+    ///
+    /// # Errors
+    /// Why it has not decided, for the log.
+    fn run(&self, file: &Path, path: &Path) -> Result<(bool, String), String> {
+        let words = self.command.as_ref().map_err(String::clone)?;
+        let [program, arguments @ ..] = &words[..] else { return Err("no program".to_owned()) };
+        strict::check_program(program.as_ref()).map_err(|problem| format!("{program}: {problem}"))?;
+        let failed = |error: std::io::Error| format!("{program}: {}", lh_sys::errno_text(&error));
+        let (errors, theirs) = lh_sys::fd::pipe().map_err(failed)?;
+        lh_sys::fd::set_nonblocking(&errors, true).map_err(failed)?;
+        let mut environment = self.environment.clone();
+        environment.push(("LONGHAUL_UPLOAD_FILE".into(), file.into()));
+        environment.push(("LONGHAUL_UPLOAD_PATH".into(), path.into()));
+        let null = || lh_sys::fd::null().map_err(failed);
+        let start =
+            Program::new(program).env(environment).stdio(null()?, null()?, theirs).dir("/").new_session();
+        let start = arguments.iter().fold(start, Program::arg).arg(file);
+        let child = start.spawn().map_err(failed)?;
+        let group = Pid::from_child(&child);
+        let mut child = Watched::new(child).map_err(|error| {
+            let _ = kill_process_group(group, Signal::KILL);
+            failed(error)
+        })?;
+        let mut said = Vec::new();
+        let end = self.wait(&mut child, &errors, &mut said).map_err(failed);
+        if !matches!(end, Ok(End::Ended(_))) {
+            let _ = child.signal(Signal::KILL, true);
+            let _ = child.wait();
+        }
+        let first = self.note_errors(&said);
+        match end? {
+            End::Ended(Ended::Exit(0)) => Ok((true, first)),
+            End::Ended(Ended::Exit(_)) => Ok((false, first)),
+            End::Ended(Ended::Signal { number, .. }) => {
+                Err(format!("{program} was ended by signal {number}"))
+            }
+            End::TooLong => Err(format!("{program} took longer than UploadHookTimeout")),
+            End::Stopped => Err(format!("{program} was stopped: the session has ended")),
+        }
+    }
+
+    /// Waits for the end of the hook, and reads its standard error meanwhile.
+    fn wait(&self, child: &mut Watched, errors: &OwnedFd, said: &mut Vec<u8>) -> std::io::Result<End> {
+        let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
+        let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(STOP_WITHIN.subsec_nanos()) };
+        let mut open = true;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(End::Stopped);
+            }
+            // Looked at before the pipe, so that all that it wrote before its end is read.
+            let ended = poll(&mut [PollFd::new(&*child, PollFlags::IN)], Some(&NO_TIME)) == Ok(1);
+            if open {
+                open = read_some(errors, said);
+            }
+            if ended {
+                // What it has left running. Its number is its own until it is waited for.
+                let _ = child.signal(Signal::KILL, true);
+                return Ok(End::Ended(child.wait()?));
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(End::TooLong);
+            }
+            let pipe = PollFd::new(errors, PollFlags::IN);
+            let mut fds = vec![PollFd::new(&*child, PollFlags::IN)];
+            fds.extend(open.then_some(pipe));
+            match poll(&mut fds, Some(&slice)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Logs what the hook has written to its standard error; returns its first line as the client may see it.
+    fn note_errors(&self, said: &[u8]) -> String {
+        let text = String::from_utf8_lossy(said);
+        let mut lines = text.lines().map(visible).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        for line in std::iter::once(first.clone()).chain(lines).filter(|line| !line.is_empty()) {
+            self.notes.add(Level::Verbose, format!("UploadHook: {line}"));
+        }
+        first
+    }
+}
+
+impl UploadCheck for UploadHook {
+    fn check(&mut self, upload: &Upload<'_>) -> Verdict {
+        let [file, path] = [upload.file, upload.path].map(|path| recorded_path(&self.start, path));
+        let (shown, user) = (path.display(), &self.user);
+        match self.run(&file, &path) {
+            Ok((true, _)) => {
+                self.notes
+                    .add(Level::Verbose, format!("upload of \"{shown}\" by {user} accepted by UploadHook"));
+                Verdict::Accepted
+            }
+            Ok((false, why)) => {
+                let line = format!("upload of \"{shown}\" by {user} rejected by UploadHook: {why}");
+                self.notes.add(Level::Info, line);
+                let colon = if why.is_empty() { "" } else { ": " };
+                Verdict::Rejected(format!("upload rejected{colon}{why}"))
+            }
+            Err(problem) => {
+                let line = format!("UploadHook: {problem}; upload of \"{shown}\" by {user} refused");
+                self.notes.add(Level::Error, line);
+                // The reason is the administrator's business.
+                Verdict::Undecided("upload refused: it could not be checked".to_owned())
+            }
+        }
+    }
+
+    fn random(&mut self) -> u128 {
+        let mut bytes = [0; 16];
+        SystemRandom.fill(&mut bytes);
+        u128::from_ne_bytes(bytes)
+    }
+}
+
+/// Program and arguments of the command.
+fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, String> {
+    let words = split_words(command, false).map_err(|_| format!("\"{command}\" contains invalid quotes"))?;
+    let words: Vec<String> = words.iter().map(|word| tokens.expand(word)).collect::<Result<_, _>>()?;
+    match words.first() {
+        Some(program) if program.starts_with('/') => Ok(words),
+        _ => Err(format!("\"{command}\" has no absolute path")),
+    }
+}
+
+/// Reads what is there, and keeps the beginning. False at the end.
+fn read_some(errors: &OwnedFd, said: &mut Vec<u8>) -> bool {
+    let mut chunk = [0; 4096];
+    // More than a pipe holds: what a process that outlives the hook goes on writing is not waited for.
+    for _ in 0..64 {
+        match rustix::io::read(errors, &mut chunk) {
+            Ok(0) => return false,
+            Ok(n) => {
+                let room = MOST_ERRORS.saturating_sub(said.len());
+                said.extend_from_slice(chunk.get(..n.min(room)).unwrap_or_default());
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// A line without what terminals act on, and not too long.
+fn visible(line: &str) -> String {
+    let shown = |c: char| if lh_wire::is_hidden(c) { '?' } else { c };
+    line.trim().chars().take(LONGEST).map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// Runs `/bin/sh SCRIPT FILE`. Returns the verdict and the lines for the log.
+    fn checked(script: &str, name: &str, change: impl FnOnce(&mut UploadHook)) -> (Verdict, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("script"), script).unwrap();
+        std::fs::write(dir.path().join(name), "text").unwrap();
+        let (notes, taken) = Notes::for_test();
+        let command = format!("/bin/sh {}/script %u", dir.path().display());
+        let mut hook = UploadHook {
+            command: words(&command, &Tokens::new().with('u', "ada")),
+            environment: vec![("PATH".into(), PATH.into())],
+            user: "ada".to_owned(),
+            start: dir.path().to_owned(),
+            limit: Some(Duration::from_secs(600)),
+            stop: Arc::default(),
+            notes,
+        };
+        change(&mut hook);
+        let verdict = hook.check(&Upload { file: name.as_bytes(), path: b"d/./final name" });
+        let dir = dir.path().display().to_string();
+        (verdict, taken().into_iter().map(|line| line.replace(&dir, "DIR")).collect())
+    }
+
+    fn undecided() -> Verdict {
+        Verdict::Undecided("upload refused: it could not be checked".to_owned())
+    }
+
+    #[test]
+    fn status_decides_and_the_first_line_is_told() {
+        let (verdict, lines) = checked("exit 0", "x", |_| {});
+        assert_eq!(verdict, Verdict::Accepted);
+        assert_eq!(lines, ["upload of \"DIR/d/final name\" by ada accepted by UploadHook"]);
+        let script = "echo no >&1; printf '\\n \\033[1mfound\\033 it \\nmore\\n' >&2; exit 1";
+        let (verdict, lines) = checked(script, "x", |_| {});
+        assert_eq!(verdict, Verdict::Rejected("upload rejected: ?[1mfound? it".to_owned()));
+        let rejected = "upload of \"DIR/d/final name\" by ada rejected by UploadHook: ?[1mfound? it";
+        assert_eq!(lines, ["UploadHook: ?[1mfound? it", "UploadHook: more", rejected]);
+        let (verdict, _) = checked("exit 3", "x", |_| {});
+        assert_eq!(verdict, Verdict::Rejected("upload rejected".to_owned()));
+        // A flood neither blocks the hook nor reaches the client.
+        let (verdict, lines) = checked("yes 0123456789 | head -c 1000000 >&2; exit 1", "x", |_| {});
+        assert_eq!(verdict, Verdict::Rejected("upload rejected: 0123456789".to_owned()));
+        assert!(lines.len() < MOST_ERRORS / 10, "{}", lines.len());
+    }
+
+    #[test]
+    fn names_reach_the_hook_as_they_are() {
+        let name = "a $(touch ran) ;`id` '\"\\ \n-x";
+        let script = "test $# = 2 -a \"$1\" = ada || exit 1; test \"$2\" = \"$LONGHAUL_UPLOAD_FILE\" || exit 2\n\
+            test \"$(cat \"$2\")\" = text || exit 3; test \"$(pwd)\" = / || exit 4\n\
+            case \"$LONGHAUL_UPLOAD_PATH\" in */d/'final name') ;; *) exit 5;; esac\n\
+            test -z \"$HOME$CARGO\" || exit 6; test ! -e \"${2%/*}/ran\" || exit 7";
+        assert_eq!(checked(script, name, |_| {}).0, Verdict::Accepted);
+    }
+
+    #[test]
+    fn without_an_answer_nothing_is_accepted() {
+        let refused = |change: fn(&mut UploadHook), script: &str, reason: &str| {
+            let (verdict, lines) = checked(script, "x", change);
+            assert_eq!(verdict, undecided(), "{reason}");
+            let [.., line] = &lines[..] else { panic!("{reason}: no line") };
+            assert!(line.contains(reason) && line.ends_with("by ada refused"), "{line}");
+        };
+        let command = |text: &str| words(text, &Tokens::new());
+        refused(|_| {}, "kill -KILL $$", "ended by signal 9");
+        refused(|hook| hook.limit = Some(Duration::from_millis(1)), "sleep 1000", "UploadHookTimeout");
+        refused(|hook| hook.stop.store(true, Ordering::Relaxed), "sleep 1000", "the session has ended");
+        assert_eq!(command("bin/sh"), Err("\"bin/sh\" has no absolute path".to_owned()));
+        assert!(command("/bin/sh %z").unwrap_err().contains("%z"));
+        assert!(command("/bin/sh 'x").unwrap_err().contains("quotes"));
+        refused(|hook| hook.command = words("/bin/sh %z", &Tokens::new()), "", "%z");
+        refused(|hook| hook.command = words("/no/such", &Tokens::new()), "", "/no/such: No such file");
+        refused(|hook| hook.command = words("/etc/passwd", &Tokens::new()), "", "Permission denied");
+    }
+
+    #[test]
+    fn program_that_others_may_change_is_not_run() {
+        let change = |hook: &mut UploadHook| {
+            let program = hook.start.join("script");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(&program, mode).unwrap();
+            hook.command = Ok(vec![program.display().to_string()]);
+        };
+        let (verdict, lines) = checked("#!/bin/sh\nexit 0", "x", change);
+        assert_eq!(verdict, undecided());
+        assert!(lines[0].contains("bad ownership or modes"), "{lines:?}");
+    }
+
+    /// The process has the pipe open: it is not waited for, but killed with all that the hook has left running.
+    #[test]
+    fn what_a_hook_leaves_running_is_killed() {
+        let (mut ours, theirs) = std::io::pipe().unwrap();
+        let inherited = theirs.as_raw_fd();
+        let script = format!("sleep 1000 3>/proc/{}/fd/{inherited} & exit 0", std::process::id());
+        let (verdict, _) = checked(&script, "x", |hook| hook.limit = None);
+        assert_eq!(verdict, Verdict::Accepted);
+        drop(theirs);
+        // Ends when the process has.
+        assert_eq!(std::io::copy(&mut ours, &mut std::io::sink()).unwrap(), 0);
+    }
+}

@@ -1,0 +1,45 @@
+//! Refusals with a text of their own for the client.
+
+use std::fmt;
+use std::io;
+
+/// A refusal that the client gets as FAILURE with this text: many clients show no text of PERMISSION_DENIED, and
+/// take it for a directory in which files are to be written in place.
+#[derive(Debug)]
+struct Refused {
+    text: String,
+    /// A file was rejected, and not only this request.
+    rejected: bool,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn of_error(error: &io::Error) -> Option<&Refused> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Returns the refusal's text, if the error is one.
+pub(crate) fn refusal_text(error: &io::Error) -> Option<String> {
+    of_error(error).map(ToString::to_string)
+}
+
+/// Returns true where the error says that the file itself was rejected.
+pub(crate) fn is_rejection(error: &io::Error) -> bool {
+    of_error(error).is_some_and(|refused| refused.rejected)
+}
+
+/// Returns the error of a request that is not permitted.
+pub(crate) fn refused(text: impl Into<String>) -> io::Error {
+    io::Error::other(Refused { text: text.into(), rejected: false })
+}
+
+/// Returns the error of a request whose file was rejected.
+pub(crate) fn rejected(text: impl Into<String>) -> io::Error {
+    io::Error::other(Refused { text: text.into(), rejected: true })
+}
