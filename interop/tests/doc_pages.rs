@@ -160,6 +160,11 @@ fn the_page_about_many_files_can_be_followed() {
 }
 
 #[test]
+fn the_page_about_journals_can_be_followed() {
+    run_page("docs/journals.md");
+}
+
+#[test]
 fn the_page_about_schedulers_can_be_followed() {
     run_page("docs/schedulers.md");
 }
@@ -168,7 +173,9 @@ fn the_page_about_schedulers_can_be_followed() {
 #[test]
 fn the_job_of_kubernetes_copies_the_tree() {
     let page = fs::read_to_string(root().join("docs/schedulers.md")).unwrap();
-    let command = page.lines().find_map(|line| line.trim().strip_prefix("- exec lhscp")).unwrap();
+    // `command: [lhscp, WORD, …]`, of which the words are plain or in double quotes.
+    let list = page.lines().find_map(|line| line.trim().strip_prefix("command: [lhscp")).unwrap();
+    let command = list.strip_suffix(']').unwrap().replace(',', " ");
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
     let free = free_port();

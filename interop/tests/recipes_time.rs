@@ -1,6 +1,14 @@
 //! Recipes for time: clocks that are stepped or wrong, machines that have just started, processes and machines that stand still.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
+use lh_interop::{Lab, Lhsshd, our, peers, skip};
 
 /// For `setup`: a process of root that stops the programs of `client`, `server` or `both` while the user waits. `freeze WHO TIMES
 /// STOP RUN` asks it to, in seconds; it returns when they all run again.
@@ -78,6 +86,94 @@ fn client_clock_is_stepped() {
         ..RECIPE
     }
     .run();
+}
+
+/// The server's clock is set forward and back by days and years: sessions, connections that have not logged in yet and
+/// penalties of addresses go on, because every deadline counts on the monotonic clock. Only ours: the sandbox of Debian's `sshd`
+/// does not bear a preloaded library.
+///
+/// Covers: sshd_config LoginGraceTime; sshd_config ClientAliveInterval; sshd_config PerSourcePenalties (a clock that is stepped)
+#[test]
+fn server_clock_is_stepped() {
+    let Some([faketime]) = peers("server_clock", ["faketime"]) else { return };
+    let places = fs::read_dir("/usr/lib").unwrap().flatten();
+    let place = |entry: fs::DirEntry| entry.path().join("faketime/libfaketimeMT.so.1");
+    let Some(library) = places.map(place).find(|path: &PathBuf| path.exists()) else {
+        return skip("server_clock", &format!("no library of {}", faketime.display()));
+    };
+    let lab = Lab::new();
+    let step = |by: &str| {
+        lab.write("now.new", by);
+        fs::rename(lab.path("now.new"), lab.path("now")).unwrap();
+    };
+    step("+0");
+    let server = Lhsshd::start_with(
+        &lab,
+        &format!(
+            "LoginGraceTime 600\nClientAliveInterval 600\nClientAliveCountMax 1\nTransferLog {}\n\
+             PerSourcePenalties authfail:3600s min:1s\n",
+            lab.arg("transfers")
+        ),
+        &[
+            ("LD_PRELOAD", library.to_str().unwrap()),
+            ("FAKETIME_TIMESTAMP_FILE", &lab.arg("now")),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ],
+    );
+    let words = |more: &[&str]| {
+        let mut all = lab.client_options();
+        all.extend(["-p".to_owned(), server.port_arg()]);
+        all.extend(more.iter().map(|word| (*word).to_owned()));
+        all
+    };
+    let mut session = Command::new(our("lhssh"))
+        .args(words(&["127.0.0.1", "echo up; read x; echo \"got $x\"; exit 4"]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(session.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
+    let mut waiting = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let mut banner = [0; 8];
+    waiting.read_exact(&mut banner).unwrap();
+    // An address that has offered a key that nobody has.
+    lab.run(&our("lhssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("stranger")]).ok("a key");
+    let guest =
+        |key: &str| lab.run(&our("lhssh"), &words(&["-b", "127.0.0.9", "-i", key, "127.0.0.1", "true"])).code;
+    let mut other = words(&["-b", "127.0.0.9", "127.0.0.1", "true"]);
+    for word in &mut other {
+        *word = word.replace(&lab.arg("user_ed25519"), &lab.arg("stranger"));
+    }
+    assert_eq!(lab.run(&our("lhssh"), &other).code, 255, "{}", server.log());
+    for by in ["+10d", "-10d", "+3650d", "-3650d", "+0"] {
+        step(by);
+        lab.run(&our("lhssh"), &words(&["127.0.0.1", "true"])).ok(by);
+        assert_eq!(guest(&lab.arg("user_ed25519")), 255, "no penalty any more at {by}: {}", server.log());
+    }
+    waiting.write_all(b"SSH-2.0-test\r\n").unwrap();
+    waiting.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let ended = loop {
+        match waiting.read(&mut [0; 4096]) {
+            Ok(0) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(error.kind()),
+        }
+    };
+    assert_eq!(ended, Some(ErrorKind::WouldBlock), "closed before its time: {}", server.log());
+    session.stdin.take().unwrap().write_all(b"in\n").unwrap();
+    line.clear();
+    said.read_to_string(&mut line).unwrap();
+    assert_eq!((line.as_str(), session.wait().unwrap().code()), ("got in\n", Some(4)));
+    // The steps did reach the server: its log of transfers has a time in each of these decades.
+    let text = lab.read("transfers");
+    let mut years: Vec<&str> = text.lines().filter_map(|line| line.get(..4)).collect();
+    years.sort_unstable();
+    years.dedup();
+    assert!(years.len() >= 3, "{text}");
 }
 
 /// A client whose clock is wrong by years: host certificates have expired or are not valid yet, all else works.

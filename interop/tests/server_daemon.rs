@@ -88,6 +88,45 @@ fn invalid_listen_address_fails_the_configuration_test() {
 /// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the files of
 /// the shell that started it.
 ///
+/// A server beside the system's, which includes the system's file: its `ListenAddress` lines with ports must not make it
+/// take the ports of `sshd`. Without the keyword the rule is sshd's, and the packaged file sets it.
+///
+/// Covers: sshd_config PortOverridesListenAddress; sshd -p; sshd -T
+#[test]
+fn ports_of_the_command_line_for_every_address() {
+    let lab = Lab::new();
+    lab.write(
+        "system",
+        "Port 22\nListenAddress 127.0.0.1:22\nListenAddress 127.0.0.1:24\nListenAddress ::1\n",
+    );
+    let include = format!("Include {}\n", lab.arg("system"));
+    lab.write("plain", &include);
+    lab.write("beside", &format!("PortOverridesListenAddress yes\n{include}"));
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/config/lhsshd_config");
+    let packaged = fs::read_to_string(packaged).unwrap().replace("/etc/ssh/sshd_config", &lab.arg("system"));
+    lab.write("packaged", &packaged);
+    let addresses = |file: &str, ports: &[&str]| {
+        let mut words =
+            vec!["-T".to_owned(), "-f".to_owned(), lab.arg(file), "-h".to_owned(), lab.arg("host_ed25519")];
+        words.extend(ports.iter().map(|port| format!("-p{port}")));
+        let ran = lab.run(&our("lhsshd"), &words);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let text = ran.text();
+        text.lines()
+            .filter_map(|line| line.strip_prefix("listenaddress "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let own = ["127.0.0.1:22", "127.0.0.1:24", "[::1]:2222"];
+    assert_eq!(addresses("plain", &["2222"]), own);
+    assert_eq!(addresses("beside", &[]), ["127.0.0.1:22", "127.0.0.1:24", "[::1]:22"]);
+    for file in ["beside", "packaged"] {
+        assert_eq!(addresses(file, &["2222"]), ["127.0.0.1:2222", "[::1]:2222"], "{file}");
+    }
+    let two = ["127.0.0.1:2222", "127.0.0.1:2223", "[::1]:2222", "[::1]:2223"];
+    assert_eq!(addresses("beside", &["2222", "2223"]), two);
+}
+
 /// Covers: sshd -i; sshd -f (inherited descriptors)
 #[test]
 fn inherited_descriptors_are_closed() {

@@ -23,7 +23,10 @@ fn shares_copied_at_the_same_time_are_the_tree() {
         .map(|number| {
             Command::new(our("lhscp"))
                 .args(arguments(&lab, &server))
-                .args(["--shard", &format!("{number}/4"), "tree/.", &target])
+                // Half of them as pods of an indexed Job of Kubernetes.
+                .args(["--shard", &if number > 2 { "auto/4".to_owned() } else { format!("{number}/4") }])
+                .args(["tree/.", &target])
+                .env("JOB_COMPLETION_INDEX", (number - 1).to_string())
                 .current_dir(lab.dir())
                 .env("HOME", lab.path("home"))
                 .stdin(Stdio::null())
@@ -39,7 +42,7 @@ fn shares_copied_at_the_same_time_are_the_tree() {
     assert_same_tree(&lab.path("tree"), &lab.path("there"));
     let left = fs::read_dir(lab.path("home/.local/state/longhaul")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "journals of shares that are complete");
-    for (wrong, said) in [("5/4", "bad shard"), ("auto", "no task of a job array")] {
+    for (wrong, said) in [("5/4", "bad shard"), ("auto/0", "bad shard"), ("auto", "no task of a job array")] {
         let mut all = arguments(&lab, &server);
         all.extend(["--shard", wrong, "tree", &target].map(str::to_owned));
         let ran = lab.run(&our("lhscp"), &all);

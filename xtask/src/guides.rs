@@ -166,7 +166,8 @@ fn what_openssh_does_not_have_is_in_the_pages_for_users() {
         .map(|flag| format!("docs/copying.md does not name --{flag}"))
         .collect();
     let migrating = read("migrating.md");
-    let others: String = ["server.md", "long-paths.md", "metrics.md", "migrating.md"].map(read).concat();
+    let others: String =
+        ["server.md", "beside-sshd.md", "long-paths.md", "metrics.md", "migrating.md"].map(read).concat();
     for keyword in CLIENT_KEYWORDS.iter().chain(SERVER_KEYWORDS) {
         let meaning = keyword.meaning();
         if meaning.starts_with("HPN-SSH") && !names(&migrating, keyword.name) {

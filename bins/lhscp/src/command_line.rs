@@ -258,8 +258,8 @@ fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
     };
     let shard =
         parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose().map_err(|bad| match bad {
-            BadShard::NoTask => SCP.error(&bad.to_string()),
             BadShard::Malformed(_) => SCP.usage_error(&bad.to_string()),
+            _ => SCP.error(&bad.to_string()),
         })?;
     Ok(Selection { rules: rules.collect(), manifest, shard })
 }

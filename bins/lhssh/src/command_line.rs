@@ -118,7 +118,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         error => error.to_string(),
     })?;
     let words: Vec<&OsStr> = operands.map(OsString::as_os_str).collect();
-    let command = (!words.is_empty()).then(|| join(&words));
+    // `ssh host ""` starts a shell: scripts pass a variable that may be empty.
+    let command = Some(join(&words)).filter(|command| !command.is_empty());
     if command.is_none() && parsed.has('s') {
         return Err("You must specify a subsystem to invoke.".to_owned());
     }
@@ -397,6 +398,8 @@ mod tests {
     fn command_is_everything_after_the_host() {
         let got = interpreted(&["-p", "2222", "me@h", "ls", "-l", "a  b"]).expect("fine");
         assert_eq!(got.command.as_deref(), Some(&b"ls -l a  b"[..]));
+        assert_eq!(interpreted(&["host", ""]).expect("fine").command, None, "a shell");
+        assert_eq!(interpreted(&["host", "", ""]).expect("fine").command.as_deref(), Some(&b" "[..]));
         assert_eq!(got.request.host, "h");
         let pairs = keywords(&got);
         assert_eq!(pairs[0], ("Port".to_owned(), "2222".to_owned()));

@@ -167,6 +167,9 @@ fn load(parsed: &Parsed) -> Result<ServerConfig, Stop> {
     let ports = parsed.values('p').map(port).collect::<Result<Vec<_>, _>>()?;
     if !ports.is_empty() {
         config.settings.port.force(Ports(ports));
+        if *config.settings.port_overrides_listen_address {
+            config.settings.listen_address.value.drop_ports();
+        }
     }
     Ok(config)
 }

@@ -67,6 +67,20 @@ pub struct ListenAddress {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListenAddresses(pub Vec<ListenAddress>);
 
+impl ListenAddresses {
+    /// Makes every address one for every `Port`. Lines that named a host with several ports become one.
+    pub fn drop_ports(&mut self) {
+        let mut kept: Vec<ListenAddress> = Vec::new();
+        for address in self.0.drain(..) {
+            let address = ListenAddress { port: None, ..address };
+            if !kept.contains(&address) {
+                kept.push(address);
+            }
+        }
+        self.0 = kept;
+    }
+}
+
 impl Value for ListenAddresses {
     const KIND: &'static str = "address, may be repeated";
     const ACCUMULATES: bool = true;
@@ -74,7 +88,7 @@ impl Value for ListenAddresses {
         let word = args.required()?;
         let bad = || "bad ListenAddress syntax".to_string();
         let (host, port) = if let Some(rest) = word.strip_prefix('[') {
-            let (host, after) = rest.split_once(']').ok_or_else(bad)?;
+            let (host, after) = rest.split_once(']').ok_or("bad address:port usage")?;
             match after.strip_prefix(':') {
                 Some(port) => (host.to_string(), Some(port)),
                 None if after.is_empty() => (host.to_string(), None),
@@ -89,7 +103,7 @@ impl Value for ListenAddresses {
         };
         let port = match port {
             None => None,
-            Some(text) => Some(parse_port(text).ok_or_else(bad)?),
+            Some(text) => Some(parse_port(text).ok_or("bad port number")?),
         };
         let rdomain = match args.next_word() {
             None => None,

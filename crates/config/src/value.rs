@@ -255,9 +255,9 @@ impl Value for Seconds {
 pub struct SecondsOrNone(pub Option<u64>);
 
 impl SecondsOrNone {
-    /// The time as a duration.
+    /// The time as a duration; `None` for no limit, which 0 means too, as with OpenSSH.
     pub fn duration(self) -> Option<Duration> {
-        self.0.map(Duration::from_secs)
+        self.0.filter(|&seconds| seconds > 0).map(Duration::from_secs)
     }
 }
 

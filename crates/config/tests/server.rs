@@ -163,6 +163,8 @@ fn errors_use_sshd_words() {
         ("AuthorizedKeysCommand foo", "sshd line 1: AuthorizedKeysCommand must be an absolute path"),
         ("Match User root\nPort 22", "sshd line 2: Directive 'Port' is not allowed within a Match block"),
         ("ListenAddress 1.2.3.4:22 rdomain", "sshd line 1: bad ListenAddress syntax"),
+        ("ListenAddress 1.2.3.4:x", "sshd line 1: bad port number"),
+        ("ListenAddress [::1", "sshd line 1: bad address:port usage"),
         ("Match Address 1.2.3/33", "Invalid Match address argument '1.2.3/33' at line 1"),
     ] {
         assert_eq!(error(text), [expected], "{text}");
@@ -209,6 +211,15 @@ fn unknown_authentication_method_is_reported() {
         "sshd line 1: invalid AuthenticationMethods method list.",
     ];
     assert_eq!(found, expected);
+}
+
+/// 0 is no limit: a deadline of no length would end every connection.
+#[test]
+fn a_time_of_zero_is_no_limit() {
+    use lh_config::value::SecondsOrNone;
+    assert_eq!(SecondsOrNone(Some(0)).duration(), None);
+    assert_eq!(SecondsOrNone(None).duration(), None);
+    assert_eq!(SecondsOrNone(Some(7)).duration(), Some(std::time::Duration::from_secs(7)));
 }
 
 #[test]

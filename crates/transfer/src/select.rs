@@ -164,7 +164,16 @@ impl fmt::Display for Shard {
 pub enum BadShard {
     /// `auto` outside of a job array.
     NoTask,
-    /// Neither `i/n` nor `auto`.
+    /// `auto` in an indexed Job of Kubernetes, which tells its pods their index alone.
+    NoTotal,
+    /// `auto/n` in a job array of another size, or with an index beyond it: the shares would not be the tree.
+    OtherTotal {
+        /// n of the flag, or what `JOB_COMPLETIONS` says.
+        wanted: u32,
+        /// What the scheduler says, in words for the message.
+        found: String,
+    },
+    /// Neither `i/n`, `auto` nor `auto/n`.
     Malformed(String),
 }
 
@@ -172,9 +181,25 @@ impl fmt::Display for BadShard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTask => {
-                write!(f, "--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")
+                write!(
+                    f,
+                    "--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF, \
+                     nor of an indexed Job of Kubernetes"
+                )
             }
-            Self::Malformed(text) => write!(f, "bad shard \"{text}\": i/n, with i from 1 to n, or auto"),
+            Self::NoTotal => {
+                write!(
+                    f,
+                    "--shard auto: Kubernetes does not tell a pod how many completions its Job has; \
+                     give the number, as in --shard auto/8"
+                )
+            }
+            Self::OtherTotal { wanted, found } => {
+                write!(f, "--shard auto: {wanted} shares are wanted, but {found}")
+            }
+            Self::Malformed(text) => {
+                write!(f, "bad shard \"{text}\": i/n, with i from 1 to n, auto, or auto/n")
+            }
         }
     }
 }
@@ -187,20 +212,59 @@ impl Shard {
         (1..=of).contains(&number).then(|| Self { number: number - 1, of })
     }
 
-    /// The value of a flag: `i/n`, or `auto` for [`of_task`](Self::of_task) with this process's environment.
+    /// The value of a flag: `i/n`, or `auto` and `auto/n` for [`of_task`](Self::of_task) with this process's environment.
     ///
     /// # Errors
-    /// It is neither, or this process is no task.
+    /// It is none of them, or the scheduler does not say which share this process has of so many.
     pub fn of_flag(text: &str) -> Result<Self, BadShard> {
-        match text {
-            "auto" => Self::of_task(|name| std::env::var(name).ok()).ok_or(BadShard::NoTask),
-            text => Self::parse(text).ok_or_else(|| BadShard::Malformed(text.to_owned())),
+        let variable = |name: &str| std::env::var(name).ok();
+        if text == "auto" {
+            return Self::of_task(None, variable);
+        }
+        let malformed = || BadShard::Malformed(text.to_owned());
+        match text.strip_prefix("auto/") {
+            Some(total) => match total.parse() {
+                Ok(total) if total > 0 => Self::of_task(Some(total), variable),
+                _ => Err(malformed()),
+            },
+            None => Self::parse(text).ok_or_else(malformed),
         }
     }
 
-    /// What the scheduler that runs this process as a task of a job array says, through `variable`: Slurm, Grid Engine and
-    /// LSF.
-    pub fn of_task(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    /// What the scheduler that runs this process as one of many says, through `variable`: a job array of Slurm, Grid Engine or
+    /// LSF, or an indexed Job of Kubernetes. The last tells its pods only their index (`JOB_COMPLETION_INDEX`, from 0 on), so
+    /// `total` or the variable `JOB_COMPLETIONS`, which the Job's author sets, has to say of how many.
+    ///
+    /// # Errors
+    /// No scheduler says so, or `total` is not the size of the array.
+    pub fn of_task(total: Option<u32>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadShard> {
+        if let Some(shard) = Self::of_array(&variable) {
+            return match total {
+                Some(wanted) if wanted != shard.of => {
+                    Err(BadShard::OtherTotal { wanted, found: format!("this job array has {}", shard.of) })
+                }
+                _ => Ok(shard),
+            };
+        }
+        let number = |name: &str| variable(name)?.parse::<u32>().ok();
+        let index = number("JOB_COMPLETION_INDEX").ok_or(BadShard::NoTask)?;
+        let of = match (total, number("JOB_COMPLETIONS")) {
+            (Some(wanted), Some(of)) if wanted != of => {
+                return Err(BadShard::OtherTotal { wanted, found: format!("JOB_COMPLETIONS is {of}") });
+            }
+            (total, completions) => total.or(completions).ok_or(BadShard::NoTotal)?,
+        };
+        if index >= of {
+            return Err(BadShard::OtherTotal {
+                wanted: of,
+                found: format!("JOB_COMPLETION_INDEX is {index}"),
+            });
+        }
+        Ok(Self { number: index, of })
+    }
+
+    /// What a job array of Slurm, Grid Engine or LSF says, through `variable`.
+    fn of_array(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name)?.parse::<u32>().ok();
         if let (Some(id), Some(of)) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT")) {
             let first = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
@@ -339,13 +403,12 @@ mod tests {
         for wrong in ["0/8", "9/8", "1", "a/b", "1/0", "/"] {
             assert_eq!(Shard::parse(wrong), None, "{wrong}");
         }
-        let of = |variables: &[(&str, &str)]| {
-            let variables: Vec<(String, String)> =
-                variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-            Shard::of_task(|name| {
-                variables.iter().find(|(each, _)| each == name).map(|(_, value)| value.clone())
-            })
+        let task = |total: Option<u32>, variables: &[(&str, &str)]| {
+            let value =
+                |name: &str| variables.iter().find(|(each, _)| *each == name).map(|(_, value)| *value);
+            Shard::of_task(total, |name| value(name).map(str::to_owned))
         };
+        let of = |variables: &[(&str, &str)]| task(None, variables).ok();
         let slurm = [
             ("SLURM_ARRAY_TASK_ID", "14"),
             ("SLURM_ARRAY_TASK_COUNT", "3"),
@@ -355,6 +418,16 @@ mod tests {
         assert_eq!(of(&slurm), Some(Shard { number: 2, of: 3 }));
         assert_eq!(of(&[("SGE_TASK_ID", "4"), ("SGE_TASK_LAST", "4")]), Some(Shard { number: 3, of: 4 }));
         assert_eq!(of(&[("LSB_JOBINDEX", "1"), ("LSB_JOBINDEX_END", "2")]), Some(Shard { number: 0, of: 2 }));
-        assert_eq!(of(&[("SGE_TASK_ID", "undefined")]), None);
+        assert_eq!(task(None, &[("SGE_TASK_ID", "undefined")]), Err(BadShard::NoTask));
+        assert_eq!(task(Some(3), &slurm), Ok(Shard { number: 2, of: 3 }));
+        let other = task(Some(8), &slurm).unwrap_err().to_string();
+        assert_eq!(other, "--shard auto: 8 shares are wanted, but this job array has 3");
+        let pod = [("JOB_COMPLETION_INDEX", "7")];
+        assert_eq!(task(Some(8), &pod), Ok(Shard { number: 7, of: 8 }));
+        assert_eq!(task(None, &pod), Err(BadShard::NoTotal));
+        assert!(matches!(task(Some(7), &pod), Err(BadShard::OtherTotal { wanted: 7, .. })));
+        let told = [pod[0], ("JOB_COMPLETIONS", "8")];
+        assert_eq!(task(None, &told), Ok(Shard { number: 7, of: 8 }));
+        assert!(matches!(task(Some(16), &told), Err(BadShard::OtherTotal { wanted: 16, .. })));
     }
 }

@@ -210,6 +210,11 @@ pub(super) const PAGES: &[Page] = &[
                 "SLURM_ARRAY_TASK_ID, SGE_TASK_ID, LSB_JOBINDEX",
                 "With the other variables of these schedulers: the share of --shard auto.",
             ),
+            (
+                "JOB_COMPLETION_INDEX, JOB_COMPLETIONS",
+                "Index of a pod of an indexed Job of Kubernetes, which counts from 0, and, if its author sets it, how many there are: \
+                 the share of --shard auto/n and --shard auto.",
+            ),
             ("LH_WORKERS", "As in lhssh(1)."),
         ],
         files: &[

@@ -122,7 +122,7 @@ pub static LONGHAUL: Program = Program {
             "shard",
             "i/n",
             Works,
-            "bench: Measure only the i-th of n equal shares of the paths of --hosts; auto takes both numbers from the job array (Slurm, Grid Engine or LSF) of this process.",
+            "bench: Measure only the i-th of n equal shares of the paths of --hosts; auto takes both numbers from the job array (Slurm, Grid Engine or LSF) of this process, auto/n the index of an indexed Job of Kubernetes.",
         ),
         Flag::long_with(
             "tcp-port",

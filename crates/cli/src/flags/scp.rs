@@ -104,7 +104,7 @@ pub static SCP: Program = Program {
             "shard",
             "i/n",
             Works,
-            "Copy of trees only the i-th of n equal shares of the files; the target must exist, unless the source is DIRECTORY/.; auto takes both numbers from the job array (Slurm, Grid Engine or LSF) of this process.",
+            "Copy of trees only the i-th of n equal shares of the files; the target must exist, unless the source is DIRECTORY/.; auto takes both numbers from the job array (Slurm, Grid Engine or LSF) of this process, auto/n the index of an indexed Job of Kubernetes.",
         ),
         Flag::long("preserve", Works, "Keep all attributes: -p -H --links --owner --group --xattrs --acls."),
         Flag::long(

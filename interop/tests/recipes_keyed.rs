@@ -1,0 +1,107 @@
+//! Recipes for what accounts are given: options of keys, files that a login runs and reads, lists of people, mistakes that `sshd -t` tells.
+
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
+
+/// Options of `authorized_keys` with dates, variables, addresses, and mistakes in them.
+///
+/// Covers: authorized_keys expiry-time; authorized_keys environment; authorized_keys from; authorized_keys restrict
+#[test]
+fn key_options_with_dates_variables_and_mistakes() {
+    Recipe {
+        server: "PermitUserEnvironment LANG,MY_*\nLogLevel VERBOSE",
+        client: "k=$(cut -d' ' -f1,2 .ssh/id_ed25519.pub); IFS=$'\\n'; for o in 'expiry-time=\"20990101\"' 'expiry-time=\"20200101\"' 'expiry-time=\"202001011200Z\"' 'expiry-time=\"20990101Z\"' 'expiry-time=\"tomorrow\"' 'environment=\"MY_A=1\",environment=\"MY_A=2\",environment=\"OTHER=3\",environment=\"LANG=x\"' 'environment=\"MY A=1\"' 'environment=\"MY_A\"' 'from=\"10.0.0.0/8,127.*\"' 'from=\"!127.0.0.1,*\"' 'from=\"127.0.0.0/8\"' 'from=\"127.0.0.1/8\"' 'from=\"server.example.org\"' 'from=\"\"' 'restrict' 'restrict,pty' 'RESTRICT' 'no-pty' 'command=\"echo \\\"in quotes\\\" $MY_A\"' 'command=\"one\",command=\"two\"' 'nonsense' 'command=\"open' 'no-pty no-X11-forwarding' 'tunnel=\"1\"' 'permitopen=\"nonsense\"' 'permitlisten=\"22\"' 'no-touch-required' 'verify-required' 'principals=\"bob\"' 'user-rc,agent-forwarding' '  no-pty' '# comment'; do echo \"== $o\"; echo \"$o $k\" >list; echo \"$o\" | grep -q '^ ' && echo \"$o $k c\" >list; put list; ssh -o BatchMode=yes -tt bob@server 'echo \"$MY_A $LANG $OTHER\"; tty >/dev/null && echo tty' 2>&1 </dev/null | tr -d '\\r' | grep -v '^Connection to'; echo ${PIPESTATUS[0]}; done",
+        setup: "printf '#!/bin/sh\\ncat \"$1\" >/home/bob/.ssh/authorized_keys\\n' >/usr/local/bin/put; chmod 755 /usr/local/bin/put; chmod 666 /home/bob/.ssh/authorized_keys; chmod 711 /home/bob /home/bob/.ssh; echo 'StrictModes no' >/etc/ssh/sshd_config.d/modes.conf",
+        look: "grep -o 'Authentication tried.*' /var/log/sshd.log",
+        sees: &["== expiry-time=\"20990101\"\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Files that a login runs and reads: `/etc/ssh/sshrc`, `~/.ssh/rc`, `~/.ssh/environment`, with output and mistakes.
+///
+/// Covers: sshd_config PermitUserRC; sshd_config PermitUserEnvironment
+#[test]
+fn files_that_a_login_runs_and_reads() {
+    Recipe {
+        server: "PermitUserEnvironment yes\nMatch User ann\n  PermitUserRC no",
+        setup: "account ann 2003; for u in bob ann; do printf 'A=1\\n# B=2\\n\\n C=3\\nD=x y\\nPATH=/usr/bin:/bin:/opt\\nHOME=/else\\n' >/home/$u/.ssh/environment; echo 'echo \"rc of $USER: $SSH_ORIGINAL_COMMAND $A\"; cat; echo err >&2; exit 9' >/home/$u/.ssh/rc; chown $u: /home/$u/.ssh/*; done; echo 'echo \"system rc\"' >/etc/ssh/sshrc",
+        client: "for u in bob ann; do echo \"== $u\"; ssh $u@server 'echo \"$A $B $C $D $E $HOME $PATH\"; cat' <<<in; echo $?; ssh -tt $u@server 'id -un' </dev/null 2>/dev/null | tr -d '\\r'; done; ssh bob@server 'rm .ssh/rc'; ssh bob@server 'rm /home/bob/.ssh/rc; echo done'; ssh bob@server true; echo $?; ssh ann@server true",
+        sees: &["== bob\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Lists of people with hosts, groups of several kinds, and a login that every list has something to say about.
+///
+/// Covers: sshd_config AllowUsers; sshd_config DenyGroups; sshd_config DenyUsers
+#[test]
+fn people_listed_with_hosts_and_groups() {
+    Recipe {
+        server: "LogLevel VERBOSE\nMatch LocalPort 22\n  AllowUsers bob@127.0.0.1 ann@127.0.0.0/30 c* !carl root@10.0.0.0/8\n  DenyGroups wheel no*\nMatch Address 127.0.0.2\n  DenyUsers *@127.0.0.2",
+        setup: "account ann 2003; account carl 2004; account chris 2005; account cora 2006; account dora 2007; group wheel 3001 chris; group nobodies 3002 cora; printf '#!/bin/sh\\nexit 0\\n' >/usr/local/bin/sh1; chmod 755 /usr/local/bin/sh1; account eve 2008 /home/eve /usr/sbin/nologin; account cut 2009 /home/cut /nosuch; account cal 2010 /home/cal /usr/local/bin/sh1",
+        client: "for a in 127.0.0.1 127.0.0.2 127.0.0.9; do for u in bob ann carl chris cora dora eve cut cal nosuch root; do ssh -o BatchMode=yes -b $a $u@127.0.0.1 'id -un' 2>/dev/null; echo \"$u from $a: $?\"; done; done",
+        look: "sed -E 's/port [0-9]+/port N/g; s/SHA256:[^ ]*/FP/' /var/log/sshd.log | grep 'not allowed\\|Invalid\\|Accepted key\\|Accepted pub'",
+        sees: &["bob from 127.0.0.1: 0\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Mistakes in `sshd_config`, one by one, and what `sshd -t` says about each: administrators and tools read it before a reload.
+///
+/// Covers: sshd -t; sshd -T; sshd -C; sshd -o
+#[test]
+fn mistakes_that_the_test_of_the_server_s_file_tells() {
+    Recipe {
+        setup: "cd /tmp; while IFS= read -r l; do echo \"== $l\"; printf '%b\\n' \"$l\" >c; r=0; /usr/sbin/sshd -t -f c || r=$?; echo $r; done >/srv/told 2>&1 <<'E'\nPort 0x16\nPort 70000\nPort\nPermitRootLogin maybe\nNonsense yes\nPermitRootLogin yes no\nUseDNS\nMaxAuthTries x\nMaxAuthTries -1\nListenAddress\nListenAddress 1.2.3.4:x\nListenAddress [::1\nSubsystem sftp\nSubsystem sftp a\\\\nSubsystem sftp b\nMatch\nMatch User\nMatch Nonsense x\nMatch User bob\\\\nPort 22\nMatch User bob\\\\n  Nonsense\nMatch Address 1.2.3.4/99\nCiphers none-such\nCiphers +none-such\nCiphers -aes128-ctr\nMACs\nKexAlgorithms x,y\nHostKeyAlgorithms ssh-foo\nHostKey /nosuch\nAuthorizedKeysCommand relative\nAuthorizedKeysCommand /bin/true\nForceCommand\nChrootDirectory relative\nLoginGraceTime 1x\nClientAliveInterval 99999999999\nMaxStartups 1:2\nMaxStartups 5:50:1\nAuthenticationMethods nonsense\nAuthenticationMethods publickey,\nAuthenticationMethods any publickey\nInclude\nInclude /nosuch/*.conf\nBanner none\nSetEnv X\nSetEnv X=1 X=2\nAcceptEnv =\nPermitOpen x\nPermitListen x:y\nIPQoS x\nRekeyLimit x\nRekeyLimit 1G 1h x\nLogLevel LOUD\nSyslogFacility X\nTrustedUserCAKeys /nosuch\nAllowUsers\nUsePAM \"yes\nProtocol 2\nUsePrivilegeSeparation yes\nKeyRegenerationInterval 3600\nRSAAuthentication yes\nCompression maybe\nXAuthLocation relative\nVersionAddendum a b\nPidFile\nStreamLocalBindMask 999\nAllowTcpForwarding perhaps\nPort 22 # words\nPort=22\n\\tPort\\t=\\t22\nport 22\\r\nE\ncd /",
+        client: "cat /srv/told",
+        look: "/usr/sbin/sshd -T -C user=bob,host=x,addr=1.2.3.4 | grep -c .  | sed 's/.*/lines/'; /usr/sbin/sshd -T -C nonsense=1; echo $?; /usr/sbin/sshd -T -C user= | grep -c . | sed 's/^[1-9].*/lines/'; /usr/sbin/sshd -t -o Nonsense=1 || echo fails; /usr/sbin/sshd -t -p x; echo $?; /usr/sbin/sshd -t -f /nosuch || echo fails; /usr/sbin/sshd -t extra; echo $?; /usr/sbin/sshd -h /nosuch -t; echo $?; /usr/sbin/sshd -t -q; echo $?; cd /tmp; /usr/sbin/sshd -t -f c; echo $?",
+        sees: &["== Nonsense yes\n"],
+        differs: &[
+            ("", "Unsupported KEX algorithm \"x\"\n", "the next line names the list"),
+            ("host key \"/nosuch\": No such file or directory", "host key: /nosuch", "says why"),
+        ],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// `su` on a session's terminal with a typed password, sizes and names of terminals, and jobs that a terminal's end takes along.
+///
+/// Covers: ssh -t; sshd_config PermitTTY
+#[test]
+fn su_on_a_session_s_terminal() {
+    Recipe {
+        tools: &["expect", "su"],
+        setup: "account ann 2003",
+        config: "Host *\n  User bob\n",
+        client: "cat >ex <<'E'\nset timeout 30\nlog_user 0\nspawn ssh -t server {su - ann -c 'id -un; tty | cut -c1-9; exit 5'}\nexpect assword:\nsend \"correct horse battery\\r\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nspawn ssh -t server {su - ann -c id}\nexpect assword:\nsend \"wrong\\r\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nspawn ssh -t server {stty size; read x; stty size; stty -a | grep -o 'intr = ..'; exit 3}\nstty rows 33 columns 99 <$spawn_out(slave,name)\nsleep 1\nsend \"\\r\"\nexpect eof\nputs [regsub -all {\\n0 0} $expect_out(buffer) {}]\nputs [lindex [wait] 3]\nspawn ssh -t server {sleep 30; echo late}\nsleep 2\nsend \"\\003\"\nexpect eof\nputs $expect_out(buffer)\nputs [lindex [wait] 3]\nE\nexpect ex | tr -d '\\r' | sed 's/^[0-9]* [0-9]*$/size/'; ssh server 'su - ann -c id' </dev/null 2>&1; echo $?; ssh -tt server 'nohup sleep 3 >/dev/null 2>&1 & echo started' </dev/null 2>/dev/null | tr -d '\\r'; ssh server 'sleep 3 >/dev/null 2>&1 </dev/null & echo started'; ssh server 'setsid sh -c \"sleep 1; echo w >late\" </dev/null >/dev/null 2>&1 &'; echo $?; sleep 2; ssh server cat late",
+        sees: &["ann\n/dev/pts/\n"],
+        ends: Ends::Each,
+        pam: true,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// `sftp` by its flags and less usual commands, in batches.
+///
+/// Covers: sftp -R; sftp -B; sftp -l; sftp -P; sftp -f; sftp -r; sftp -a
+#[test]
+fn sftp_by_flags_and_rarer_commands() {
+    Recipe {
+        config: "Host *\n  User bob\n",
+        client: "head -c 700000 /dev/urandom >f; mkdir -p d/e; echo x >d/e/x; run() { echo \"== $*\"; sftp -q -b - \"$@\" server; echo $?; }; run -R 1 -B 1000 <<'B'\nput f g\nget g h\nB\ncmp f h; run -l 8000 -P 22 -C -f <<'B'\nput f g2\nB\nrun -r <<'B'\nput d up\nget up down\nls -1R up\nB\nhead -c 300000 f >part; run -a <<'B'\nget g part\nB\ncmp f part; run <<'B'\n-mkdir a\n-mkdir a\n@pwd\n-@rm nosuch\nlmkdir l\nlcd l\nlpwd\n!echo shell\nlls\ncd a\npwd\nln -s ../g s\nsymlink ../g s2\nls -l nosuch\nB\nrun <<'B'\ncd a\nls -1\nreput ../f x\n-rename s t\n-chmod 600 t\n-ls -1a\n-df -h .\n-copy t u\n-cp t u\n-rm *\n-rmdir ../a\ncd ..\n-ls a\nversion\n-help nonsense\n-nonsense\n-get\n-put nosuch\n-get nosuch*\nmkdir 'two words'\nput f 'two words/f'\nls -1 \"two words\"\nrm two\\ words/f\nrmdir 'two words'\n# comment\n\n   ls -1 g\nbye\nls -1\nB\nsftp -q server:g i </dev/null; echo $?; cmp f i; sftp -q sftp://bob@server:22/g j; echo $?; cmp f j; sftp -q server:nosuch k; echo $?; sftp -q server:up/e </dev/null; echo $?; sftp -b nosuch server; echo $?; sftp -b - -b - server </dev/null; echo $?; sftp -R x server; echo $?; sftp -B 0 server 2>&1 | head -2; sftp 2>&1 | head -1",
+        sees: &["== -a\n"],
+        differs: &[("/a\": File exists", "/a\": Failure", "our server says why")],
+        ends: Ends::Each,
+        ..RECIPE
+    }
+    .run();
+}
