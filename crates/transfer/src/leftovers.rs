@@ -1,6 +1,6 @@
 //! What unfinished copies leave: the journal, and files under names of ours.
 
-use crate::end::{Op, Outcome};
+use crate::end::{FaultKind, Op, Outcome};
 use crate::ends::Ends;
 use crate::item::Item;
 use crate::journal::Journal;
@@ -46,10 +46,33 @@ impl Leftovers {
         ends.start(Side::Target, Op::Remove(&path), Token::Removed(key));
     }
 
-    /// Takes the answer to that; reports a file that could not be removed.
+    /// Takes the answer to that.
     pub(crate) fn part_removed(&mut self, key: Key, outcome: &Outcome, report: &mut Reporter) {
         if let Some(path) = self.removing.remove(key) {
-            report.left_behind(&path, outcome);
+            self.removal_answered(&path, outcome, report);
+        }
+    }
+
+    /// Reports a file that could not be removed. The journal knows of a file until it is gone: where there is no answer,
+    /// because the connection is lost, the next attempt removes it.
+    pub(crate) fn removal_answered(&mut self, path: &[u8], outcome: &Outcome, report: &mut Reporter) {
+        report.left_behind(path, outcome);
+        let is_gone = match outcome {
+            Ok(_) => true,
+            Err(fault) => fault.kind == FaultKind::NotFound,
+        };
+        if let Some(journal) = self.journal.as_mut().filter(|_| is_gone) {
+            journal.forget(path);
+        }
+    }
+
+    /// Removes what grew beside `target`, under other names than `part`: of an earlier state of the source, or of an
+    /// attempt that took a random name. Nothing continues it.
+    pub(crate) fn remove_outdated(&mut self, target: &[u8], part: &[u8], ends: &mut Ends) {
+        let outdated =
+            self.journal.as_ref().map(|journal| journal.outdated(target, part)).unwrap_or_default();
+        for path in outdated {
+            self.remove_part(path, ends);
         }
     }
 

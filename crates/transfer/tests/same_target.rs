@@ -102,3 +102,27 @@ fn an_upload_is_whole_or_fails_beside_another_one() {
         }
     }
 }
+
+/// The connection is lost twice, at every pair of moments: after an answer of the server each.
+#[test]
+fn lost_connections_leave_no_part_files() {
+    // More than the server sends in a copy of one small file.
+    const LAST: usize = 1_400;
+    const STEP: usize = 36;
+    let mut whole = 0;
+    for first in (0..LAST).step_by(STEP) {
+        for second in (0..LAST).step_by(STEP) {
+            let temp = TempTree::new();
+            temp.file("from", 20_000);
+            let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+            for cut in [Some(first), Some(second), None] {
+                let mut setup = Setup { cut_after: cut.map(|at| at as u64), ..stock(&[]) };
+                let ended = copy_with(plan.clone(), options(temp.path(), "journal"), temp.path(), &mut setup);
+                whole += usize::from(cut.is_some() && ended.failures.is_empty() && !ended.summary.lost);
+            }
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new(), "cut after {first}, {second} bytes");
+        }
+    }
+    assert!(whole > 0, "the last moments are after the copy");
+}

@@ -3,7 +3,7 @@
 //! A server does not say which user it runs as. A file that it has just made belongs to that user: one is made, looked at and removed,
 //! once in a copy that finds something to go on with.
 
-use crate::end::{AsFound, Done, Op, Outcome};
+use crate::end::{AsFound, Done, FaultKind, Op, Outcome};
 use crate::ends::Ends;
 use crate::leftovers::Leftovers;
 use crate::table::Key;
@@ -18,7 +18,7 @@ impl Tasks {
         &mut self,
         key: Key,
         ids: Option<(u32, u32)>,
-        leftovers: &Leftovers,
+        leftovers: &mut Leftovers,
         ends: &mut Ends,
     ) -> Option<bool> {
         let file = self.files.get(key)?;
@@ -39,6 +39,11 @@ impl Tasks {
             return None;
         }
         let path = part_name(&target, &random_tag());
+        // Without an answer, the next attempt must know of it.
+        if let Some(journal) = &mut leftovers.journal {
+            journal.begin(&target, &path);
+            journal.flush();
+        }
         ends.facts.us = Us::Asked(path.clone(), vec![key]);
         let op = Op::OpenPart { path: &path, mode: 0o600, as_found: AsFound::Fresh };
         ends.start(Side::Target, op, Token::Us(OwnerStep::Make));
@@ -53,6 +58,12 @@ pub(crate) fn user_answer(
     leftovers: &mut Leftovers,
     ends: &mut Ends,
 ) -> Vec<Key> {
+    if let (OwnerStep::Make, Err(fault), Us::Asked(path, _)) = (step, &outcome, &ends.facts.us)
+        && fault.kind != FaultKind::Lost
+        && let Some(journal) = &mut leftovers.journal
+    {
+        journal.forget(path);
+    }
     let us = match (step, outcome) {
         (OwnerStep::Make, Ok(Done::Opened(handle, _))) => {
             let Us::Asked(path, _) = &ends.facts.us else { return Vec::new() };

@@ -52,7 +52,8 @@ impl Engine {
                     closed.cut = true;
                 }
                 if let Some(journal) = &mut self.leftovers.journal {
-                    journal.forget(&part);
+                    // It is known until it is gone: where the connection is lost, the next attempt removes it.
+                    journal.advance(&part, 0);
                 }
                 (PlaceStep::Discard, part)
             }
@@ -126,9 +127,6 @@ impl Engine {
         // The next attempt is compared anew.
         file.place.compared = false;
         if let Some(part) = file.place.part.take() {
-            if let Some(journal) = &mut self.leftovers.journal {
-                journal.forget(&part);
-            }
             self.leftovers.remove_part(part, &mut self.ends);
         }
     }

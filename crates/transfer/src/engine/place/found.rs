@@ -29,7 +29,9 @@ impl Engine {
             return;
         }
         let State::Probing(probe) = &file.state else { return };
-        if probe.in_place || self.ends.facts.renames_barred {
+        let goes_in_place = probe.in_place || self.ends.facts.renames_barred;
+        self.discard_outdated(key);
+        if goes_in_place {
             return self.open_target(key);
         }
         if self.is_complete(key) {
@@ -50,7 +52,7 @@ impl Engine {
         let there = self.ends.target.is_some();
         let as_found = match found {
             Some(found) if wanted && there => {
-                match self.tasks.is_part_ours(key, found.ids, &self.leftovers, &mut self.ends) {
+                match self.tasks.is_part_ours(key, found.ids, &mut self.leftovers, &mut self.ends) {
                     Some(true) => AsFound::Kept,
                     Some(false) => AsFound::Fresh,
                     // It is being asked.
@@ -76,7 +78,6 @@ impl Engine {
             }
             self.ends.start(Side::Target, Op::Remove(&part), Token::Nothing);
         }
-        self.discard_outdated(key);
         self.open_part(key, as_found, opening);
     }
 
@@ -186,14 +187,11 @@ impl Engine {
         self.close_file(key, sum);
     }
 
-    /// Removes what grew here of an earlier state of the source: nothing continues it.
-    pub(super) fn discard_outdated(&mut self, key: Key) {
+    /// Removes what nothing continues: see [`Leftovers::remove_outdated`](crate::leftovers::Leftovers::remove_outdated).
+    fn discard_outdated(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get(key) else { return };
-        let (Some(part), Some(journal)) = (&file.place.part, &mut self.leftovers.journal) else { return };
-        let outdated = journal.outdated(&file.item.target, part);
-        outdated.iter().for_each(|outdated| journal.forget(outdated));
-        for outdated in outdated {
-            self.ends.start(Side::Target, Op::Remove(&outdated), Token::Nothing);
+        if let Some(part) = &file.place.part {
+            self.leftovers.remove_outdated(&file.item.target, part, &mut self.ends);
         }
     }
 

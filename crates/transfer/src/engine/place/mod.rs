@@ -133,7 +133,7 @@ impl Engine {
             },
             PlaceStep::Discard => {
                 if let Some(part) = file.place.part.clone() {
-                    self.report.left_behind(&part, &outcome);
+                    self.leftovers.removal_answered(&part, &outcome, &mut self.report);
                 }
             }
         }
@@ -283,9 +283,6 @@ impl Engine {
             self.ends.start(Side::Target, Op::Close(handle), Token::Nothing);
         }
         if let Some(part) = part {
-            if let Some(journal) = &mut self.leftovers.journal {
-                journal.forget(&part);
-            }
             self.leftovers.remove_part(part, &mut self.ends);
         }
         self.open_target(key);
