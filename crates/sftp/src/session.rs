@@ -80,8 +80,14 @@ pub struct Session {
     gives_handles_twice: bool,
     /// Order in which the server reads the strings of SYMLINK, as far as known.
     links: Known,
+    /// The server's identification, where it is known, is one of [`TAKE_MANY_REQUESTS`].
+    takes_many: Option<bool>,
     failed: Option<SessionError>,
 }
+
+/// What the identifications of servers begin with that carry on reading requests while answers wait to be sent. Of others
+/// that cannot be expected: russh's stops for good where about 100 messages wait for it.
+const TAKE_MANY_REQUESTS: [&str; 2] = ["SSH-2.0-OpenSSH_", "SSH-2.0-Longhaul_"];
 
 impl Default for Session {
     fn default() -> Self {
@@ -101,6 +107,7 @@ impl Session {
             limits_ids: HashSet::new(),
             gives_handles_twice: false,
             links: Known::UNKNOWN,
+            takes_many: None,
             failed: None,
         }
     }
@@ -108,9 +115,17 @@ impl Session {
     /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as
     /// far as that is known. What the server itself announces in VERSION has precedence.
     pub fn set_server(&mut self, identification: Option<&str>) {
+        let is_one = |line: &str| TAKE_MANY_REQUESTS.iter().any(|start| line.starts_with(start));
+        self.takes_many = identification.map(is_one);
         if self.order_offered().is_none() {
             self.links = Known::of_server(identification);
         }
+    }
+
+    /// Returns true where hundreds of requests may wait for an answer. A server whose identification is not known, because
+    /// another program has made the connection, is judged by whether it has told its limits, as OpenSSH's does.
+    pub fn takes_many_requests(&self) -> bool {
+        self.takes_many.unwrap_or(self.limits.max_packet > 0)
     }
 
     /// Returns the order in which the server reads the strings of SYMLINK, as far as known.

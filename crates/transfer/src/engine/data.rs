@@ -12,6 +12,7 @@ use crate::end::{Done, Fault, FaultKind, Outcome, fault_of};
 use crate::engine::write::{SMALL_WRITE, Step, take_front};
 use crate::engine::{Engine, HANDLES_UNKNOWN, QUEUE_LIMIT};
 use crate::file_work::{FileWork, Job, SendWork, WriteWork};
+use crate::flow::Servers;
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
@@ -38,8 +39,11 @@ impl Engine {
 
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
-        let known = self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0);
-        self.flow.max_requests(known, self.channels.channels_up())
+        let servers = Servers {
+            told_limits: self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0),
+            take_many: self.ends.remotes().all(|remote| remote.session().takes_many_requests()),
+        };
+        self.flow.max_requests(servers, self.channels.channels_up())
     }
 
     /// Files that may be open at a time.

@@ -25,21 +25,24 @@ use short_path::ShortPath;
 /// Data in flight to begin with; grows by what is answered.
 const FIRST_DEPTH: u64 = 4 << 20;
 
-/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
+/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them. On one
+/// channel of a server that is not known to take more, unless the user says otherwise, it stays so: every client has had
+/// 64 of them in flight for decades.
 pub(crate) const FIRST_REQUESTS: usize = 64;
 
-/// Requests that may be in flight to servers that have sent their limits: such servers are recent, and small files need
-/// that many.
+/// Requests that may be in flight to servers that take many and have sent their limits: such servers are recent, and
+/// small files need that many.
 const FIRST_REQUESTS_KNOWN: usize = 256;
 
-/// Requests in flight at most on one channel, unless the user says otherwise: servers exist that drop what is beyond.
+/// Requests in flight at most on one channel of any server, unless the user says otherwise: servers exist that drop what
+/// is beyond.
 pub(crate) const MAX_REQUESTS: usize = 1024;
 
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
 /// interrupted copy of large files should not leave dozens of empty ones.
 const OPEN_AHEAD: u64 = 16 << 20;
 
-/// Requests in flight at most, after each time that some were dropped. Every client has had 64 of them in flight for decades.
+/// Requests in flight at most, after each time that some were dropped.
 const FEWER: [usize; 3] = [64, 8, 1];
 
 /// Settings that are fixed when a copy begins.
@@ -54,6 +57,15 @@ pub(crate) struct Limits {
     pub(crate) descriptors: usize,
     /// Files open at a time at most.
     pub(crate) open_files: usize,
+}
+
+/// What is known of all servers of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Servers {
+    /// They have sent their limits.
+    pub(crate) told_limits: bool,
+    /// Hundreds of requests may wait there.
+    pub(crate) take_many: bool,
 }
 
 /// Requests and bytes in flight, and their limits.
@@ -165,13 +177,15 @@ impl Flow {
         self.bytes + len < self.depth.min(worth)
     }
 
-    /// Requests that may be in flight on `channels` together. `known`: the servers have sent their limits.
-    pub(crate) fn max_requests(&self, known: bool, channels: usize) -> usize {
+    /// Requests that may be in flight on `channels` together.
+    pub(crate) fn max_requests(&self, servers: Servers, channels: usize) -> usize {
         if let Some(fixed) = self.limits.requests {
             return fixed.max(1).min(self.most_requests);
         }
-        let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
-        first.saturating_add(self.more_requests).min(MAX_REQUESTS * channels).min(self.most_requests)
+        let Servers { told_limits, take_many } = servers;
+        let first = if told_limits && take_many { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
+        let most = if take_many { MAX_REQUESTS } else { FIRST_REQUESTS };
+        first.saturating_add(self.more_requests).min(most * channels).min(self.most_requests)
     }
 
     /// Requests of `chunk` bytes that each of `channels` may have on its way, so that all have something to do.
@@ -327,11 +341,17 @@ mod tests {
     #[test]
     fn requests_grow_by_answers_and_are_bounded_for_each_channel() {
         let mut flow = Flow::new(LIMITS, Instant::now());
-        assert_eq!((flow.max_requests(false, 1), flow.max_requests(true, 1)), (64, 256));
+        let servers = |told_limits, take_many| Servers { told_limits, take_many };
+        let max = |flow: &Flow, channels| {
+            let of = |told, many| flow.max_requests(servers(told, many), channels);
+            [of(true, true), of(false, true), of(true, false), of(false, false)]
+        };
+        assert_eq!(max(&flow, 1), [256, 64, 64, 64]);
         (0..10_000).for_each(|_| flow.grow(1));
-        assert_eq!((flow.max_requests(false, 1), flow.max_requests(true, 3)), (1_024, 3_072));
-        let fixed = Flow::new(Limits { requests: Some(7), ..LIMITS }, Instant::now());
-        assert_eq!(fixed.max_requests(true, 3), 7);
+        assert_eq!(max(&flow, 1), [1_024, 1_024, 64, 64]);
+        assert_eq!(max(&flow, 3), [3_072, 3_072, 192, 192]);
+        let fixed = Flow::new(Limits { requests: Some(100), ..LIMITS }, Instant::now());
+        assert_eq!(max(&fixed, 3), [100; 4], "the user's word");
     }
 
     #[test]
@@ -339,7 +359,8 @@ mod tests {
         let mut flow = Flow::new(LIMITS, Instant::now());
         for most in [64, 8, 1, 1] {
             assert_eq!(flow.dropped(), most);
-            assert_eq!((flow.max_requests(true, 4), flow.max_open(10_000)), (most, most));
+            let servers = Servers { told_limits: true, take_many: true };
+            assert_eq!((flow.max_requests(servers, 4), flow.max_open(10_000)), (most, most));
         }
         assert_eq!(flow.drops(), 4);
     }
