@@ -36,6 +36,14 @@ fn first_value_wins_with_the_command_line_first() {
 }
 
 #[test]
+fn no_attempts_are_no_connection() {
+    let home = Home::new();
+    let error = home.with_text("host", "ConnectionAttempts 0\n");
+    assert_eq!(lines(error, home.directory.path()), ["Invalid number of ConnectionAttempts"]);
+    assert!(home.with_text("host", "Host other\nConnectionAttempts 0\n").is_ok());
+}
+
+#[test]
 fn host_patterns_with_wildcards_and_exceptions() {
     let home = Home::new();
     let text = "Host *.lab !bad.lab \"quoted\"\n Port 1\nHost ?.x\n Port=2\nHost !a * # note\n Port 3\n";

@@ -120,8 +120,7 @@ impl KeyOptions {
         while !rest.is_empty() {
             rest = options.one(rest)?;
             match rest.strip_prefix(',') {
-                // A comma promises another option.
-                Some("") => return Err(OptionError::Separator),
+                // As in sshd, nothing need follow the last comma: such lines are in use.
                 Some(more) => rest = more,
                 None if rest.is_empty() => {}
                 None => return Err(OptionError::Separator),
@@ -292,6 +291,11 @@ mod tests {
     }
 
     #[test]
+    fn nothing_need_follow_the_last_comma() {
+        assert_eq!(KeyOptions::parse("no-pty,"), KeyOptions::parse("no-pty"));
+    }
+
+    #[test]
     fn mistakes_make_the_key_unusable() {
         use OptionError as E;
         for (text, error) in [
@@ -299,7 +303,7 @@ mod tests {
             ("command=ls", E::NoStartQuote),
             (r#"command="ls"#, E::NoEndQuote),
             (r#"command="ls"pty"#, E::Separator),
-            ("pty,", E::Separator),
+            ("pty,,", E::Unknown),
             (r#"command="a",command="b""#, E::Repeated("command")),
             (r#"environment="=x""#, E::Invalid("environment string")),
             (r#"environment="A B=x""#, E::Invalid("environment string")),

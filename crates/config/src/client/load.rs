@@ -64,6 +64,10 @@ pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientCo
         loader.final_pass = true;
         loader.files()?;
     }
+    let attempts = &loader.settings.connection_attempts;
+    if attempts.is_set() && attempts.value == 0 {
+        return Err(loader.fatal("Invalid number of ConnectionAttempts".to_owned()));
+    }
     loader.finish()
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lh_auth::TICKET;
 use lh_crypto::PublicKey;
@@ -66,9 +66,8 @@ impl Serving {
     ) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
         // From the start: a client that never opens a channel causes no event.
-        let unused = shared.settings.unused_connection_timeout.value.0;
-        let unused_until =
-            unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+        let unused = shared.settings.unused_connection_timeout.value.duration();
+        let unused_until = unused.and_then(|time| Instant::now().checked_add(time));
         let idle = shared.settings.channel_timeout.of_all_channels();
         Self {
             idle_channels: idle.map(|limit| IdleChannels::new(limit, Instant::now())),
@@ -303,11 +302,11 @@ impl Control for Serving {
         if let Some(idle) = &mut self.idle_channels {
             idle.before_wait(cx);
         }
-        let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
+        let Some(time) = self.shared.settings.unused_connection_timeout.value.duration() else { return };
         if cx.channels() > 0 {
             self.unused_until = None;
         } else if self.unused_until.is_none() {
-            self.unused_until = cx.now().checked_add(Duration::from_secs(seconds));
+            self.unused_until = cx.now().checked_add(time);
         }
     }
 
