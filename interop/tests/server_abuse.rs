@@ -280,12 +280,19 @@ fn nice(pid: u32) -> Option<(i32, Option<i32>)> {
     Some((own, group.split_whitespace().last().and_then(|nice| nice.parse().ok())))
 }
 
-/// Returns whether a process runs only when no other wants to (SCHED_IDLE, sched(7)).
-fn has_idle_policy(pid: u32) -> bool {
+/// Returns whether these tests run only when nothing else wants to (SCHED_IDLE, sched(7)).
+fn have_idle_policy() -> bool {
     const SCHED_IDLE: &str = "5";
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // `policy` is the 41st field (proc(5)); the second one ends with the last parenthesis.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_whitespace().nth(38) == Some(SCHED_IDLE))
+}
+
+/// Returns whether a process that begins a session gets a group with a nice value. The file is empty for processes none of
+/// whose ancestors has begun a session, as it is where the kernel has no such groups.
+fn sessions_have_groups() -> bool {
+    let shown = Command::new("setsid").args(["--wait", "cat", "/proc/self/autogroup"]).output().unwrap();
+    String::from_utf8_lossy(&shown.stdout).contains("nice")
 }
 
 /// Returns whether processes may have their nice values, and those of their groups, raised and lowered at any time.
@@ -307,13 +314,16 @@ fn one_of_many_connections_has_a_low_priority() {
     if !may_raise_priority() {
         return skip_without_kernel_support("priority", "this container may not raise a priority again");
     }
+    if have_idle_policy() {
+        return skip("priority", "nice values have no meaning under SCHED_IDLE, which these tests have");
+    }
     let Some(scene) = Scene::new("priority", "") else { return };
     let (server, port) = (scene.server.pid(), scene.server.port);
-    let (own, group) = nice(server).expect("the server runs");
-    // 19 is the largest value there is, and these tests may have a high one themselves. A nice value has no meaning
-    // under SCHED_IDLE, and sched_setattr(2) leaves it as it is: there only the group's value changes.
-    let lower = if has_idle_policy(server) { own } else { (own + 10).min(19) };
-    let low = (lower, group.map(|_| 10));
+    let (own, _) = nice(server).expect("the server runs");
+    // Each connection begins a session; the server itself need not be in one.
+    let group = |nice| sessions_have_groups().then_some(nice);
+    // 19 is the largest value there is, and these tests may have a high one themselves.
+    let low = ((own + 10).min(19), group(10));
     if low == (own, None) {
         return skip("priority", "these tests have the lowest priority themselves");
     }
@@ -333,7 +343,7 @@ fn one_of_many_connections_has_a_low_priority() {
            sed 's/.* //' /proc/$pid/autogroup 2>/dev/null; done"],
     );
     let session: Vec<i32> = shown.text().split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert_eq!(session, [&[own][..], &group.map_or_else(Vec::new, |_| vec![0])].concat().repeat(3));
+    assert_eq!(session, [&[own][..], &Vec::from_iter(group(0))].concat().repeat(3));
 }
 
 /// Covers: connections that wait to be accepted
