@@ -28,7 +28,9 @@ impl Site {
     }
 
     fn bench(&self, more: &[&str]) -> Command {
-        let mut command = Command::new(our("longhaul"));
+        // A shell that starts the tests in the background has SIGINT ignored, and that is inherited.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=TERM,INT,HUP").arg(our("longhaul"));
         command.args(["bench", "--quick", "--local-dir", &self.lab.arg("here")]);
         command.args(self.lab.client_options()).args(["-P", &self.server.port_arg()]).args(more);
         command.stdin(Stdio::null());
