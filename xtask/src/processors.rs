@@ -17,7 +17,8 @@ pub(crate) fn check() -> Outcome {
         return Ok(());
     }
     if !has_library() {
-        let add = Command::new("rustup").args(["target", "add", TARGET]).status();
+        // A machine without a way out must not wait for long.
+        let add = Command::new("timeout").args(["120", "rustup", "target", "add", TARGET]).status();
         if !add.is_ok_and(|status| status.success()) || !has_library() {
             println!("processors: SKIPPED: {TARGET}: `rustup target add {TARGET}` has failed");
             return Ok(());
