@@ -250,7 +250,6 @@ fn hook_runs_where_a_file_system_can_hang() {
     let test = "hook_runs_where_a_file_system_can_hang";
     let Some(scene) = scene(test, "") else { return };
     let lab = &scene.lab;
-    fs::create_dir_all(lab.path("held")).unwrap();
     let _held = match HeldFs::mount(&lab.path("held"), b"content") {
         Ok(held) => held,
         Err(problem) => return skip_without_kernel_support(test, &problem.to_string()),
