@@ -91,7 +91,7 @@ fn invalid_listen_address_fails_the_configuration_test() {
 /// A server beside the system's, which includes the system's file: its `ListenAddress` lines with ports must not make it
 /// take the ports of `sshd`. Without the keyword the rule is sshd's, and the packaged file sets it.
 ///
-/// Covers: sshd_config PortOverridesListenAddress; sshd -p; sshd -T
+/// Covers: sshd_config PortForAllAddresses; sshd -p; sshd -T
 #[test]
 fn ports_of_the_command_line_for_every_address() {
     let lab = Lab::new();
@@ -101,7 +101,7 @@ fn ports_of_the_command_line_for_every_address() {
     );
     let include = format!("Include {}\n", lab.arg("system"));
     lab.write("plain", &include);
-    lab.write("beside", &format!("PortOverridesListenAddress yes\n{include}"));
+    lab.write("beside", &format!("PortForAllAddresses yes\n{include}"));
     let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/config/lhsshd_config");
     let packaged = fs::read_to_string(packaged).unwrap().replace("/etc/ssh/sshd_config", &lab.arg("system"));
     lab.write("packaged", &packaged);

@@ -167,7 +167,7 @@ fn load(parsed: &Parsed) -> Result<ServerConfig, Stop> {
     let ports = parsed.values('p').map(port).collect::<Result<Vec<_>, _>>()?;
     if !ports.is_empty() {
         config.settings.port.force(Ports(ports));
-        if *config.settings.port_overrides_listen_address {
+        if *config.settings.port_for_all_addresses {
             config.settings.listen_address.value.drop_ports();
         }
     }

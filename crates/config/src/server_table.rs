@@ -32,8 +32,8 @@ keyword_table! {
     listen_address: ListenAddresses = "", "ListenAddress", Global, Works;
     /// yes: the ports of -p count for ListenAddress lines with a port too, so that a server on another port may
     /// include the file of the system's sshd; no: such lines keep their port, as with sshd. Our own keyword.
-    /// Example: `PortOverridesListenAddress yes`
-    port_overrides_listen_address: bool = "no", "PortOverridesListenAddress", Global, Works;
+    /// Example: `PortForAllAddresses yes`
+    port_for_all_addresses: bool = "no", "PortForAllAddresses", Global, Works;
     /// yes: PAM checks accounts and passwords, and opens sessions. Only where the program is built with the
     /// feature pam.
     /// Example: `UsePAM yes`
