@@ -5,7 +5,6 @@ use lh_metrics::{Point, SSH_FIELDS, Side};
 use lh_sys::tcp_info::FIELDS;
 
 use crate::pairs::Connection;
-use crate::series::threads;
 
 /// Columns before those of the samples.
 const FIRST: [&str; 5] = ["run", "host", "side", "seconds", "congestion_control"];
@@ -30,7 +29,7 @@ pub(crate) fn csv(connections: &[Connection]) -> String {
         for (side, run) in connection.ends() {
             let mut before = None;
             for point in &run.points {
-                let usage = before.and_then(|before| threads(before, point));
+                let usage = before.and_then(|before| Usage::of([before, point]));
                 line([&run.about.run, &run.about.host], side, point, usage.as_ref(), &mut out);
                 before = Some(point);
             }

@@ -78,7 +78,7 @@ pub(crate) static PLOTS: &[Plot] = &[
             ("all threads", |before, now| {
                 rate(before, now, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e4)
             }),
-            ("busiest thread", |before, now| threads(before, now).map(|usage| usage.share * 100.0)),
+            ("busiest thread", |before, now| Usage::of([before, now]).map(|usage| usage.share * 100.0)),
         ],
     },
 ];
@@ -128,11 +128,6 @@ pub(crate) fn difference(before: &Point, now: &Point, value: impl Fn(&Point) -> 
 pub(crate) fn rate(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
     let time = now.seconds - before.seconds;
     (time > 0.0).then(|| difference(before, now, value).map(|grown| grown / time)).flatten()
-}
-
-/// What the threads did between two samples.
-pub(crate) fn threads(before: &Point, now: &Point) -> Option<Usage> {
-    Usage::between([before, now].map(|point| (point.seconds, point.sample.threads.as_slice())))
 }
 
 fn millis(point: &Point, name: &str) -> Option<f64> {

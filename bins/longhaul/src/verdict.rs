@@ -312,6 +312,19 @@ mod tests {
         Run { about: About::default(), side: Side::Local, points: points.collect() }
     }
 
+    /// The verdict on an upload of 10 MB/s for ten seconds with this record of the client.
+    fn verdict_on(run: &Run) -> String {
+        let evidence = Evidence {
+            sender: Some(run),
+            receiver: None,
+            is_upload: true,
+            average: 1e7,
+            moved: 1e8,
+            seconds: 10.0,
+        };
+        verdict(&evidence)
+    }
+
     /// The verdict on a run whose process uses these threads for that percentage of the time.
     fn judged_with_threads(percent: &[(&str, u64)]) -> String {
         let all: u64 = percent.iter().map(|(_, percent)| percent).sum();
@@ -324,15 +337,7 @@ mod tests {
             };
             point.sample.threads = (1..).zip(percent).map(thread).collect();
         }
-        let evidence = Evidence {
-            sender: Some(&run),
-            receiver: None,
-            is_upload: true,
-            average: 1e7,
-            moved: 1e8,
-            seconds: 10.0,
-        };
-        verdict(&evidence)
+        verdict_on(&run)
     }
 
     #[test]
@@ -362,15 +367,7 @@ mod tests {
         let mut tcp = end.to_vec();
         tcp.extend(path.iter().filter(|(name, _)| !end.iter().any(|(known, _)| known == name)));
         let run = run(&tcp, ssh, control);
-        let evidence = Evidence {
-            sender: Some(&run),
-            receiver: None,
-            is_upload: true,
-            average: 1e7,
-            moved: 1e8,
-            seconds: 10.0,
-        };
-        verdict(&evidence)
+        verdict_on(&run)
     }
 
     #[test]

@@ -228,10 +228,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
         }
     }
     flow.longest_pause = longest_pause(&within, count);
-    let usage = |points: &[&Point]| {
-        Usage::between(points.iter().map(|point| (point.seconds, point.sample.threads.as_slice())))
-    };
-    flow.client_threads = usage(&within);
+    flow.client_threads = Usage::of(within.iter().copied());
     let all = || shown.local.iter().filter_map(|point| point.sample.tcp("min_rtt"));
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
     let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
@@ -263,8 +260,8 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     if let (Some(before), Some(after)) = (groups("g"), groups("h")) {
         flow.server_quota = quota::between(&before, &after);
     }
+    flow.server_threads = Usage::of(&shown.remote);
     let remote: Vec<&Point> = shown.remote.iter().collect();
-    flow.server_threads = usage(&remote);
     if let Some(used) = share(&remote, |point| point.sample.ssh("cpu_micros")) {
         flow.server_cpu = Some(used);
     }

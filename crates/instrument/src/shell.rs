@@ -123,13 +123,23 @@ impl Remote {
 
 /// Processor time in a line of `/proc/PID/stat`, seconds.
 pub(crate) fn cpu_of_stat(line: &str) -> Option<f64> {
+    let [user, system, ..] = times_of_stat(line)?;
+    Some(user + system)
+}
+
+/// The same, with that of the children that have ended (`cutime`, `cstime`).
+pub(crate) fn cpu_with_children_of_stat(line: &str) -> Option<f64> {
+    Some(times_of_stat(line)?.iter().sum())
+}
+
+/// User and system time of a process, and of its children that have ended (proc(5)), seconds.
+fn times_of_stat(line: &str) -> Option<[f64; 4]> {
     /// Unit of the times for programs on Linux (`USER_HZ`), per second.
     const TICKS: f64 = 100.0;
     let (_, rest) = line.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / TICKS)
+    let fields = rest.split_whitespace().skip(11).map_while(|word| word.parse::<f64>().ok());
+    let times: Vec<f64> = fields.map(|ticks| ticks / TICKS).take(4).collect();
+    times.try_into().ok()
 }
 
 #[cfg(test)]
@@ -146,6 +156,9 @@ mod tests {
         let line = "12 (sshd-session: a) b) S 1 1 1 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 1 0 9 0 0";
         assert_eq!(cpu_of_stat(line), Some(1.75));
         assert_eq!(cpu_of_stat("12 x"), None);
+        let line = "12 (sshd: a) b) S 1 1 1 0 -1 4194560 1 0 0 0 150 25 1000 25 20 0 1 0 9 0 0";
+        assert_eq!(cpu_with_children_of_stat(line), Some(12.0));
+        assert_eq!(cpu_with_children_of_stat("12 (x) S 1 1"), None);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Target {
         let lines = first.iter().map(|(keyword, value)| CommandLine::Option(format!("{keyword}={value}")));
         request.command_line.splice(0..0, lines);
         // A measurement writes no files of its own, and runs no command here.
-        // It tries algorithms that nobody would choose, so it does not warn of them.
+        // It tries weak algorithms on purpose, so it does not warn of them.
         for (keyword, value) in
             [("Metrics", "no"), ("ControlMaster", "no"), ("ControlPath", "none"), ("WarnWeakCrypto", "no")]
         {

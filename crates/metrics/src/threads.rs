@@ -64,8 +64,8 @@ impl Usage {
     }
 
     /// Between the first and the last of these samples.
-    pub fn of(points: &[Point]) -> Option<Self> {
-        Self::between(points.iter().map(|point| (point.seconds, point.sample.threads.as_slice())))
+    pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<Self> {
+        Self::between(points.into_iter().map(|point| (point.seconds, point.sample.threads.as_slice())))
     }
 }
 

@@ -1,10 +1,11 @@
 //! A connection in words and bars.
 
+use lh_metrics::threads::Usage;
 use lh_metrics::{Point, Run};
 
 use super::watched::Watched;
 use crate::pairs::Connection;
-use crate::series::{congestion_window, difference, rate, received, sent, threads};
+use crate::series::{congestion_window, difference, rate, received, sent};
 use crate::summary::summary;
 use crate::units::size;
 
@@ -131,10 +132,7 @@ fn queues(watched: &Watched) -> Option<String> {
 fn processors(watched: &Watched) -> Option<String> {
     let of = |run: Option<&Run>| {
         let used = latest(run?, |point| point.sample.ssh("cpu_micros"))?;
-        let busiest = match run?.points.as_slice() {
-            [.., before, now] => threads(before, now).filter(|usage| usage.taking_part > 1),
-            _ => None,
-        };
+        let busiest = run?.points.last_chunk::<2>().and_then(Usage::of).filter(|usage| usage.taking_part > 1);
         let busiest = busiest.map(|usage| format!(" (busiest thread {:.0} %)", usage.share * 100.0));
         Some(format!("{:.0} %{}", used / 1e4, busiest.unwrap_or_default()))
     };

@@ -4,6 +4,9 @@ use std::cell::Cell as Counter;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use lh_crypto::PublicKey;
+use lh_sys::errno_text;
+
 use super::cells::{Cell, NONE, SUITES, Suite, cells};
 use super::child::{Bench, Client};
 use super::far_end::FarEnd;
@@ -14,10 +17,6 @@ use super::row::{Rows, Unit};
 use super::seal::seal_rate;
 use super::server_cpu::Acceptor;
 use super::setup::{Kind, Setup, setups, with_bits};
-use lh_crypto::PublicKey;
-
-use lh_sys::errno_text;
-
 use crate::disk::{disk_here, disk_there};
 use crate::flow::{Direction, Flow};
 use crate::shell::quoted;
