@@ -1,8 +1,13 @@
 //! Address and host patterns of `from=`, `AllowUsers user@host` and their like.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use lh_config::pattern::wildcard;
+
+/// Both ends of a connection in one line, as in `SSH_CONNECTION` of PAM modules and programs that a server runs.
+pub(crate) fn endpoints(peer: SocketAddr, local: SocketAddr) -> String {
+    format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port())
+}
 
 /// Whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: some pattern matches and no
 /// negated one does. `name` is the peer's host name where one is known; otherwise only addresses are compared.

@@ -1,7 +1,7 @@
 //! Part files while uploads are checked: a file that has a writer is not checked, and a file that is being
 //! checked gets no writer, in no session.
 //!
-//! Writers share a lock of the file (flock(2)), whoever checks has it alone. Locks belong to open files, so
+//! Writers share a lock of the file (flock(2)), and a check holds it alone. Locks belong to open files, so
 //! they also hold between sessions, and between handles of one process.
 
 use std::io;

@@ -11,6 +11,9 @@ use crate::extended_attrs::{Ranges, Xattrs};
 use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
+/// End of the names that unfinished files have beside their targets (`.NAME.TAG.lhpart`), at both ends.
+pub const PART_SUFFIX: &str = ".lhpart";
+
 /// A tree of files.
 pub trait FileSystem: Send {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.

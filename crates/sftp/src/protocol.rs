@@ -144,6 +144,8 @@ impl OpenFlags {
     pub const TRUNC: Self = Self(0x10);
     /// With CREAT: fail when the file exists.
     pub const EXCL: Self = Self(0x20);
+    /// Make a file that does not exist yet, for reading and writing.
+    pub const NEW_FILE: Self = Self(Self::READ.0 | Self::WRITE.0 | Self::CREAT.0 | Self::EXCL.0);
 
     /// True when all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {

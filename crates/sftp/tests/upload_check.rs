@@ -215,7 +215,7 @@ fn part_file_is_checked_when_it_is_renamed() {
         assert_eq!((path.as_str(), &content[..]), ("x", text.as_bytes()));
         let left = match text {
             "virus" => (FAILED, "virus found", vec!["x"], "before"),
-            // What nobody has rejected can be renamed again.
+            // A file that was not rejected can be renamed again.
             "odd" => (FAILED, "no answer", vec![".x.lhpart", "x"], "before"),
             _ => (ACCEPTED, "Success", vec!["x"], "fine"),
         };
@@ -301,7 +301,7 @@ fn file_exchanged_during_the_check_is_not_published() {
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
-/// A published file and a hidden one must not be the same: whoever writes to one changes the other.
+/// A published file and a hidden one must not be the same file: writing to one changes the other.
 #[test]
 fn published_files_get_no_hidden_second_name() {
     let mut scene = Scene::new();
@@ -309,7 +309,7 @@ fn published_files_get_no_hidden_second_name() {
     scene.refused(&Request::Hardlink { old: b"x", new: b".y.lhpart" });
     scene.peer.ok(&Request::Hardlink { old: b"x", new: b"y" });
     scene.refused(&rename("y", ".y.lhpart"));
-    // One that somebody else has made: nothing writes to it, and it is not renamed back.
+    // One that another program has made: nothing writes to it, and it is not renamed back.
     fs::rename(scene.path("y"), scene.path(".y.lhpart")).unwrap();
     for flags in [BOTH, NEW, OpenFlags::WRITE] {
         assert_ne!(scene.peer.status(&open(".y.lhpart", flags)).code, ACCEPTED);
@@ -346,7 +346,7 @@ fn links_lead_around_nothing() {
         assert_ne!(scene.peer.status(&open(".l.lhpart", flags)).code, ACCEPTED);
         scene.refused(&open("l", flags));
     }
-    // A link that somebody else has made does not become visible, nor does a directory.
+    // A link that another program has made does not become visible, nor does a directory.
     assert_ne!(scene.peer.status(&rename(".l.lhpart", "shown")).code, ACCEPTED);
     fs::create_dir(scene.path(".d.lhpart")).unwrap();
     assert_ne!(scene.peer.status(&rename(".d.lhpart", "shown")).code, ACCEPTED);

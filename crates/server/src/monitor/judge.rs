@@ -13,6 +13,7 @@ use super::keys::KeyVerdict;
 use super::pam::{Facts, Step};
 use super::{Candidate, Monitor, Verdict};
 use crate::account::{self, PasswordAge};
+use crate::hosts::endpoints;
 use crate::log::{error, info};
 use crate::modules::Outcome;
 use crate::passwords;
@@ -86,7 +87,6 @@ impl Monitor {
     }
 
     fn facts_for_modules<'a>(&self, candidate: &'a Candidate) -> Facts<'a> {
-        let (peer, local) = (self.peer, self.local);
         Facts {
             service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
             // By the name in the user database, where there is such an account: modules decide about that one.
@@ -95,7 +95,7 @@ impl Monitor {
                 None => candidate.name.split(':').next().unwrap_or_default(),
             },
             remote: self.origin().to_string(),
-            connection: format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port()),
+            connection: endpoints(self.peer, self.local),
         }
     }
 

@@ -16,6 +16,7 @@ use super::external::External;
 use super::revoked::Revocation;
 use super::{Candidate, Monitor, describe};
 use crate::authorized_keys::{self, Line};
+use crate::hosts::endpoints;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, info, verbose};
 use crate::strict::{self, StrictError};
@@ -261,9 +262,7 @@ impl Monitor {
 
     /// `%C` and `%D`.
     pub(super) fn connection_tokens(&self, tokens: Tokens) -> Tokens {
-        let (peer, local) = (self.peer, self.local);
-        let endpoints = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
-        tokens.with('C', endpoints).with('D', "")
+        tokens.with('C', endpoints(self.peer, self.local)).with('D', "")
     }
 
     /// Looks for a key, or the authority of a certificate, in the text of an `authorized_keys` file.

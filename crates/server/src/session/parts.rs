@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lh_sftp::fs::PART_SUFFIX;
+
 use crate::usage::{Outcome, Transfer};
 
 /// Most files whose record waits; those beyond are recorded at once.
@@ -37,7 +39,7 @@ pub(super) fn final_name(path: &Path) -> Option<PathBuf> {
     let plain = match name.strip_suffix(b".filepart") {
         Some(plain) => plain,
         None => {
-            let tagged = name.strip_prefix(b".")?.strip_suffix(b".lhpart")?;
+            let tagged = name.strip_prefix(b".")?.strip_suffix(PART_SUFFIX.as_bytes())?;
             let (plain, number) = tagged.split_at(tagged.len().checked_sub(NUMBER + 1)?);
             let number = number.strip_prefix(b".")?;
             number.iter().all(u8::is_ascii_hexdigit).then_some(plain)?

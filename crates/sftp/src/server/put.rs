@@ -17,7 +17,7 @@ use super::uploads::Links;
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
 use crate::extended_attrs::{Xattrs, is_wanted};
 use crate::fill::fill;
-use crate::fs::{File, FileSystem, status_of, text_of};
+use crate::fs::{File, FileSystem, PART_SUFFIX, status_of, text_of};
 use crate::whole::{Filled, Made, Whole, kinds_of};
 use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
@@ -95,7 +95,7 @@ impl Server {
             Some(Made::Filled(filled)) => {
                 let number = self.handles.number_file();
                 self.log.file_opened(number);
-                return self.filled(FileEvent::new(number, whole.path, NEW), &whole, filled);
+                return self.filled(FileEvent::new(number, whole.path, OpenFlags::NEW_FILE), &whole, filled);
             }
             Some(Made::Exists) => self.placing.replacing = true,
             Some(Made::Unsupported) => self.placing.named = true,
@@ -220,7 +220,7 @@ impl Server {
         // Log lines and usage records have the final name.
         let number = self.handles.number_file();
         self.log.file_opened(number);
-        Some((name, OpenFile::new(number, file, path, NEW)))
+        Some((name, OpenFile::new(number, file, path, OpenFlags::NEW_FILE)))
     }
 }
 
@@ -229,11 +229,11 @@ impl Server {
 /// What an interrupted session has left is removed. What another session writes is locked: its name is left
 /// alone, since that session renames by it.
 fn own_part(fs: &mut dyn FileSystem, name: &[u8], permissions: u32) -> io::Result<Option<Box<dyn File>>> {
-    let mut file = match fs.open(name, NEW, Some(permissions)) {
+    let mut file = match fs.open(name, OpenFlags::NEW_FILE, Some(permissions)) {
         Ok(file) => file,
         // The directory takes no files.
         Err(error) if fs.attrs(name, false).is_err() => return Err(error),
-        Err(_) if remove_left(fs, name) => match fs.open(name, NEW, Some(permissions)) {
+        Err(_) if remove_left(fs, name) => match fs.open(name, OpenFlags::NEW_FILE, Some(permissions)) {
             Ok(file) => file,
             Err(_) => return Ok(None),
         },
@@ -271,13 +271,9 @@ fn is_named(fs: &mut dyn FileSystem, file: &mut dyn File, name: &[u8]) -> bool {
 fn part_name(path: &[u8], number: u64) -> Vec<u8> {
     let (directory, name) = directory_and_name(path);
     let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
-    let end = if number == 0 { ".lhpart".to_owned() } else { format!(".{number:012x}.lhpart") };
+    let end = if number == 0 { PART_SUFFIX.to_owned() } else { format!(".{number:012x}{PART_SUFFIX}") };
     [directory, b".", name, end.as_bytes()].concat()
 }
-
-/// Flags for opening a new file.
-const NEW: OpenFlags =
-    OpenFlags(OpenFlags::READ.0 | OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::EXCL.0);
 
 impl Put<'_> {
     /// Returns the file with what `flags` ask for. Without permissions of its own it gets `old_mode`, those

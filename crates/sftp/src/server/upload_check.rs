@@ -9,20 +9,18 @@ use std::io;
 
 use super::log::FileOutcome;
 use crate::Request;
-use crate::fs::status_of;
+use crate::fs::{PART_SUFFIX, status_of};
 use crate::refusal::{is_rejection, refused, rejected};
 
 /// End of the names of the engine's own hidden files.
 const HELD: &[u8] = b".lhupload";
-/// End of the names of files that clients let grow.
-const PART: &[u8] = b".lhpart";
 
 /// Decides about uploads, for [`super::Server::set_upload_check`].
 pub trait UploadCheck: Send {
     /// Decides about a complete file before it gets its final name. Paths are as in
     /// [`crate::fs::FileSystem`]. May block for as long as the decision takes: no request is served meanwhile.
     fn check(&mut self, upload: &Upload<'_>) -> Verdict;
-    /// Returns a number that nobody can guess, for the name of a hidden file.
+    /// Returns an unpredictable number, for the name of a hidden file.
     fn random(&mut self) -> u128;
 }
 
@@ -89,7 +87,7 @@ pub(super) fn is_held(path: &[u8]) -> bool {
 
 /// Whether this is the name of a file that a client lets grow.
 pub(super) fn is_part(path: &[u8]) -> bool {
-    has_form(path, PART)
+    has_form(path, PART_SUFFIX.as_bytes())
 }
 
 /// Returns a name of the engine's own beside `path`.

@@ -64,13 +64,13 @@ impl Server {
             Some(_) if !flags.contains(OpenFlags::TRUNC) => {
                 return Err(refused("files are not changed in place while uploads are checked"));
             }
-            // Whoever may not write to a file may not replace it either.
+            // A user who may not write to a file may not replace it either.
             Some(Some(_)) => drop(fs.open(path, OpenFlags::WRITE, None)?),
             None if !flags.contains(OpenFlags::CREAT) => return Err(rustix::io::Errno::NOENT.into()),
             Some(None) | None => {}
         }
         let name = held_name(path, check.random());
-        let mut file = fs.open(&name, NEW, Some(permissions))?;
+        let mut file = fs.open(&name, OpenFlags::NEW_FILE, Some(permissions))?;
         let ready = distinct(fs, &name).and_then(|()| match old.flatten() {
             Some(old) => take_over(&mut *file, &old),
             None => Ok(()),
@@ -155,7 +155,7 @@ impl Server {
     }
 
     /// Makes a hard link as [`FileSystem::hard_link`] does. While uploads are checked there are none of hidden
-    /// files: whoever writes to one would change the other.
+    /// files: writing to one name would change the file under the other.
     pub(super) fn hard_link_checked(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
         if self.uploads.is_some() && [old, new].into_iter().any(|path| is_held(path) || is_part(path)) {
             return Err(refused("hidden files have no hard links while uploads are checked"));
@@ -208,10 +208,6 @@ impl Server {
 
 /// Text for requests about hidden files of ours.
 const WAITS: &str = "the file waits to be checked";
-
-/// Flags for opening a hidden file.
-const NEW: OpenFlags =
-    OpenFlags(OpenFlags::READ.0 | OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::EXCL.0);
 
 /// What has the final name: `None` nothing, `Some(None)` a link that is replaced, else the attributes of a
 /// regular file. Fails where there is something else.

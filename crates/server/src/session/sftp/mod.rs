@@ -96,9 +96,9 @@ impl Sftp {
         let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start.clone());
         let mut server = arguments.server(&user, address, directory, recorder);
         server.set_client(client);
-        let stop = Arc::new(AtomicBool::new(false));
-        let hook = UploadHook::new(&shared, start, Arc::clone(&stop), reporter.notes());
+        let hook = UploadHook::new(&shared, start, reporter.notes());
         let stop_hook = hook.map(|hook| {
+            let stop = hook.stop();
             server.set_upload_check(Box::new(hook));
             stop
         });

@@ -21,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::records::{Notes, recorded_path};
+use crate::hosts::endpoints;
 use crate::log::Level;
 use crate::session::shared::Shared;
 use crate::strict;
@@ -61,8 +62,8 @@ enum End {
 }
 
 impl UploadHook {
-    /// The hook of a session, where the configuration has one. It is killed, and starts no more, once `stop` is set.
-    pub(super) fn new(shared: &Shared, start: PathBuf, stop: Arc<AtomicBool>, notes: Notes) -> Option<Self> {
+    /// The hook of a session, where the configuration has one.
+    pub(super) fn new(shared: &Shared, start: PathBuf, notes: Notes) -> Option<Self> {
         let (user, settings) = (&shared.user, &shared.settings);
         let command = settings.upload_hook.0.as_deref()?;
         let tokens = Tokens::new()
@@ -77,8 +78,7 @@ impl UploadHook {
             ("SHELL".into(), "/bin/sh".into()),
         ];
         if let Some((peer, local)) = shared.connection.get() {
-            let text = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
-            environment.push(("SSH_CONNECTION".into(), text.into()));
+            environment.push(("SSH_CONNECTION".into(), endpoints(peer, local).into()));
         }
         Some(Self {
             command: words(command, &tokens),
@@ -86,9 +86,14 @@ impl UploadHook {
             user: user.name.clone(),
             start,
             limit: settings.upload_hook_timeout.value.duration(),
-            stop,
+            stop: Arc::default(),
             notes,
         })
+    }
+
+    /// Returns what ends the hook: once it is set, one that runs is killed, and none is started any more.
+    pub(super) fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Runs the hook for a file. Returns whether it accepts it, and the first line of its standard error.
@@ -168,12 +173,11 @@ impl UploadHook {
     /// Logs what the hook has written to its standard error; returns its first line as the client may see it.
     fn note_errors(&self, said: &[u8]) -> String {
         let text = String::from_utf8_lossy(said);
-        let mut lines = text.lines().map(visible).filter(|line| !line.is_empty());
-        let first = lines.next().unwrap_or_default();
-        for line in std::iter::once(first.clone()).chain(lines).filter(|line| !line.is_empty()) {
+        let lines: Vec<String> = text.lines().map(visible).filter(|line| !line.is_empty()).collect();
+        for line in &lines {
             self.notes.add(Level::Verbose, format!("UploadHook: {line}"));
         }
-        first
+        lines.into_iter().next().unwrap_or_default()
     }
 }
 
@@ -227,8 +231,8 @@ fn read_some(errors: &OwnedFd, said: &mut Vec<u8>) -> bool {
         match rustix::io::read(errors, &mut chunk) {
             Ok(0) => return false,
             Ok(n) => {
-                let room = MOST_ERRORS.saturating_sub(said.len());
-                said.extend_from_slice(chunk.get(..n.min(room)).unwrap_or_default());
+                let kept = n.min(MOST_ERRORS.saturating_sub(said.len()));
+                said.extend_from_slice(chunk.get(..kept).unwrap_or_default());
             }
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => return true,
