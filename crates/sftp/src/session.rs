@@ -125,7 +125,7 @@ impl Session {
     /// Returns true where hundreds of requests may wait for an answer. A server whose identification is not known, because
     /// another program has made the connection, is judged by whether it has told its limits, as OpenSSH's does.
     pub fn takes_many_requests(&self) -> bool {
-        self.takes_many.unwrap_or(self.limits.max_packet > 0)
+        self.takes_many.unwrap_or(self.has_told_limits())
     }
 
     /// Returns the order in which the server reads the strings of SYMLINK, as far as known.
@@ -198,11 +198,16 @@ impl Session {
         &self.limits
     }
 
+    /// Returns true when the server has announced its limits.
+    pub const fn has_told_limits(&self) -> bool {
+        self.limits.max_packet > 0
+    }
+
     /// Several requests may share a packet of the channel: the server is known to read them from a stream.
     /// Servers exist (the example of libssh) that look at one message in each packet and wait for the next
     /// one.
     pub fn takes_many_in_a_packet(&self) -> bool {
-        self.limits.max_packet > 0 || self.supports(extension::PUT_FILES)
+        self.has_told_limits() || self.supports(extension::PUT_FILES)
     }
 
     /// How many of `bytes`, which begin with a request, belong to it.

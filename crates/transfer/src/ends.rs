@@ -133,8 +133,7 @@ impl Ends {
     /// before: Go's `pkg/sftp` writes with several workers, and servers on Node's ssh2 carry requests out side by side.
     /// Servers that tell their limits take one request after the other.
     pub(crate) fn waits_for_writes(&self) -> bool {
-        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
-        self.target.as_ref().is_some_and(|remote| !told(remote))
+        self.target.as_ref().is_some_and(|remote| !remote.session().has_told_limits())
     }
 
     /// Returns true where the server's only rename is the protocol's own, which must not replace anything.

@@ -40,7 +40,7 @@ impl Engine {
     /// READs or WRITEs that may be in flight.
     pub(super) fn max_requests(&self) -> usize {
         let servers = Servers {
-            told_limits: self.ends.remotes().all(|remote| remote.session().limits().max_packet > 0),
+            told_limits: self.ends.remotes().all(|remote| remote.session().has_told_limits()),
             take_many: self.ends.remotes().all(|remote| remote.session().takes_many_requests()),
         };
         self.flow.max_requests(servers, self.channels.channels_up())

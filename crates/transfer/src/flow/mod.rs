@@ -36,7 +36,13 @@ const FIRST_REQUESTS_KNOWN: usize = 256;
 
 /// Requests in flight at most on one channel of any server, unless the user says otherwise: servers exist that drop what
 /// is beyond.
-pub(crate) const MAX_REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
+
+/// Requests in flight at most on one channel, unless the user says otherwise; `take_many`: hundreds of them may wait at the
+/// server.
+pub(crate) const fn most_on_a_channel(take_many: bool) -> usize {
+    if take_many { MAX_REQUESTS } else { FIRST_REQUESTS }
+}
 
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
 /// interrupted copy of large files should not leave dozens of empty ones.
@@ -184,8 +190,8 @@ impl Flow {
         }
         let Servers { told_limits, take_many } = servers;
         let first = if told_limits && take_many { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
-        let most = if take_many { MAX_REQUESTS } else { FIRST_REQUESTS };
-        first.saturating_add(self.more_requests).min(most * channels).min(self.most_requests)
+        let most = most_on_a_channel(take_many) * channels;
+        first.saturating_add(self.more_requests).min(most).min(self.most_requests)
     }
 
     /// Requests of `chunk` bytes that each of `channels` may have on its way, so that all have something to do.

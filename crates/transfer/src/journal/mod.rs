@@ -88,6 +88,8 @@ pub(crate) struct Journal {
     pending: Vec<u8>,
     done: HashSet<Tag>,
     parts: HashMap<Vec<u8>, Part>,
+    /// The names in `parts`, by their targets: a copy that goes on asks about each of its files.
+    names: HashMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Which sums are wanted, and those of files that earlier attempts have copied.
     algorithm: Option<SumAlgorithm>,
     /// The directory, the program and the arguments that started the copy.
@@ -145,6 +147,7 @@ impl Journal {
             pending: Vec::new(),
             done: HashSet::new(),
             parts: HashMap::new(),
+            names: HashMap::new(),
             algorithm: None,
             command: Vec::new(),
             sums: HashMap::new(),
@@ -193,7 +196,7 @@ impl Journal {
                 (b"part", Some(target), Some(name)) => {
                     if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
                         self.left.insert(target.clone());
-                        self.parts.insert(name, Part { target, upto: 0 });
+                        self.insert_part(name, target);
                     }
                 }
                 (b"open", Some(target), None) => self.left.extend(unescaped(target)),
@@ -207,7 +210,7 @@ impl Journal {
                 }
                 (b"new", Some(target), None) => self.new.extend(unescaped(target)),
                 (b"gone", Some(name), None) => {
-                    if let Some(part) = unescaped(name).and_then(|name| self.parts.remove(&name)) {
+                    if let Some(part) = unescaped(name).and_then(|name| self.remove_part(&name)) {
                         self.left.remove(&part.target);
                     }
                 }
@@ -261,8 +264,26 @@ impl Journal {
 
     /// Other names under which `target` was growing: of a source that has changed since.
     pub(crate) fn outdated(&self, target: &[u8], name: &[u8]) -> Vec<Vec<u8>> {
-        let others = self.parts.iter().filter(|(other, part)| part.target == target && *other != name);
-        others.map(|(other, _)| other.clone()).collect()
+        let names = self.names.get(target).into_iter().flatten();
+        names.filter(|other| *other != name).cloned().collect()
+    }
+
+    /// `target` grows under `name`, of which nothing is known yet.
+    fn insert_part(&mut self, name: Vec<u8>, target: Vec<u8>) {
+        self.remove_part(&name);
+        self.names.entry(target.clone()).or_default().push(name.clone());
+        self.parts.insert(name, Part { target, upto: 0 });
+    }
+
+    fn remove_part(&mut self, name: &[u8]) -> Option<Part> {
+        let part = self.parts.remove(name)?;
+        if let Some(names) = self.names.get_mut(&part.target) {
+            names.retain(|other| other != name);
+            if names.is_empty() {
+                self.names.remove(&part.target);
+            }
+        }
+        Some(part)
     }
 
     /// An unfinished file beside `target` is about to be opened: until [`Journal::begin`] it may be there or not.
@@ -278,7 +299,7 @@ impl Journal {
     /// The target grows under `name` from now on.
     pub(crate) fn begin(&mut self, target: &[u8], name: &[u8]) {
         if !self.parts.contains_key(name) {
-            self.parts.insert(name.to_vec(), Part { target: target.to_vec(), upto: 0 });
+            self.insert_part(name.to_vec(), target.to_vec());
             let _ = writeln!(self.pending, "part {} {}", escaped(target), escaped(name));
         }
     }
@@ -322,7 +343,7 @@ impl Journal {
 
     /// Nothing is under this name any more.
     pub(crate) fn forget(&mut self, name: &[u8]) {
-        if self.parts.remove(name).is_some() {
+        if self.remove_part(name).is_some() {
             let _ = writeln!(self.pending, "gone {}", escaped(name));
         }
     }

@@ -4,14 +4,12 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use lh_crypto::{Random as _, SystemRandom};
+use lh_sftp::fs::PART_SUFFIX;
 
 use crate::end::Info;
 use crate::item::Item;
 use crate::journal;
 use crate::journal::Tag;
-
-/// The end of our names.
-pub(crate) const SUFFIX: &str = ".lhpart";
 
 /// The longest name that file systems take.
 pub(crate) const LONGEST_NAME: usize = 255;
@@ -84,14 +82,15 @@ pub(crate) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
         Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
         None => (None, target),
     };
-    let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
+    let behind = format!(".{}{PART_SUFFIX}", journal::hex(&tag[..6]));
     let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
     [directory.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
 }
 
 /// Returns true for a name that [`part_name`] makes.
 pub(crate) fn is_part_name(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes())) else {
+    let Some(rest) = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART_SUFFIX.as_bytes()))
+    else {
         return false;
     };
     let Some(dot) = rest.iter().rposition(|&byte| byte == b'.') else { return false };

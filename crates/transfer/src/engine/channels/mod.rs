@@ -23,7 +23,7 @@ use crate::channels::{AdditionalChannel, Turn};
 use crate::end::Op;
 use crate::engine::{Engine, QUEUE_LIMIT};
 use crate::file_work::SendWork;
-use crate::flow::{FIRST_REQUESTS, MAX_REQUESTS};
+use crate::flow::most_on_a_channel;
 use crate::remote::Remote;
 use crate::task::File;
 use crate::task::state::State;
@@ -236,8 +236,7 @@ impl Engine {
     /// As many requests are on their way on this channel as its server is good for.
     fn channel_is_full(&mut self, channel: usize) -> bool {
         self.remote_on(channel).is_some_and(|remote| {
-            let most = if remote.session().takes_many_requests() { MAX_REQUESTS } else { FIRST_REQUESTS };
-            remote.awaited() >= most
+            remote.awaited() >= most_on_a_channel(remote.session().takes_many_requests())
         })
     }
 
