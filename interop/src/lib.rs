@@ -36,7 +36,7 @@ pub use flights::Flights;
 pub use foreign::{ForeignServer, fetched_peers, maven_class_path, npm_modules, peer_script, russh_peer};
 pub use lab::{Lab, Ran, Shown, TestUser};
 pub use pam::PamService;
-pub use programs::{bin_dir, find, our};
+pub use programs::{bin_dir, find, our, with_default_signals};
 pub use pty::Terminal;
 pub use scene::{Scene, again_if_closed, eventually, open_to_all, safe_directory, script, uninterrupted};
 pub use server::{Inetd, Lhsshd};

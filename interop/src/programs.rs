@@ -1,6 +1,7 @@
 //! Paths of programs: Longhaul's own and those of peers.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Directory of Longhaul's own binaries: `LH_BIN_DIR`, or cargo's directory for this test's profile.
 pub fn bin_dir() -> PathBuf {
@@ -24,6 +25,15 @@ pub fn our(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// Returns a command that runs a program with the default actions of the signals that end programs. Below nohup(1), and in
+/// the background of a shell, the tests inherit some of them ignored, and programs leave that so. `env` executes the program
+/// in its own place, so the process id is the program's.
+pub fn with_default_signals(program: &Path) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=TERM,INT,HUP").arg(program);
+    command
 }
 
 /// Finds a peer's program on PATH or in the sbin directories.

@@ -2,7 +2,9 @@
 
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, skip};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, TestUser, eventually, find, is_root, our, peers, script, skip, with_default_signals,
+};
 use serde_json::{Value, json};
 
 /// A user with a plain shell, and Debian's `sshd`.
@@ -28,9 +30,7 @@ impl Site {
     }
 
     fn bench(&self, more: &[&str]) -> Command {
-        // A shell that starts the tests in the background has SIGINT ignored, and that is inherited.
-        let mut command = Command::new("env");
-        command.arg("--default-signal=TERM,INT,HUP").arg(our("longhaul"));
+        let mut command = with_default_signals(&our("longhaul"));
         command.args(["bench", "--quick", "--local-dir", &self.lab.arg("here")]);
         command.args(self.lab.client_options()).args(["-P", &self.server.port_arg()]).args(more);
         command.stdin(Stdio::null());
@@ -70,11 +70,8 @@ fn bench_measures_and_leaves_nothing_behind() {
     if let Some(ssh) = &ssh {
         // Notes which signals it would never receive.
         let blocked = site.lab.arg("blocked");
-        let script =
-            format!("#!/bin/sh\ngrep SigBlk /proc/self/status >>{blocked}\nexec {} \"$@\"\n", ssh.display());
-        site.lab.write("stock-ssh", &script);
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(site.lab.path("stock-ssh"), executable).unwrap();
+        let body = format!("grep SigBlk /proc/self/status >>{blocked}\nexec {} \"$@\"", ssh.display());
+        script(&site.lab.path("stock-ssh"), &body);
         more.extend(["--peer".to_owned(), format!("stock={}", site.lab.arg("stock-ssh"))]);
     }
     more.push(site.host());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, Ran, eventually, make_blob, make_tree, our};
+use lh_interop::{Lab, Lhsshd, Ran, eventually, make_blob, make_tree, our, with_default_signals};
 use serde_json::Value;
 
 fn words(lab: &Lab, port: u16, words: &[&str]) -> Vec<String> {
@@ -114,9 +114,7 @@ fn a_signal_while_connecting_is_130_with_an_end_event() {
             [rustix::process::Signal::TERM, rustix::process::Signal::INT, rustix::process::Signal::HUP]
         {
             let arguments = [flags, &["blob", &target]].concat();
-            // Below nohup, say, the tests inherit a SIGHUP that is ignored, and lhscp leaves it so.
-            let mut command = Command::new("env");
-            command.arg("--default-signal=TERM,INT,HUP").arg(our("lhscp"));
+            let mut command = with_default_signals(&our("lhscp"));
             command.args(words(&lab, port, &arguments)).current_dir(lab.dir()).env("HOME", lab.path("home"));
             command.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
             let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

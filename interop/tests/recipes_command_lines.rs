@@ -1,4 +1,4 @@
-//! Recipes for habits at the client: keys with mistakes, agents, hosts that are looked up, scripts, shared connections, time-outs.
+//! Recipes for command lines of the clients: keys with mistakes, agents, hosts that are looked up, scripts, shared connections, time-outs.
 
 use lh_interop::recipe::{Ends, RECIPE, Recipe};
 
@@ -13,7 +13,7 @@ fn identity_files_with_mistakes() {
                  chmod 644 open; for f in open alone other locked empty text oneline dos cut missing; do echo \"== $f\"; ssh -i $f server id -un 2>&1; echo $?; done; printf '#!/bin/sh\\necho secret\\n' >ask; chmod 700 ask; SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -i locked server id -un; echo $?; printf '#!/bin/sh\\necho wrong\\n' >ask; SSH_ASKPASS=./ask SSH_ASKPASS_REQUIRE=force ssh -o BatchMode=no -o PreferredAuthentications=publickey -i locked server id -un; echo $?; eval $(ssh-agent) >/dev/null; ssh-add -q alone; ssh -i public.pub server id -un; echo $?; ssh-agent -k >/dev/null",
         sees: &["WARNING: UNPROTECTED PRIVATE KEY FILE!", "== alone\nbob\n0\n"],
         differs: &[
-            ("== other\nbob\n0\n", "== other\nbob@server: Permission denied (publickey,password).\n255\n", "the private key counts, whatever lies beside it"),
+            ("== other\nbob\n0\n", "== other\nbob@server: Permission denied (publickey,password).\n255\n", "the private key alone counts"),
             ("== dos\nbob\n0\n", "== dos\nLoad key \"dos\": error in libcrypto\nbob@server: Permission denied (publickey,password).\n255\n", "line ends of other systems are read"),
             ("invalid format", "error in libcrypto", "a library's name says nothing to users"),
         ],

@@ -140,13 +140,13 @@ fn server_clock_is_stepped() {
     let mut waiting = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let mut banner = [0; 8];
     waiting.read_exact(&mut banner).unwrap();
-    // An address that has offered a key that nobody has.
-    lab.run(&our("lhssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("stranger")]).ok("a key");
+    // An address that has offered an unknown key.
+    lab.run(&our("lhssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("unknown")]).ok("a key");
     let guest =
         |key: &str| lab.run(&our("lhssh"), &words(&["-b", "127.0.0.9", "-i", key, "127.0.0.1", "true"])).code;
     let mut other = words(&["-b", "127.0.0.9", "127.0.0.1", "true"]);
     for word in &mut other {
-        *word = word.replace(&lab.arg("user_ed25519"), &lab.arg("stranger"));
+        *word = word.replace(&lab.arg("user_ed25519"), &lab.arg("unknown"));
     }
     assert_eq!(lab.run(&our("lhssh"), &other).code, 255, "{}", server.log());
     for by in ["+10d", "-10d", "+3650d", "-3650d", "+0"] {

@@ -85,9 +85,6 @@ fn invalid_listen_address_fails_the_configuration_test() {
     }
 }
 
-/// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the files of
-/// the shell that started it.
-///
 /// A server beside the system's, which includes the system's file: its `ListenAddress` lines with ports must not make it
 /// take the ports of `sshd`. Without the keyword the rule is sshd's, and the packaged file sets it.
 ///
@@ -127,6 +124,9 @@ fn ports_of_the_command_line_for_every_address() {
     assert_eq!(addresses("beside", &["2222", "2223"]), two);
 }
 
+/// A caller that waits for the end of a pipe must not wait for the server, and sessions must not see the files of
+/// the shell that started it.
+///
 /// Covers: sshd -i; sshd -f (inherited descriptors)
 #[test]
 fn inherited_descriptors_are_closed() {

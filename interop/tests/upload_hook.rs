@@ -73,8 +73,17 @@ fn start(lab: &Lab, program: &Path, words: &[String]) -> Child {
     command.spawn().unwrap()
 }
 
-fn read(path: PathBuf) -> String {
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// Kills the client while the hook looks at its file: the hook ends too.
+fn kill_while_the_hook_waits(scene: &Scene, file: &str) {
+    let lab = &scene.lab;
+    lab.write("hold", "");
+    let mut copy = start(lab, &our("lhscp"), &lhscp_words(scene, &[file]));
+    eventually("the hook waits", || lab.path("waiting").exists());
+    let process = Path::new("/proc").join(lab.read("waiting").trim());
+    assert!(process.exists());
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    eventually("the hook is gone", || !process.exists());
 }
 
 /// Covers: sshd_config UploadHook
@@ -90,7 +99,7 @@ fn openssh_uploads_appear_when_accepted() {
     let up = lab.arg("up");
     scene.sftp(&format!("put good {up}/new\nput good {up}/old\n")).ok("good files");
     assert_eq!(asked(lab), ["new no", "old before"]);
-    assert_eq!([read(lab.path("up/new")), read(lab.path("up/old"))], ["fine", "fine"]);
+    assert_eq!([lab.read("up/new"), lab.read("up/old")], ["fine", "fine"]);
     for name in ["bad", "kept"] {
         let ran = scene.sftp(&format!("put bad {up}/{name}\n"));
         assert_eq!(ran.code, 1, "{}", ran.err);
@@ -101,7 +110,7 @@ fn openssh_uploads_appear_when_accepted() {
     assert_eq!(scene.sftp(&format!("reput longer {up}/kept\n")).code, 1);
     assert_eq!(asked(lab), ["bad no", "kept before"]);
     assert_eq!(names(lab), ["kept", "new", "old"]);
-    assert_eq!(read(lab.path("up/kept")), "before");
+    assert_eq!(lab.read("up/kept"), "before");
     scene.logged(&format!("upload of \"{up}/kept\" by {} rejected by UploadHook: Eicar found", me()));
     let outcomes = || {
         let records: Vec<Value> = json_lines(&fs::read_to_string(lab.path("log")).unwrap_or_default());
@@ -124,7 +133,7 @@ fn lhscp_uploads_appear_when_accepted() {
     make_blob(&lab.path("tree/big"), 20_000_000);
     lhscp(&scene, &["-r", "tree"]).ok("a tree");
     assert_same_file(&lab.path("tree/big"), &lab.path("up/tree/big"));
-    assert_eq!(read(lab.path("up/tree/below/small-59")), "text 59");
+    assert_eq!(lab.read("up/tree/below/small-59"), "text 59");
     let seen = asked(lab);
     assert_eq!(seen.len(), 61, "{seen:?}");
     assert!(seen.iter().all(|line| line.starts_with("tree/") && line.ends_with(" no")), "{seen:?}");
@@ -141,9 +150,9 @@ fn lhscp_uploads_appear_when_accepted() {
         let line = ran.err.lines().find(|line| line.contains(name));
         assert!(line.is_some_and(|line| line.contains("upload rejected: Eicar found")), "{}", ran.err);
     }
-    assert_eq!(read(lab.path("up/tree/big")), "before");
-    assert_eq!(read(lab.path("up/tree/below/small-7")), "before");
-    assert_eq!(read(lab.path("up/tree/below/small-8")), "other text");
+    assert_eq!(lab.read("up/tree/big"), "before");
+    assert_eq!(lab.read("up/tree/below/small-7"), "before");
+    assert_eq!(lab.read("up/tree/below/small-8"), "other text");
     assert!(leftovers(&lab.path("up")).is_empty(), "{:?}", leftovers(&lab.path("up")));
     let rejected = || {
         let records: Vec<Value> = json_lines(&fs::read_to_string(lab.path("log")).unwrap_or_default());
@@ -229,15 +238,7 @@ fn hook_ends_with_its_session() {
     let Some(scene) = scene("hook_ends_with_its_session", "") else { return };
     let lab = &scene.lab;
     lab.write("good", "fine");
-    lab.write("hold", "");
-    let mut copy = start(lab, &our("lhscp"), &lhscp_words(&scene, &["good"]));
-    eventually("the hook waits", || lab.path("waiting").exists());
-    let hook = read(lab.path("waiting"));
-    let process = Path::new("/proc").join(hook.trim());
-    assert!(process.exists());
-    copy.kill().unwrap();
-    copy.wait().unwrap();
-    eventually("the hook is gone", || !process.exists());
+    kill_while_the_hook_waits(&scene, "good");
     eventually("nothing is left", || names(lab).is_empty());
     scene.logged("the session has ended");
 }
@@ -262,13 +263,7 @@ fn hook_runs_where_a_file_system_can_hang() {
     assert_eq!(names(lab), ["good", "more"]);
     scene.logged("rejected by UploadHook: Eicar found");
     // The session ends while the hook runs.
-    lab.write("hold", "");
-    let mut copy = start(lab, &our("lhscp"), &lhscp_words(&scene, &["bad"]));
-    eventually("the hook waits", || lab.path("waiting").exists());
-    let process = Path::new("/proc").join(read(lab.path("waiting")).trim());
-    copy.kill().unwrap();
-    copy.wait().unwrap();
-    eventually("the hook is gone", || !process.exists());
+    kill_while_the_hook_waits(&scene, "bad");
     eventually("nothing is left", || names(lab) == ["good", "more"]);
 }
 
@@ -298,7 +293,7 @@ fn uploads_are_refused_when_the_hook_cannot_answer() {
         let ran = lhscp(&scene, &["good"]);
         assert_eq!(ran.code, 1, "{hook}: {}", ran.err);
         assert!(ran.err.contains("good") && ran.err.contains("could not be checked"), "{}", ran.err);
-        assert_eq!((names(lab), read(lab.path("up/old"))), (vec!["old".to_owned()], "before".to_owned()));
+        assert_eq!((names(lab), lab.read("up/old")), (vec!["old".to_owned()], "before".to_owned()));
         scene.logged(reason);
     }
 }

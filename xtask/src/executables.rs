@@ -27,7 +27,7 @@ const LANES: usize = 2;
 const LONGEST: &[&str] = &[
     "recipes_time",
     "recipes_tools",
-    "recipes_habits",
+    "recipes_command_lines",
     "our_server",
     "recipes_restricted",
     "recipes_sftp",

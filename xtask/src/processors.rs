@@ -1,9 +1,8 @@
 //! Other processors: what is built for 64-bit ARM must go on compiling.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::workspace::{Outcome, call, cargo, target_dir};
+use crate::workspace::{Outcome, call, cargo, has_library, target_dir};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
@@ -16,10 +15,10 @@ pub(crate) fn check() -> Outcome {
         println!("processors: SKIPPED: {TARGET}: apt-get install gcc-aarch64-linux-gnu");
         return Ok(());
     }
-    if !has_library() {
+    if !has_library(TARGET)? {
         // A machine without a way out must not wait for long.
         let add = Command::new("timeout").args(["120", "rustup", "target", "add", TARGET]).status();
-        if !add.is_ok_and(|status| status.success()) || !has_library() {
+        if !add.is_ok_and(|status| status.success()) || !has_library(TARGET)? {
             println!("processors: SKIPPED: {TARGET}: `rustup target add {TARGET}` has failed");
             return Ok(());
         }
@@ -33,13 +32,4 @@ pub(crate) fn check() -> Outcome {
             .env("CARGO_TARGET_DIR", target)
             .env(format!("CC_{}", TARGET.replace('-', "_")), COMPILER),
     )
-}
-
-/// Whether the standard library of the target is installed.
-fn has_library() -> bool {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = Command::new(rustc);
-    let printed =
-        command.args(["--print", "target-libdir", "--target", TARGET]).stderr(Stdio::null()).output();
-    printed.is_ok_and(|printed| Path::new(String::from_utf8_lossy(&printed.stdout).trim()).is_dir())
 }

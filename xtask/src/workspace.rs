@@ -54,6 +54,17 @@ pub(crate) fn build_release() -> Result<PathBuf, String> {
     Ok(target_dir().join("release"))
 }
 
+/// Returns whether the standard library for a target is installed.
+pub(crate) fn has_library(target: &str) -> Result<bool, String> {
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let printed = rustc.args(["--print", "target-libdir", "--target", target]).output();
+    let printed = printed.map_err(|error| format!("rustc: {error}"))?;
+    if !printed.status.success() {
+        return Err(format!("rustc: {}\n{}", printed.status, String::from_utf8_lossy(&printed.stderr)));
+    }
+    Ok(Path::new(String::from_utf8_lossy(&printed.stdout).trim()).is_dir())
+}
+
 /// Shows a path below the root of the workspace.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()

@@ -1,12 +1,11 @@
 //! Programs for another processor, tried under qemu's user mode: keys, signatures, a login and copies with OpenSSH's
 //! server, and a copy with the program's own SFTP server.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::source::{failed, write};
+use super::source::failed;
 use crate::workspace::Outcome;
 
 /// Longer than a channel's window and than many requests.
@@ -59,20 +58,12 @@ pub(super) fn test(program: &Path, architecture: &str) -> Outcome {
     for name in ["lhssh", "lhssh-keygen", "lhscp", "lhsftp-server", "longhaul"] {
         symlink(program, at(&format!("bin-{name}"))).map_err(failed(&at(name)))?;
     }
+    let shown = directory.path().display();
     // The program looks at the name that it is called by.
-    let run = format!(
-        "#!/bin/sh\nname=$1; shift\nexec {} -0 \"$name\" {}/bin-\"$name\" \"$@\"\n",
-        qemu.display(),
-        directory.path().display()
-    );
-    let server = format!("#!/bin/sh\nexec {}/run lhsftp-server \"$@\"\n", directory.path().display());
-    for (name, text) in [("run", run), ("sftp-server", server)] {
-        write(&at(name), &text)?;
-        fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).map_err(failed(&at(name)))?;
-    }
-    let blob: Vec<u8> =
-        (0..BLOB_LEN as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
-    fs::write(at("blob"), blob).map_err(failed(&at("blob")))?;
+    let run = format!("name=$1; shift\nexec {} -0 \"$name\" {shown}/bin-\"$name\" \"$@\"", qemu.display());
+    lh_interop::script(&at("run"), &run);
+    lh_interop::script(&at("sftp-server"), &format!("exec {shown}/run lhsftp-server \"$@\""));
+    lh_interop::make_blob(&at("blob"), BLOB_LEN);
     let sshd = lh_interop::find("sshd").map_or_else(String::new, |path| path.display().to_string());
     let status = Command::new("sh")
         .args(["-c", SCRIPT])

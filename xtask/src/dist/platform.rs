@@ -1,10 +1,9 @@
 //! The platforms that programs are built for, and what a machine needs to build for them.
 
 use std::path::Path;
-use std::process::Command;
 
 use super::dependencies::{FEATURES, TARGET};
-use super::source::output;
+use crate::workspace::has_library;
 
 /// What a program is built for.
 #[derive(Debug, Clone, Copy)]
@@ -62,9 +61,7 @@ impl Platform {
     /// The commands that give this machine what a build for this platform needs; `None` when all is there.
     pub(super) fn missing(&self) -> Result<Option<String>, String> {
         let mut missing = Vec::new();
-        let mut rustc = Command::new("rustc");
-        let libraries = output(rustc.args(["--print", "target-libdir", "--target", self.triple]))?;
-        if !Path::new(libraries.trim()).is_dir() {
+        if !has_library(self.triple)? {
             missing.push(format!("rustup target add {}", self.triple));
         }
         let compiler = self.variables.first().map_or("cc", |(_, compiler)| compiler);
