@@ -11,12 +11,12 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup logins small list crypto scale memory keys forward kills
-                            huge-tree busy wan (default: all but the last four, which take long; wan
-                            needs root)
+  --scenario NAME[,NAME…]   pipe copy setup logins small list crypto scale memory keys forward resume
+                            kills huge-tree busy wan (default: all but the last four, which take long;
+                            wan needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
-  --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
+  --size BYTES              for pipe, copy and resume, with K, M or G (powers of 1024; default 512M); files of wan
                             (default: what the path takes in --duration, as far as memory allows)
   --files N                 for small and kills (default 2000) and huge-tree (default 1000000)
   --file-size BYTES         of each file of small and kills (default 0.5 to 7.5 kB, and 4K)
@@ -56,6 +56,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "memory",
     "keys",
     "forward",
+    "resume",
     "kills",
     "huge-tree",
     BUSY,

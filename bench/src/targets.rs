@@ -1,7 +1,7 @@
 //! The project's performance targets, judged by the measurements of one run.
 
 use crate::json::Json;
-use crate::scenario::{DIRECT, SSH_CPU, START};
+use crate::scenario::{DIRECT, SSH_CPU, START, WITHOUT_RESUME};
 use crate::stats::{Better, shown};
 use crate::table::{Role, Row, Table};
 
@@ -35,6 +35,11 @@ pub(crate) fn judge(tables: &[Table]) -> Vec<Verdict> {
             }
             "keys" => verdicts.keystrokes(table, tables),
             "forward" => verdicts.forwarded(table),
+            "resume" => {
+                let least = |what: &str| best_peer(table, what, |row| row.name == WITHOUT_RESUME);
+                verdicts.at_least(table, "MB/s without Resume, times", 0.99, least("MB/s"));
+                verdicts.at_least(table, "CPU-ms/MB without Resume, times", 0.99, least("CPU-ms/MB"));
+            }
             "wan" => verdicts.path(table),
             _ => {}
         }
@@ -262,6 +267,20 @@ mod tests {
             row("cp", Role::Ceiling, 1100.0, 0.5),
         ];
         Table { scenario: "copy", title: "file copy up, aes128-gcm, 512 MiB".to_owned(), rows }
+    }
+
+    #[test]
+    fn resume_may_cost_one_percent() {
+        let judged = |rate: f64, cpu: f64| {
+            let rows = vec![
+                row("longhaul, Resume yes", Role::Ours, rate, cpu),
+                row(WITHOUT_RESUME, Role::Peer, 1000.0, 1.0),
+            ];
+            let title = "exec pipe up with Resume, aes128-gcm, 512 MiB".to_owned();
+            judge(&[Table { scenario: "resume", title, rows }]).iter().map(|verdict| verdict.met).collect()
+        };
+        let met: [Vec<bool>; 3] = [judged(995.0, 1.0), judged(980.0, 1.0), judged(1000.0, 1.02)];
+        assert_eq!(met, [vec![true, true], vec![false, true], vec![true, false]]);
     }
 
     #[test]

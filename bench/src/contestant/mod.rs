@@ -50,11 +50,13 @@ impl Contestant {
         matches!(self.kind, Kind::Mover { which: Mover::Mscp, .. })
     }
 
-    /// True when the contestant supports the variation. Only Longhaul takes part without encryption.
+    /// True when the contestant supports the variation. Only Longhaul takes part without encryption, and with
+    /// sessions that outlive their connections.
     fn can(&self, with: &Variation) -> bool {
-        with.suite.is_none_or(|suite| {
-            suite.cipher.encrypts() || (self.role() == Role::Ours && suite.is_negotiable())
-        })
+        (!with.resume || self.role() == Role::Ours)
+            && with.suite.is_none_or(|suite| {
+                suite.cipher.encrypts() || (self.role() == Role::Ours && suite.is_negotiable())
+            })
     }
 
     /// The server for a variation; `None` where the contestant does not support it.

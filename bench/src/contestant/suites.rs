@@ -29,10 +29,11 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     let unencrypted = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
+    let resume = if with.resume { "ResumeGrace 10m\n" } else { "" };
     bench.lab.write(
         &name,
         &format!(
-            "{own}{wished}{kex}{unencrypted}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+            "{own}{wished}{resume}{kex}{unencrypted}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
              PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
             bench.lab.arg(&format!("host_{}", with.key())),
             bench.lab.arg("authorized_keys"),
@@ -57,6 +58,9 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     add("BatchMode=yes".to_owned());
     if let Some(kex) = &with.kex {
         add(format!("KexAlgorithms={kex}"));
+    }
+    if with.resume {
+        add("Resume=yes".to_owned());
     }
     if let Some(suite) = &with.suite {
         options.extend(suite.options());

@@ -10,6 +10,7 @@ mod master;
 mod measured;
 mod memory;
 mod pipeline;
+mod resume;
 mod scale;
 mod setup;
 mod threads;
@@ -20,6 +21,8 @@ mod wan;
 use crate::bench::Bench;
 use crate::contestant::Contestants;
 use crate::table::Table;
+
+pub(crate) use resume::WITHOUT_RESUME;
 
 pub(crate) use measured::{
     DIRECT, OF_IPERF, OPEN_TIMES, PIPED, SEAL_TIMES, SSH_CPU, START, STEADY_OF_IPERF, workers_text,
@@ -38,6 +41,7 @@ pub(crate) fn run(bench: &Bench, field: &Contestants, name: &str) -> Result<Vec<
         "memory" => memory::run(bench, field),
         "keys" => keys::run(bench, field),
         "scale" => scale::run(bench, field),
+        "resume" => resume::run(bench, field),
         "forward" => forward::run(bench, field),
         "kills" => kills::run(bench, field),
         "huge-tree" => tree::run(bench, field),
