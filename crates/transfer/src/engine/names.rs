@@ -117,7 +117,7 @@ impl Engine {
 
     /// Carries out what is to be done for names.
     fn make_names(&mut self) {
-        while let Some(action) = self.links.names.next_action() {
+        while let Some(action) = self.links.names.next_action(self.ends.link_order()) {
             let mut start = |side, op: Op<'_>, key, step| self.ends.start(side, op, Token::Name(key, step));
             match action {
                 NameAction::Lstat(key, path) => start(Side::Source, Op::Lstat(&path), key, NameStep::Look),
@@ -127,8 +127,18 @@ impl Engine {
                 NameAction::BackUp(key, path) => {
                     self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
                 }
-                NameAction::Symlink { key, step, to, link } => {
-                    start(Side::Target, Op::Symlink { to: &to, link: &link }, key, step);
+                NameAction::Symlink { key, step, to, link, order } => {
+                    start(Side::Target, Op::Symlink { to: &to, link: &link, order }, key, step);
+                }
+                NameAction::Look(key, path) => start(Side::Target, Op::Lstat(&path), key, NameStep::Trial),
+                NameAction::ReadBack(key, path) => {
+                    start(Side::Target, Op::ReadLink(&path), key, NameStep::Trial);
+                }
+                NameAction::Undo(key, path) => start(Side::Target, Op::Remove(&path), key, NameStep::Trial),
+                NameAction::UseOrder(order) => {
+                    if let Some(target) = &mut self.ends.target {
+                        target.set_link_order(order);
+                    }
                 }
                 NameAction::Link { key, step, old, new } => {
                     start(Side::Target, Op::Link { old: &old, new: &new }, key, step);
