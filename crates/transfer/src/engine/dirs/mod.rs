@@ -10,40 +10,11 @@ use crate::table::Key;
 use crate::token::{DirStep, Side, Token, Whose};
 use crate::tree::Dir;
 use crate::tree::listing::Lister;
-use crate::tree::walk::{Tree, TreeLimits};
+use crate::tree::walk::Tree;
 use crate::wording::Deed;
 use crate::{Direction, wording};
 
 impl Engine {
-    /// Starts items and directories as long as more may be open.
-    pub(super) fn begin_items(&mut self) {
-        loop {
-            let most = self.max_open().min(self.worth_open());
-            let room = self.tasks.files.len() < most && self.flow.may_open() && self.sync.has_room();
-            if !room || !self.batch_room() {
-                break;
-            }
-            if let Some(item) = self.next_item() {
-                self.begin_item(item);
-            } else {
-                break;
-            }
-            self.handle_answers();
-        }
-        // When there will be more for it is not known.
-        self.send_batch();
-    }
-
-    /// The next item to be started: directories first, as long as few are open and little waits.
-    fn next_item(&mut self) -> Option<Item> {
-        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
-        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
-        if let Some(from) = from {
-            self.tree.list_more(from, &mut self.ends);
-        }
-        Some(item)
-    }
-
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {

@@ -1,6 +1,7 @@
 //! One file, from the first look at it to its CLOSE.
 
 mod ending;
+mod received;
 
 use crate::channels::LEAST_LEFT;
 use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
@@ -22,6 +23,14 @@ impl Engine {
             return self.compare_item(item);
         }
         self.copy_item(item);
+    }
+
+    /// Says what the user named when it is begun.
+    fn announce(&mut self, item: &Item) {
+        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
+            let (source, target) = (item.source.clone(), item.target.clone());
+            self.report.event(crate::Event::Started { source, target });
+        }
     }
 
     /// Copies it without comparing it with what the target has.
@@ -72,7 +81,9 @@ impl Engine {
             FileStep::Read { offset, len } => {
                 file.requests.reads -= 1;
                 self.flow.answered(len.into());
-                self.read_answer(key, offset, len, outcome);
+                if let Err(fault) = self.read_answer(key, offset, len, outcome) {
+                    self.file_failed(key, Deed::ReadSource, &fault);
+                }
             }
             FileStep::Write { offset, len } => {
                 file.requests.writes -= 1;

@@ -174,36 +174,6 @@ impl Engine {
         self.begin_item(item);
         true
     }
-
-    /// This process ends here: the journal learns how far each file has come.
-    pub(crate) fn leave(&mut self) {
-        for key in self.tasks.files.keys() {
-            if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
-                && let Some(part) = file.place.growing().filter(|_| file.state.is_examined())
-            {
-                journal.advance(part, file.taken.good_end());
-            }
-        }
-        self.keep_journal();
-    }
-
-    /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
-    pub(in crate::engine) fn keep_journal(&mut self) {
-        if self.leftovers.journal.is_none() {
-            return;
-        }
-        let ended = self.is_finished() && !self.report.is_over();
-        if let Some(mut journal) = self.leftovers.journal.take() {
-            if ended && self.report.summary.failures > 0 {
-                journal.keep_failed(self.report.summary.files + self.report.summary.directories > 0);
-            } else if ended {
-                journal.remove();
-            } else {
-                journal.flush();
-                self.leftovers.journal = Some(journal);
-            }
-        }
-    }
 }
 
 /// The end does not let us do such things.
