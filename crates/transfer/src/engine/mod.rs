@@ -10,8 +10,9 @@
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
+//! | [`mod@verify`] | asking for what shows that a copy is right |
 //! | [`proof`] | reading back what was written |
-//! | [`batch`] | small files by the hundred |
+//! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@requests`] | how much may be asked for or sent |
 //! | [`preserve`] | owner and extended attributes, which have requests of their own |
@@ -26,6 +27,7 @@
 
 mod adopt;
 mod batch;
+mod batch_answers;
 mod channels;
 mod check;
 mod connections;
@@ -44,6 +46,7 @@ mod same_handle;
 mod schedule;
 mod sync;
 mod unanswered;
+mod verify;
 mod write;
 
 use std::time::Instant;

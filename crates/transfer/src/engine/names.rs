@@ -92,17 +92,27 @@ impl Engine {
     }
 
     /// The first name of a file with several has come to its end: the others follow.
-    pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
-        let Some(identity) = item.info.identity else { return };
+    /// Returns those that are to be copied, of which one becomes the first.
+    #[must_use]
+    pub(super) fn first_name_done(
+        &mut self,
+        item: &Item,
+        failed: bool,
+        sum: Option<Vec<u8>>,
+    ) -> Vec<(u64, Item)> {
+        let Some(identity) = item.info.identity else { return Vec::new() };
         let original = (!failed).then(|| Original { path: item.target.clone(), sum });
-        for (id, waiting) in self.links.shared.first_ended(identity, original.clone()) {
+        let waiting = self.links.shared.first_ended(identity, original.clone());
+        if original.is_none() && !self.report.is_over() {
+            return waiting;
+        }
+        for (id, item) in waiting {
             match &original {
-                Some(original) => self.make_hard(id, waiting, original.clone()),
-                None if self.report.is_over() => self.child_finished(waiting.parent),
-                // One of them becomes the first.
-                None => self.begin_ordinary_file(id, waiting),
+                Some(original) => self.make_hard(id, item, original.clone()),
+                None => self.child_finished(item.parent),
             }
         }
+        Vec::new()
     }
 
     fn make_hard(&mut self, id: u64, item: Item, original: Original) {

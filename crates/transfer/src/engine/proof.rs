@@ -7,41 +7,13 @@
 use crate::Direction;
 use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome, fault_of};
 use crate::engine::Engine;
-use crate::options::Verify;
 use crate::table::Key;
-use crate::task::ending::Proofs;
 use crate::task::proof::ProofStage;
-use crate::task::state::{State, Verifying};
+use crate::task::state::State;
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 
 impl Engine {
-    /// A server other than ours could have put it elsewhere.
-    pub(super) fn proves_names(&self) -> bool {
-        self.options.verify == Verify::Always
-            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
-    }
-
-    /// The copy is closed: compares it with its source, where that is to be done. True while it is.
-    pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
-        let proofs = Proofs {
-            always: self.options.verify == Verify::Always,
-            digests: self.ends.can_digest(),
-            names: self.proves_names(),
-        };
-        let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        let verifying = |closed| State::Verifying(Verifying { closed, stage, opening: 2, check: None });
-        if !file.wants_proof(stage, proofs) || !file.state.advance(verifying) {
-            return false;
-        }
-        file.outstanding += 2;
-        let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
-        for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
-        }
-        true
-    }
-
     /// One end is open, or not.
     pub(super) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
         let digests = self.ends.can_digest();

@@ -140,4 +140,11 @@ impl Engine {
             self.flow.request_again(len.into());
         }
     }
+
+    pub(in crate::engine) fn expect_size(&mut self, key: Key, size: u64) {
+        if let Some(file) = self.tasks.files.get_mut(key) {
+            self.flow.expect(&mut file.queued.ahead, size);
+            file.requests.size = size;
+        }
+    }
 }

@@ -17,9 +17,9 @@
 mod finish;
 mod found;
 
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Op, Outcome, fault_of, path_of};
+use crate::end::{AsFound, Change, Done, FaultKind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
-use crate::names::display_name;
+use crate::local;
 use crate::table::Key;
 use crate::task::place::{part_name, random_tag, tag_of};
 use crate::task::probe::{AtTarget, OpeningPart, Probe, Replacing};
@@ -27,7 +27,6 @@ use crate::task::state::{Opening, State};
 use crate::token::{FileStep, PlaceStep, Side, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
-use crate::{Event, local};
 
 impl Engine {
     /// The source is open: where does the copy go?
@@ -264,13 +263,6 @@ impl Engine {
         let change = Change { ids: wanted, ..Change::default() };
         let token = Token::File(key, FileStep::Place(PlaceStep::Give));
         self.ends.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
-    }
-
-    fn report_in_place(&mut self, key: Key, why: &Fault) {
-        if let Some(file) = self.tasks.files.get(key) {
-            let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
-            self.report.event(Event::Notice { text });
-        }
     }
 
     /// The owner cannot be kept: in place, then.

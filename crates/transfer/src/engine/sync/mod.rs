@@ -8,3 +8,4 @@
 mod compare;
 mod contents;
 mod removal;
+mod unchanged;
