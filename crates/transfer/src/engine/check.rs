@@ -202,28 +202,4 @@ impl Engine {
             }
         }
     }
-
-    /// The target does not hold what the source does. The first time it is thrown away and copied again.
-    pub(super) fn found_wrong(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.corrupt = true;
-        if file.item.again && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
-            let fault =
-                Fault::other("the source does not stay as it is while it is copied; nothing was verified");
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
-        }
-        if file.item.again {
-            let why = match file.place.growing() {
-                Some(_) => "what was written is not what was sent, twice; nothing was put in its place",
-                None => "what was written is not what was sent, twice",
-            };
-            let fault = Fault::other(why);
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
-        }
-        file.faults.failed = true;
-        file.requests.again.clear();
-        let path = crate::display_name(&file.item.target);
-        self.report
-            .skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));
-    }
 }

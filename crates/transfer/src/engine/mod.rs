@@ -11,6 +11,7 @@
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
 //! | [`mod@verify`] | asking for what shows that a copy is right |
+//! | [`opened`] | both files are open to be compared |
 //! | [`proof`] | reading back what was written |
 //! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
@@ -37,6 +38,7 @@ mod file_work;
 mod files;
 mod finished;
 mod names;
+mod opened;
 mod place;
 mod prepare;
 mod preserve;

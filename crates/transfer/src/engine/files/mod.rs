@@ -1,4 +1,11 @@
-//! One file, from the first look at it to its CLOSE.
+//! Beginning one file, until its data move.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`answers`] | the answer to each question about a file |
+//! | [`received`] | bytes of the source |
+//! | [`ending`] | from the last byte to the report |
+//! | [`failing`] | a file that fails, or is given up |
 
 mod answers;
 mod ending;

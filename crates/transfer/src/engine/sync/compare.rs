@@ -9,7 +9,9 @@ use crate::sync::backup::Replaced;
 use crate::sync::same::{has_exact_time, is_newer, is_unchanged};
 use crate::table::Key;
 use crate::target_facts::NotKept;
-use crate::token::{Side, SyncStep, Token};
+use crate::task::File;
+use crate::task::state::State;
+use crate::token::{FileStep, Side, SyncStep, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Event, wording};
@@ -347,6 +349,34 @@ impl Engine {
             let (source, target) = (item.source.clone(), item.target.clone());
             self.report.event(crate::Event::Started { source, target });
         }
+    }
+
+    /// Compares both files whole, then copies or leaves the item.
+    pub(in crate::engine) fn compare_contents(&mut self, key: Key) {
+        let Some(Compare { item, .. }) = self.sync.compares.remove(key) else { return };
+        let (source, target) = (item.source.clone(), item.target.clone());
+        let id = self.progress.new_file_id();
+        // Not a file to copy; if it is one after all, it gets another id.
+        self.progress.not_files += 1;
+        let size = item.info.size.unwrap_or(0);
+        let mut file = File::new(id, item, self.progress.now);
+        (file.state, file.requests.size, file.outstanding) = (State::Comparing(None), size, 2);
+        let key = self.tasks.files.insert(file);
+        for (side, path) in [(Side::Source, source), (Side::Target, target)] {
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
+        }
+    }
+
+    /// The contents of both files were found to be the same, or not: leaves the item, or copies it.
+    pub(in crate::engine) fn contents_compared(&mut self, key: Key, same: bool) {
+        let Some(file) = self.tasks.files.remove(key) else { return };
+        for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
+            if let Some(handle) = handle {
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
+            }
+        }
+        let key = self.sync.compares.insert(Compare::new(file.item));
+        if same { self.same_contents(key) } else { self.copy_compared(key) }
     }
 }
 
