@@ -33,6 +33,8 @@ const RMDIR: u8 = 15;
 const REALPATH: u8 = 16;
 const STAT: u8 = 17;
 const RENAME: u8 = 18;
+const READLINK: u8 = 19;
+const SYMLINK: u8 = 20;
 const EXTENDED: u8 = 200;
 
 /// Largest number of requests handled as one batch.
@@ -231,6 +233,17 @@ impl Server {
             RMDIR => Err(Fault::denied()),
             REALPATH => Files::real(fields.string()).map(|path| Reply::Names(vec![(path, Attrs::default())])),
             RENAME => self.rename(fields, false),
+            READLINK if self.lies(Lie::NoReadlink) => Err(Fault { code: 8, text: "unsupported" }),
+            READLINK => {
+                Files::read_link(fields.string()).map(|path| Reply::Names(vec![(path, Attrs::default())]))
+            }
+            SYMLINK if self.lies(Lie::NoLinks) => Ok(Reply::ok()),
+            SYMLINK => {
+                let (first, second) = (fields.string(), fields.string());
+                let (target, link) =
+                    if self.lies(Lie::LinkFirst) { (second, first) } else { (first, second) };
+                Files::make_link(target, link).map(|()| Reply::ok())
+            }
             EXTENDED => match fields.string() {
                 b"posix-rename@openssh.com" => self.rename(fields, true),
                 b"limits@openssh.com" => Ok(Reply::Limits([256 << 10, 255 << 10, 255 << 10, 64])),

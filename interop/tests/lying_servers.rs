@@ -52,6 +52,8 @@ fn expected(lie: Lie) -> (Expected, Expected) {
         Lie::RotatedIds => (ToldByVerify, ToldByVerify),
         Lie::FewHandles | Lie::FewOpens => (RightOrTold, RightOrTold),
         Lie::StaleFstat => (RightOrTold, Right),
+        // No links in these trees: `symbolic_links_are_never_reversed` has some.
+        Lie::LinkFirst | Lie::NoLinks | Lie::NoReadlink => (Right, Right),
     }
 }
 
@@ -260,6 +262,70 @@ fn colliding_names_are_reported() {
             assert_eq!(ran.code, code, "{directory} {flags:?}: {}", ran.err);
             assert_eq!(ran.err.matches("differs by case only").count(), 4 - arrived, "{}", ran.err);
             assert_eq!(files(&lab.path(directory)).len(), arrived, "{directory} {flags:?}: {}", ran.err);
+        }
+    }
+}
+
+/// Covers: lhscp --links; sftp symlink; sftp ln
+#[test]
+fn symbolic_links_are_never_reversed() {
+    // Link and target. The server starts in the laboratory's directory, where a reversed link would be made.
+    let links =
+        [("one", "file"), ("two", "../x"), ("three", "/nowhere/of/lhscp"), ("four", "made-by-nobody")];
+    for lies in [
+        &[][..],
+        &[Lie::LinkFirst],
+        &[Lie::LinkFirst, Lie::NoRemove],
+        &[Lie::NoReadlink],
+        &[Lie::LinkFirst, Lie::NoReadlink],
+        &[Lie::NoLinks],
+    ] {
+        let lab = Lab::new();
+        fs::create_dir_all(lab.path("tree/sub")).unwrap();
+        lab.write("tree/file", "text\n");
+        for (link, to) in links {
+            std::os::unix::fs::symlink(to, lab.path("tree/sub").join(link)).unwrap();
+        }
+        let server = liar(&lab, lies);
+        let entries =
+            || fs::read_dir(lab.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+        let leads_to = |path: &Path| fs::read_link(path).ok().map(|to| to.to_string_lossy().into_owned());
+        // What is made here is made right, or there is an error.
+        let well = matches!(lies, [] | [Lie::LinkFirst] | [Lie::NoReadlink]);
+        fs::create_dir_all(lab.path("copies")).unwrap();
+        lab.write("batch", "");
+        let mut before = entries();
+        for round in 0..2 {
+            let to = format!("h:{}", lab.arg("copies"));
+            let ran = lab.run(&our("lhscp"), &["-r", "--links", "-D", &server, &lab.arg("tree"), &to]);
+            let what = format!("{lies:?} {round}: {} {}", ran.code, ran.err);
+            assert!(!well || ran.code == 0, "{what}");
+            for (link, to) in links {
+                let made = leads_to(&lab.path("copies/tree/sub").join(link));
+                assert!(
+                    made.as_deref() == Some(to) || (ran.code == 1 && ran.err.contains(link)),
+                    "{link}: {made:?} {what}"
+                );
+            }
+        }
+        for (link, to) in links {
+            let path = lab.path("copies").join(link).to_string_lossy().into_owned();
+            lab.write("batch", &format!("ln -s {to} {path}\n"));
+            let ran = lab.run(&our("lhsftp"), &["-b", &lab.arg("batch"), "-D", &server]);
+            let made = leads_to(Path::new(&path));
+            let what = format!("{link}: {made:?} {lies:?} {}", ran.err);
+            // No link is tried at an absolute path that is not asked for.
+            let well = well && (link != "three" || !lies.contains(&Lie::LinkFirst));
+            assert!(
+                made.as_deref() == Some(to) || (!well && ran.code == 1 && ran.err.contains(to)),
+                "{what}"
+            );
+        }
+        if well {
+            let mut after = entries();
+            before.sort();
+            after.sort();
+            assert_eq!(before, after, "{lies:?}");
         }
     }
 }

@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use lh_sftp::batch::{LIST_LONG, LIST_NAMES, Listing};
 use lh_sftp::link_order::Known;
+use lh_sftp::link_trial::{Answer as Found, Failure, Step, Trial, Verdict};
 use lh_sftp::{
-    Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
+    Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension, mode,
 };
 use lh_transfer::{Direction, Job, MAX_LISTS, Options, Side, Summary, status_text};
 use lh_wire::Reader;
@@ -365,39 +366,49 @@ impl Remote {
         outcome
     }
 
-    /// Makes a symbolic link. If the server's order of the two names is unknown, the new link is read back
+    /// Makes a symbolic link. If the server's order of the two names is unknown, the new link is looked for
     /// and corrected.
     pub fn make_link(&mut self, target: &[u8], link: &[u8]) -> Answer<()> {
-        let known = self.ask_session(Session::link_order).ok_or(Fault::Lost)?;
-        let (order, other) = (known.order(), known.order().reversed());
-        let outcome = self.perform(&order.request(target, link));
-        if matches!(known, Known::Always(_)) {
-            return outcome;
-        }
-        let learnt = match &outcome {
-            Ok(()) => match self.read_link(link) {
-                Ok(_) => order,
-                Err(Fault::Lost) => return Err(Fault::Lost),
-                // The server made a link with the name of the target.
-                Err(_) if self.read_link(target).is_ok_and(|made| made == link) => {
-                    self.perform(&Request::Remove { path: target })?;
-                    self.perform(&other.request(target, link))?;
-                    other
-                }
-                Err(_) => return outcome,
-            },
-            // Either the link cannot be made, or the server has tried to make one where the target is.
-            Err(Fault::Status(_)) if self.attrs(target, false).is_ok() => {
-                let nothing_there = self.attrs(link, false).is_err_and(|fault| fault.is_missing());
-                if !nothing_there || self.perform(&other.request(target, link)).is_err() {
-                    return outcome;
-                }
-                other
-            }
-            Err(_) => return outcome,
+        let order = match self.ask_session(Session::link_order).ok_or(Fault::Lost)? {
+            Known::Always(order) => return self.perform(&order.request(target, link)),
+            Known::Mostly(order) => order,
         };
-        self.conversation.borrow_mut().set_link_order(learnt);
-        Ok(())
+        let mut trial = Trial::new(target.to_vec(), link.to_vec(), order);
+        let mut refused = None;
+        loop {
+            let outcome = match trial.step() {
+                Step::Look(path) => self.attrs(path, false).map(|attrs| {
+                    match attrs.permissions.map(|bits| bits & mode::TYPE) {
+                        None | Some(0 | mode::SYMLINK) => Found::Link,
+                        Some(_) => Found::NoLink,
+                    }
+                }),
+                Step::Make(order) => {
+                    let outcome = self.perform(&order.request(target, link));
+                    refused = refused.or(outcome.clone().err());
+                    outcome.map(|()| Found::Ok)
+                }
+                Step::Read(path) => self.read_link(path).map(Found::LeadsTo),
+                Step::Remove(path) => self.perform(&Request::Remove { path }).map(|()| Found::Ok),
+            };
+            let found = match outcome {
+                Ok(found) => found,
+                Err(Fault::Lost) => return Err(Fault::Lost),
+                Err(fault) if fault.is_missing() => Found::Missing,
+                Err(_) => Found::Refused,
+            };
+            match trial.answer(found) {
+                None => {}
+                Some(Verdict::Made(order)) => {
+                    self.conversation.borrow_mut().set_link_order(order);
+                    return Ok(());
+                }
+                Some(Verdict::Failed(failure)) => {
+                    let refused = refused.filter(|_| failure == Failure::Refused);
+                    return Err(refused.unwrap_or_else(|| Fault::Refused(failure.to_string())));
+                }
+            }
+        }
     }
 
     /// Returns the target of a symbolic link.

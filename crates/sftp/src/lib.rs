@@ -15,6 +15,7 @@
 //! | patterns | [`glob`] |
 //! | what version 3 cannot say of a file | [`extended_attrs`] |
 //! | which string of SYMLINK names the link | [`link_order`] |
+//! | finding that out, where a server is not known | [`link_trial`] |
 
 mod attrs;
 pub mod batch;
@@ -25,6 +26,7 @@ pub mod fill;
 pub mod fs;
 pub mod glob;
 pub mod link_order;
+pub mod link_trial;
 pub mod protocol;
 mod refusal;
 mod reply;

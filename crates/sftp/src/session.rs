@@ -138,11 +138,6 @@ impl Session {
         self.links = Known::Always(order);
     }
 
-    /// The request that makes `link` point to `target`, with the two in the server's order.
-    pub const fn symlink<'a>(&self, target: &'a [u8], link: &'a [u8]) -> Request<'a> {
-        self.links.order().request(target, link)
-    }
-
     fn order_offered(&self) -> Option<LinkOrder> {
         let (_, value) = self.extensions.iter().find(|(name, _)| name == extension::SYMLINK_ORDER)?;
         LinkOrder::from_name(value)

@@ -132,7 +132,7 @@ fn session(server: Option<&str>, extensions: &[(&str, &str)]) -> Session {
 
 fn strings(session: &Session) -> Vec<u8> {
     let mut message = Vec::new();
-    session.symlink(b"T", b"L").encode(0, &mut message);
+    session.link_order().order().request(b"T", b"L").encode(0, &mut message);
     message.split_off(9)
 }
 

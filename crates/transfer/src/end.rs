@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use lh_sftp::batch::PutStep;
 use lh_sftp::extended_attrs::{FileTimes, Ranges, Xattrs};
+use lh_sftp::link_order::LinkOrder;
 use lh_sftp::{Attrs, Handle as RemoteHandle, ReadBack};
 
 /// Kind of a directory entry.
@@ -190,8 +191,8 @@ pub(crate) enum Op<'a> {
     SetLink { path: &'a [u8], change: Change },
     /// → `Listed` with one path: where a symbolic link leads, as it says.
     ReadLink(&'a [u8]),
-    /// → `Ok`: fails where there is something.
-    Symlink { to: &'a [u8], link: &'a [u8] },
+    /// → `Ok`: fails where there is something. `order` is the one that the server reads.
+    Symlink { to: &'a [u8], link: &'a [u8], order: LinkOrder },
     /// → `Ok`: one more name of a file. Fails where there is something.
     Link { old: &'a [u8], new: &'a [u8] },
     /// → `Ranges`: where the data of an open file are, from `offset` on.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use lh_sftp::extension;
+use lh_sftp::link_order::{Known, LinkOrder};
 
 use crate::changed::Precision;
 use crate::end::{Op, Outcome};
@@ -151,6 +152,12 @@ impl Ends {
     /// Returns true where the target's server answers requests in order: those that know [`extension::PUT_FILES`] do.
     pub(crate) fn target_keeps_order(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.session().supports(extension::PUT_FILES))
+    }
+
+    /// Returns the order in which the target reads the strings of SYMLINK, as far as known.
+    pub(crate) fn link_order(&self) -> Known {
+        let here = Known::Always(LinkOrder::TargetFirst);
+        self.target.as_ref().map_or(here, |target| target.session().link_order())
     }
 
     /// How exactly the source's end tells that a file has changed.

@@ -113,7 +113,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             let name = rustix::fs::readlink(path, Vec::new())?.into_bytes().into();
             Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
         }
-        Op::Symlink { to, link } => {
+        Op::Symlink { to, link, .. } => {
             rustix::fs::symlink(to, link)?;
             Ok(Done::Ok)
         }

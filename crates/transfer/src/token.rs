@@ -198,6 +198,8 @@ pub(crate) enum NameStep {
     /// Making it under a name of ours: there is something under the final one.
     MakeBeside,
     Replace,
+    /// Making a symbolic link on a server whose order of SYMLINK's strings is not known.
+    Trial,
     /// Moving away what is there.
     BackUp,
     /// Its times and its owner.

@@ -275,6 +275,14 @@ impl Files {
         Ok(fs::remove_file(at(path))?)
     }
 
+    pub(super) fn read_link(path: &[u8]) -> Result<Vec<u8>, Fault> {
+        Ok(fs::read_link(at(path))?.into_os_string().into_encoded_bytes())
+    }
+
+    pub(super) fn make_link(target: &[u8], link: &[u8]) -> Result<(), Fault> {
+        Ok(std::os::unix::fs::symlink(OsStr::from_bytes(target), at(link))?)
+    }
+
     pub(super) fn make_dir(path: &[u8]) -> Result<(), Fault> {
         Ok(fs::create_dir(at(path))?)
     }

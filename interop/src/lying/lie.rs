@@ -62,11 +62,17 @@ pub enum Lie {
     FewOpens,
     /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
     StaleFstat,
+    /// SYMLINK is read as the draft has it: the link before its target.
+    LinkFirst,
+    /// SYMLINK reports success and makes nothing.
+    NoLinks,
+    /// READLINK is refused.
+    NoReadlink,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -96,6 +102,9 @@ impl Lie {
         Self::FewHandles,
         Self::FewOpens,
         Self::StaleFstat,
+        Self::LinkFirst,
+        Self::NoLinks,
+        Self::NoReadlink,
     ];
 
     /// The fault's name on a command line.

@@ -21,7 +21,6 @@ const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[
     ("crates/connection", "Connection", 2),
     ("crates/server", "Monitor", 7),
     ("crates/sftp", "Server", 5),
-    ("crates/transfer", "Engine", 24),
     ("crates/transport", "Transport", 3),
 ];
 

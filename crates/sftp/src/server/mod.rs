@@ -23,6 +23,7 @@ mod operations;
 mod options;
 mod output;
 mod pace;
+mod paths;
 mod put;
 mod requests;
 mod state;

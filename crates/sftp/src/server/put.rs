@@ -10,6 +10,7 @@ use std::io;
 use super::batch::read_all;
 use super::handles::OpenFile;
 use super::log::{FileEvent, LogLevel};
+use super::paths::directory_and_name;
 use super::requests::request_table;
 use super::state::Server;
 use super::upload_check::outcome_of;
@@ -301,7 +302,16 @@ const fn not_opened(error: io::Error) -> Filled {
     Filled { written: 0, not_kept: Vec::new(), outcome: Err((PutStep::Open, error)) }
 }
 
-/// Splits a path after its last slash.
-fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
-    path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_name_stands_beside_the_file() {
+        for path in [&b"d/x"[..], b"d/x/", b"d/x//"] {
+            assert_eq!(part_name(path, 0), b"d/.x.lhpart", "{path:?}");
+        }
+        assert_eq!(part_name(b"x", 7), b".x.000000000007.lhpart");
+        assert_eq!(part_name(b"/x/", 0), b"/.x.lhpart");
+    }
 }

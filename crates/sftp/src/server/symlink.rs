@@ -1,6 +1,7 @@
 //! SYMLINK: which of the two strings is the link.
 
 use super::log::Operation;
+use super::paths::directory_and_name;
 use super::state::Server;
 use crate::link_order::{Known, LinkOrder};
 
@@ -40,8 +41,7 @@ impl Server {
     fn leads_to(&mut self, link: &[u8], target: &[u8]) -> bool {
         let mut path = Vec::new();
         if !target.starts_with(b"/") {
-            let name = link.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-            path.extend_from_slice(&link[..name]);
+            path.extend_from_slice(directory_and_name(link).0);
         }
         path.extend_from_slice(target);
         self.fs.attrs(&path, false).is_ok()

@@ -8,6 +8,7 @@
 use std::io;
 
 use super::log::FileOutcome;
+use super::paths::directory_and_name;
 use crate::Request;
 use crate::fs::{PART_SUFFIX, status_of};
 use crate::refusal::{is_rejection, refused, rejected};
@@ -61,22 +62,8 @@ pub(super) fn outcome(verdict: Verdict) -> io::Result<()> {
     }
 }
 
-/// Splits a path into its directory, with the slash, and its last component. Slashes at the end are kept with
-/// the component.
-fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
-    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    let slash = path.get(..end).and_then(|path| path.iter().rposition(|&byte| byte == b'/'));
-    path.split_at(slash.map_or(0, |slash| slash + 1))
-}
-
-/// The last component without slashes behind it.
-fn name_of(path: &[u8]) -> &[u8] {
-    let name = directory_and_name(path).1;
-    name.split(|&byte| byte == b'/').next().unwrap_or_default()
-}
-
 fn has_form(path: &[u8], end: &[u8]) -> bool {
-    let name = name_of(path);
+    let name = directory_and_name(path).1;
     name.len() > end.len() && name.starts_with(b".") && name.ends_with(end)
 }
 

@@ -80,12 +80,4 @@ impl Engine {
             self.report.fail(String::new());
         }
     }
-
-    /// Says what the user named when it is begun.
-    pub(super) fn announce(&mut self, item: &Item) {
-        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
-            let (source, target) = (item.source.clone(), item.target.clone());
-            self.report.event(crate::Event::Started { source, target });
-        }
-    }
 }

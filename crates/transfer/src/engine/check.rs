@@ -9,17 +9,14 @@
 //! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
 //! cannot do that have it read back ([`super::proof`]), where that is asked for.
 
-use lh_sftp::{RunningSum, extension};
-
+use crate::Event;
 use crate::end::{Done, Fault, Op, Outcome};
 use crate::engine::Engine;
-use crate::options::Verify;
 use crate::table::Key;
 use crate::task::check::{Check, DIGEST_RANGE, Mode, NextRange, SAMPLE, Todo, digests_of, read_sum, samples};
 use crate::task::state::{Found, Resuming, State, Target, Verifying};
 use crate::token::{CheckStep, FileStep, Side, Token};
 use crate::wording::Deed;
-use crate::{Direction, Event};
 
 impl Engine {
     /// Compares the first `found` bytes of the target, of which the journal vouches for `known`, and begins with the data
@@ -183,46 +180,6 @@ impl Engine {
         self.ask_ranges(key);
     }
 
-    /// From here on both ends sum up what goes by.
-    pub(super) fn begin_sum(&mut self, key: Key) {
-        let side = match self.plan.direction {
-            Direction::Upload => Side::Target,
-            Direction::Download => Side::Source,
-            Direction::Relay => return,
-        };
-        let able =
-            self.ends.remote(side).is_some_and(|remote| remote.session().supports(extension::RUNNING_SUM));
-        if self.options.verify == Verify::Off || !able {
-            return;
-        }
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        // What is written in place may not be readable; then nothing could be said about it.
-        if file.place.growing().is_none() {
-            return;
-        }
-        let Some(handle) = file.handles.at(side).cloned() else { return };
-        file.sums.ours = Some(RunningSum::default());
-        file.outstanding += 1;
-        let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
-        self.ends.start(side, Op::BeginSum(&handle, self.options.verify.read_back()), token);
-    }
-
-    /// All data are on their way: asks the server for its sum, before the handles are closed.
-    pub(super) fn end_sum(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if file.faults.failed || file.sums.ours.is_none() {
-            return;
-        }
-        let (side, handle) = match self.plan.direction {
-            Direction::Upload => (Side::Target, file.handles.target.clone()),
-            _ => (Side::Source, file.handles.source.clone()),
-        };
-        let Some(handle) = handle else { return };
-        file.outstanding += 1;
-        let token = Token::File(key, FileStep::Check(CheckStep::Sum));
-        self.ends.start(side, Op::EndSum(&handle), token);
-    }
-
     fn sum_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let Some(ours) = file.sums.ours.filter(|_| !file.faults.failed) else { return };
@@ -244,29 +201,5 @@ impl Engine {
                 self.file_failed(key, Deed::VerifyTarget, &fault);
             }
         }
-    }
-
-    /// The target does not hold what the source does. The first time it is thrown away and copied again.
-    pub(super) fn found_wrong(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.place.corrupt = true;
-        if file.item.again && file.state.closed().is_some_and(|closed| closed.changed.is_some()) {
-            let fault =
-                Fault::other("the source does not stay as it is while it is copied; nothing was verified");
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
-        }
-        if file.item.again {
-            let why = match file.place.growing() {
-                Some(_) => "what was written is not what was sent, twice; nothing was put in its place",
-                None => "what was written is not what was sent, twice",
-            };
-            let fault = Fault::other(why);
-            return self.file_failed(key, Deed::VerifyTarget, &fault);
-        }
-        file.faults.failed = true;
-        file.requests.again.clear();
-        let path = crate::display_name(&file.item.target);
-        self.report
-            .skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));
     }
 }

@@ -6,13 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lh_sftp::WriteHeader;
-
 use crate::channels::unfinished::{Rest, Unfinished};
 use crate::engine::Engine;
-use crate::file_work::{
-    FileWork, FileWorkDone, Job, JobDone, NewWrite, SendOutcome, SendWork, Sent, Written,
-};
+use crate::file_work::{FileWork, FileWorkDone, Job, JobDone, NewWrite, SendOutcome, Sent, Written};
 use crate::table::Key;
 use crate::token::{FileStep, Token};
 use crate::wording::{Deed, shrank};
@@ -91,21 +87,6 @@ impl Engine {
             _ => {}
         }
         self.move_on(key);
-    }
-
-    /// The next `want` bytes of a file go into a WRITE on channel number `channel`, with this `header` where nothing of it is sent yet.
-    pub(super) fn hand_out(
-        &mut self,
-        channel: usize,
-        write: Unfinished,
-        header: Option<WriteHeader>,
-    ) -> Option<SendWork> {
-        let file = self.tasks.files.get_mut(write.key)?;
-        let source = file.handles.source.clone()?;
-        let content = file.sums.content.lend(write.offset, write.left as u64);
-        file.requests.lent += 1;
-        self.progress.begin_file_work();
-        Some(SendWork { channel, promised: !file.requests.to_eof, write, header, source, content })
     }
 
     /// Acts on what became of bytes that were to be sent. False when the channel takes nothing more now.

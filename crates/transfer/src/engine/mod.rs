@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`schedule`] | acting on answers, and beginning what may be begun |
 //! | [`adopt`] | working on a session that the caller has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
@@ -9,20 +10,25 @@
 //! | [`mod@file_work`] | reading, writing and hashing that threads do without the engine |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
+//! | [`mod@verify`] | asking for what shows that a copy is right |
+//! | [`opened`] | both files are open to be compared |
 //! | [`proof`] | reading back what was written |
-//! | [`batch`] | small files by the hundred |
+//! | [`batch`], [`batch_answers`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`mod@requests`] | how much may be asked for or sent |
 //! | [`preserve`] | owner and extended attributes, which have requests of their own |
 //! | [`names`] | symbolic links, and other names of a file |
 //! | [`channels`] | additional channels for large files |
 //! | [`connections`] | when an additional connection is worth having |
 //! | [`same_handle`] | servers that give one handle to two open files |
+//! | [`finished`] | has the copy come to its end, and the journal |
 //! | [`sync`] | copying only what differs |
 //! | [`unanswered`] | requests that a server has dropped |
 //! | [`mod@write`] | writing WRITE requests into the send buffer |
 
 mod adopt;
 mod batch;
+mod batch_answers;
 mod channels;
 mod check;
 mod connections;
@@ -30,14 +36,19 @@ mod data;
 mod dirs;
 mod file_work;
 mod files;
+mod finished;
 mod names;
+mod opened;
 mod place;
 mod prepare;
 mod preserve;
 mod proof;
+mod requests;
 mod same_handle;
+mod schedule;
 mod sync;
 mod unanswered;
+mod verify;
 mod write;
 
 use std::time::Instant;
@@ -61,7 +72,7 @@ use crate::progress::{Current, Progress, Wait};
 use crate::report::Reporter;
 use crate::sync::SyncState;
 use crate::task::queues::Tasks;
-use crate::token::{Side, Token, Whose};
+use crate::token::Side;
 use crate::tree::walk::Tree;
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
@@ -340,19 +351,6 @@ impl Engine {
         }
     }
 
-    /// Returns true when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
-    /// may still be missing; they say nothing.
-    pub fn is_finished(&self) -> bool {
-        self.prepare.finished()
-            && self.tree.is_empty()
-            && self.tasks.files.len() == 0
-            && self.batches.is_empty()
-            && self.links.names.is_empty()
-            && self.sync.is_finished()
-            && self.leftovers.removing.len() == 0
-            && self.ends.all_answered()
-    }
-
     /// Returns the numbers of the copy, so far.
     pub const fn summary(&self) -> Summary {
         self.report.summary
@@ -394,56 +392,6 @@ impl Engine {
         } else if self.flow.requests() > 0 && (!upload || !self.room_in_flight()) {
             self.progress.begin_wait(Wait::Answers, now);
         }
-    }
-
-    /// Acts on answers until there are none.
-    fn handle_answers(&mut self) {
-        while let Some((token, outcome)) = self.ends.next_answer() {
-            match token {
-                Token::Prepare(step) => self.prepared(step, outcome),
-                Token::Dir(key, step) => self.dir_answer(key, step, outcome),
-                Token::File(key, step) => self.file_answer(key, step, outcome),
-                Token::Batch(key) => self.batch_answer(key, outcome),
-                Token::Name(key, step) => self.name_answer(key, step, outcome),
-                Token::Sync(key, step) => self.sync_answer(key, step, outcome),
-                Token::Removal(key, step) => self.removal_answer(key, step, outcome),
-                Token::Backup(key) => {
-                    self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
-                }
-                Token::Preserve(whose, step) => {
-                    if self.preserve_answer(whose, step, outcome) {
-                        match whose {
-                            Whose::File(key) => self.move_on(key),
-                            Whose::Dir(key) => self.finish_dir_if_done(key),
-                        }
-                    }
-                }
-                Token::Renames => self.renames_answer(&outcome),
-                Token::Us(step) => self.user_answer(step, outcome),
-                Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
-                Token::Probe(side, channel) => self.probe_answered(side, channel),
-                Token::Nothing => {}
-            }
-        }
-    }
-
-    /// Starts directories and files while more may be open.
-    fn begin_work(&mut self) {
-        let ready = self.ends.are_ready();
-        if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
-            self.ask_for_full_attrs();
-            self.ask_about_renames();
-        }
-        if !self.prepare.finished() {
-            self.prepare_more();
-        }
-        for side in [Side::Source, Side::Target] {
-            if self.ends.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
-                return;
-            }
-        }
-        self.begin_items();
-        self.sync_deletions();
     }
 
     /// Gives up what has not been started: the connection is gone.

@@ -92,17 +92,27 @@ impl Engine {
     }
 
     /// The first name of a file with several has come to its end: the others follow.
-    pub(super) fn first_name_done(&mut self, item: &Item, failed: bool, sum: Option<Vec<u8>>) {
-        let Some(identity) = item.info.identity else { return };
+    /// Returns those that are to be copied, of which one becomes the first.
+    #[must_use]
+    pub(super) fn first_name_done(
+        &mut self,
+        item: &Item,
+        failed: bool,
+        sum: Option<Vec<u8>>,
+    ) -> Vec<(u64, Item)> {
+        let Some(identity) = item.info.identity else { return Vec::new() };
         let original = (!failed).then(|| Original { path: item.target.clone(), sum });
-        for (id, waiting) in self.links.shared.first_ended(identity, original.clone()) {
+        let waiting = self.links.shared.first_ended(identity, original.clone());
+        if original.is_none() && !self.report.is_over() {
+            return waiting;
+        }
+        for (id, item) in waiting {
             match &original {
-                Some(original) => self.make_hard(id, waiting, original.clone()),
-                None if self.report.is_over() => self.child_finished(waiting.parent),
-                // One of them becomes the first.
-                None => self.begin_ordinary_file(id, waiting),
+                Some(original) => self.make_hard(id, item, original.clone()),
+                None => self.child_finished(item.parent),
             }
         }
+        Vec::new()
     }
 
     fn make_hard(&mut self, id: u64, item: Item, original: Original) {
@@ -117,7 +127,7 @@ impl Engine {
 
     /// Carries out what is to be done for names.
     fn make_names(&mut self) {
-        while let Some(action) = self.links.names.next_action() {
+        while let Some(action) = self.links.names.next_action(self.ends.link_order()) {
             let mut start = |side, op: Op<'_>, key, step| self.ends.start(side, op, Token::Name(key, step));
             match action {
                 NameAction::Lstat(key, path) => start(Side::Source, Op::Lstat(&path), key, NameStep::Look),
@@ -127,8 +137,18 @@ impl Engine {
                 NameAction::BackUp(key, path) => {
                     self.sync.backups.back_up(&mut self.ends, &self.plan.target, path, Replaced::ByName(key))
                 }
-                NameAction::Symlink { key, step, to, link } => {
-                    start(Side::Target, Op::Symlink { to: &to, link: &link }, key, step);
+                NameAction::Symlink { key, step, to, link, order } => {
+                    start(Side::Target, Op::Symlink { to: &to, link: &link, order }, key, step);
+                }
+                NameAction::Look(key, path) => start(Side::Target, Op::Lstat(&path), key, NameStep::Trial),
+                NameAction::ReadBack(key, path) => {
+                    start(Side::Target, Op::ReadLink(&path), key, NameStep::Trial);
+                }
+                NameAction::Undo(key, path) => start(Side::Target, Op::Remove(&path), key, NameStep::Trial),
+                NameAction::UseOrder(order) => {
+                    if let Some(target) = &mut self.ends.target {
+                        target.set_link_order(order);
+                    }
                 }
                 NameAction::Link { key, step, old, new } => {
                     start(Side::Target, Op::Link { old: &old, new: &new }, key, step);

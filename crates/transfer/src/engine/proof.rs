@@ -5,84 +5,15 @@
 //! was written under, and once more in samples when it has its final name.
 
 use crate::Direction;
-use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome, fault_of};
+use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
-use crate::options::Verify;
 use crate::table::Key;
-use crate::task::ending::Proofs;
 use crate::task::proof::ProofStage;
-use crate::task::state::{State, Verifying};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 
 impl Engine {
-    /// A server other than ours could have put it elsewhere.
-    pub(super) fn proves_names(&self) -> bool {
-        self.options.verify == Verify::Always
-            && self.ends.target.as_ref().is_some_and(|target| !target.is_ours())
-    }
-
-    /// The copy is closed: compares it with its source, where that is to be done. True while it is.
-    pub(super) fn prove(&mut self, key: Key, stage: ProofStage) -> bool {
-        let proofs = Proofs {
-            always: self.options.verify == Verify::Always,
-            digests: self.ends.can_digest(),
-            names: self.proves_names(),
-        };
-        let Some(file) = self.tasks.files.get_mut(key) else { return false };
-        let verifying = |closed| State::Verifying(Verifying { closed, stage, opening: 2, check: None });
-        if !file.wants_proof(stage, proofs) || !file.state.advance(verifying) {
-            return false;
-        }
-        file.outstanding += 2;
-        let (source, target) = (file.item.source.clone(), file.written_path().to_vec());
-        for (side, path) in [(Side::Source, source), (Side::Target, target)] {
-            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Proof(side)));
-        }
-        true
-    }
-
-    /// One end is open, or not.
-    pub(super) fn proof_opened(&mut self, key: Key, side: Side, outcome: Outcome) {
-        let digests = self.ends.can_digest();
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let handle: Handle = match outcome {
-            Ok(Done::Opened(handle, info)) => {
-                let special = info.is_some_and(|info| !matches!(info.kind, Kind::File | Kind::Unknown));
-                if let Some(closed) = file.state.closed_mut() {
-                    closed.special |= special && side == Side::Target;
-                }
-                handle
-            }
-            outcome => {
-                let fault = fault_of(outcome);
-                let deed = if side == Side::Source { Deed::OpenSource } else { Deed::VerifyTarget };
-                return self.file_failed(key, deed, &fault);
-            }
-        };
-        match side {
-            Side::Source => file.handles.source = Some(handle),
-            Side::Target => file.handles.target = Some(handle),
-        }
-        let State::Verifying(verifying) = &mut file.state else { return };
-        verifying.opening -= 1;
-        if file.faults.failed || verifying.opening > 0 {
-            return;
-        }
-        if verifying.closed.special {
-            return self.close_proof(key);
-        }
-        let end = match self.plan.direction {
-            Direction::Upload => file.requests.next,
-            Direction::Download => file.taken.prefix,
-            Direction::Relay => file.relay.write_at,
-        };
-        let whole = verifying.stage == ProofStage::Written;
-        let by_digests = whole && file.sums.lost && digests;
-        self.compare(key, end, whole, by_digests);
-    }
-
-    fn close_proof(&mut self, key: Key) {
+    pub(super) fn close_proof(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let handles =
             [(Side::Source, file.handles.source.take()), (Side::Target, file.handles.target.take())];

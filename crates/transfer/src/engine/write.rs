@@ -8,14 +8,17 @@
 use std::io::IoSliceMut;
 
 use bytes::Bytes;
-use lh_sftp::PieceSum;
+use lh_sftp::{PieceSum, WriteHeader};
 use lh_wire::Output;
 
 use crate::channels::unfinished::{Rest, Unfinished};
+use crate::end::Fault;
 use crate::engine::Engine;
 use crate::file_work::SendWork;
+use crate::local;
 use crate::table::Key;
 use crate::token::{FileStep, Side, Token};
+use crate::wording::{Deed, shrank};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
 pub(super) const SMALL_WRITE: u64 = 16 * 1024;
@@ -175,6 +178,71 @@ impl Engine {
         {
             sum.finish_piece(piece);
         }
+    }
+
+    pub(super) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
+        let (Some(file), Some(remote)) = (self.tasks.files.get(key), &mut self.ends.target) else {
+            return Ok(0);
+        };
+        let (Some(source), Some(target)) = (&file.handles.source, &file.handles.target) else { return Ok(0) };
+        let mut buffer = [0_u8; SMALL_WRITE as usize];
+        let room = &mut buffer[..want as usize];
+        let n = local::read_at(source, offset, &mut [IoSliceMut::new(room)])?;
+        if n > 0
+            && let Some(mut header) = remote.write_header(target, offset)
+        {
+            let step = FileStep::Write { offset, len: n as u32 };
+            remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
+        }
+        if let Some(file) = self.tasks.files.get_mut(key).filter(|_| n > 0) {
+            file.sums.content.add(offset, &[&buffer[..n]], n);
+            if let Some(sum) = &mut file.sums.ours {
+                sum.add(offset, &buffer[..n]);
+            }
+        }
+        Ok(n)
+    }
+
+    /// Looks at what reading the source at `offset` gave, or will give.
+    pub(super) fn sent_file_data(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) {
+        match sent {
+            Ok(0) => self.source_ended(key, offset),
+            Ok(n) => {
+                let Some(file) = self.tasks.files.get_mut(key) else { return };
+                file.requests.writes += 1;
+                if file.requests.sent_again(offset, n as u32) {
+                    self.flow.request(n as u64);
+                } else {
+                    self.requested(key, n as u64);
+                }
+            }
+            Err(fault) => self.file_failed(key, Deed::ReadSource, &fault),
+        }
+    }
+
+    /// The source has no bytes at `offset`.
+    pub(super) fn source_ended(&mut self, key: Key, offset: u64) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.requests.complete = true;
+        if !file.requests.to_eof {
+            let fault = shrank(offset, file.requests.size);
+            self.file_failed(key, Deed::ReadSource, &fault);
+        }
+    }
+
+    /// The next `want` bytes of a file go into a WRITE on channel number `channel`, with this `header` where nothing of it is sent yet.
+    pub(super) fn hand_out(
+        &mut self,
+        channel: usize,
+        write: Unfinished,
+        header: Option<WriteHeader>,
+    ) -> Option<SendWork> {
+        let file = self.tasks.files.get_mut(write.key)?;
+        let source = file.handles.source.clone()?;
+        let content = file.sums.content.lend(write.offset, write.left as u64);
+        file.requests.lent += 1;
+        self.progress.begin_file_work();
+        Some(SendWork { channel, promised: !file.requests.to_eof, write, header, source, content })
     }
 
     fn put_back(&mut self, channel: usize, write: Unfinished) {

@@ -5,7 +5,10 @@
 
 use std::collections::VecDeque;
 
-use crate::end::{Change, Done, Fault, FaultKind, Outcome, fault_of, path_of};
+use lh_sftp::link_order::{Known, LinkOrder};
+use lh_sftp::link_trial::{Answer, Failure, Step, Trial, Verdict};
+
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Outcome, fault_of, path_of};
 use crate::item::{Item, There};
 use crate::links::shared::Original;
 use crate::table::{Key, Table};
@@ -50,7 +53,14 @@ pub(crate) enum NameAction {
         step: NameStep,
         to: Vec<u8>,
         link: Vec<u8>,
+        order: LinkOrder,
     },
+    /// A step of making a symbolic link with care, at the target: [`NameStep::Trial`].
+    Look(Key, Vec<u8>),
+    ReadBack(Key, Vec<u8>),
+    Undo(Key, Vec<u8>),
+    /// The server reads the strings of SYMLINK in this order.
+    UseOrder(LinkOrder),
     Link {
         key: Key,
         step: NameStep,
@@ -82,11 +92,26 @@ pub(crate) struct NewNames {
     names: Table<Name>,
     kept: Kept,
     actions: VecDeque<NameAction>,
+    /// The first symbolic link on a server whose order is not known, until it is.
+    trial: Option<Trying>,
+    /// The links that wait for that, by the step that makes them.
+    held: Vec<(Key, NameStep, Vec<u8>)>,
+}
+
+/// A [`Trial`] for one name.
+#[derive(Debug)]
+struct Trying {
+    key: Key,
+    /// The step that it stands for.
+    step: NameStep,
+    trial: Trial,
+    /// Why the server has refused to make the link.
+    fault: Option<Fault>,
 }
 
 impl NewNames {
     pub(crate) const fn new(kept: Kept) -> Self {
-        Self { names: Table::new(), kept, actions: VecDeque::new() }
+        Self { names: Table::new(), kept, actions: VecDeque::new(), trial: None, held: Vec::new() }
     }
 
     /// Returns true when no name is being made.
@@ -94,9 +119,24 @@ impl NewNames {
         self.names.len() == 0
     }
 
-    /// The next thing to carry out; `None` until an answer comes.
-    pub(crate) fn next_action(&mut self) -> Option<NameAction> {
-        self.actions.pop_front()
+    /// The next thing to carry out; `None` until an answer comes. `known`: the order in which the target reads the strings of SYMLINK.
+    pub(crate) fn next_action(&mut self, known: Known) -> Option<NameAction> {
+        loop {
+            match (self.actions.pop_front()?, known) {
+                (action @ NameAction::Symlink { step: NameStep::Trial, .. }, _) => return Some(action),
+                (NameAction::Symlink { key, step, to, link, .. }, Known::Always(order)) => {
+                    return Some(NameAction::Symlink { key, step, to, link, order });
+                }
+                (NameAction::Symlink { key, step, link, .. }, Known::Mostly(_)) if self.trial.is_some() => {
+                    self.held.push((key, step, link));
+                }
+                (NameAction::Symlink { key, step, to, link, .. }, Known::Mostly(order)) => {
+                    let trial = Trial::new(to, link, order);
+                    return Some(self.trial.insert(Trying { key, step, trial, fault: None }).action());
+                }
+                (action, _) => return Some(action),
+            }
+        }
     }
 
     /// Makes the symbolic link that `item` is.
@@ -139,12 +179,46 @@ impl NewNames {
     fn make_at(&mut self, key: Key, step: NameStep, at: Vec<u8>) {
         let Some(name) = self.names.get(key) else { return };
         self.actions.push_back(match &name.what {
-            What::Symlink(to) => NameAction::Symlink { key, step, to: to.clone(), link: at },
+            What::Symlink(to) => {
+                let (to, order) = (to.clone(), LinkOrder::TargetFirst);
+                NameAction::Symlink { key, step, to, link: at, order }
+            }
             What::Hard(original) => NameAction::Link { key, step, old: original.path.clone(), new: at },
         });
     }
 
     pub(crate) fn on_answer(&mut self, key: Key, step: NameStep, outcome: Outcome) {
+        match step {
+            NameStep::Trial => self.on_trial(outcome),
+            step => self.on_step(key, step, outcome),
+        }
+    }
+
+    /// A step of the trial has its answer.
+    fn on_trial(&mut self, outcome: Outcome) {
+        let Some(trying) = &mut self.trial else { return };
+        let Some(end) = trying.on_answer(outcome) else {
+            return self.actions.push_back(trying.action());
+        };
+        let (key, step) = (trying.key, trying.step);
+        self.trial = None;
+        let outcome = end.map(|order| {
+            self.actions.push_back(NameAction::UseOrder(order));
+            Done::Ok
+        });
+        match (step, outcome) {
+            // There is nothing in the way that another name would avoid.
+            (NameStep::Make, Err(fault)) if fault.text != Failure::Exists.to_string() => {
+                self.fail(key, Deed::OpenTarget, Err(fault));
+            }
+            (step, outcome) => self.on_step(key, step, outcome),
+        }
+        for (key, step, at) in std::mem::take(&mut self.held) {
+            self.make_at(key, step, at);
+        }
+    }
+
+    fn on_step(&mut self, key: Key, step: NameStep, outcome: Outcome) {
         let Some(name) = self.names.get_mut(key) else { return };
         match (step, outcome) {
             (NameStep::Look, Ok(Done::Info(info))) => {
@@ -188,6 +262,7 @@ impl NewNames {
             }
             // A link whose times cannot be set is a link all the same.
             (NameStep::Finish, _) => self.end(key),
+            (NameStep::Trial, _) => {}
         }
     }
 
@@ -216,6 +291,48 @@ impl NewNames {
     }
 }
 
+impl Trying {
+    fn action(&self) -> NameAction {
+        let (key, trial) = (self.key, &self.trial);
+        match trial.step() {
+            Step::Look(path) => NameAction::Look(key, path.to_vec()),
+            Step::Read(path) => NameAction::ReadBack(key, path.to_vec()),
+            Step::Remove(path) => NameAction::Undo(key, path.to_vec()),
+            Step::Make(order) => {
+                let (to, link) = (trial.target().to_vec(), trial.link().to_vec());
+                NameAction::Symlink { key, step: NameStep::Trial, to, link, order }
+            }
+        }
+    }
+
+    /// Returns the order in which the server has made the link, or why it has not; `None` where there is more to do.
+    fn on_answer(&mut self, outcome: Outcome) -> Option<Result<LinkOrder, Fault>> {
+        let answer = match outcome {
+            Err(fault) if fault.kind == FaultKind::Lost => return Some(Err(fault)),
+            Err(fault) => {
+                let missing = fault.kind == FaultKind::NotFound;
+                if matches!(self.trial.step(), Step::Make(_)) {
+                    self.fault.get_or_insert(fault);
+                }
+                if missing { Answer::Missing } else { Answer::Refused }
+            }
+            Ok(Done::Info(info)) => match info.kind {
+                Kind::Symlink | Kind::Unknown => Answer::Link,
+                _ => Answer::NoLink,
+            },
+            Ok(Done::Ok) => Answer::Ok,
+            outcome => path_of(outcome).map_or(Answer::Refused, Answer::LeadsTo),
+        };
+        match self.trial.answer(answer)? {
+            Verdict::Made(order) => Some(Ok(order)),
+            Verdict::Failed(failure) => {
+                let refused = self.fault.take().filter(|_| failure == Failure::Refused);
+                Some(Err(refused.unwrap_or_else(|| Fault::other(failure.to_string()))))
+            }
+        }
+    }
+}
+
 /// Our own name beside the target.
 fn beside(item: &Item) -> Vec<u8> {
     part_name(&item.target, &[0; 16])
@@ -223,9 +340,11 @@ fn beside(item: &Item) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use crate::end::{Info, Kind, Times};
+    use crate::end::{Info, Times};
 
     use super::*;
+
+    const KNOWN: Known = Known::Always(LinkOrder::TargetFirst);
 
     fn link(there: There) -> Item {
         let times = Some(Times { access: (1, 0), modification: (2, 0) });
@@ -243,7 +362,7 @@ mod tests {
     }
 
     fn next(names: &mut NewNames) -> NameAction {
-        names.next_action().expect("something to do")
+        names.next_action(KNOWN).expect("something to do")
     }
 
     #[test]
@@ -280,7 +399,7 @@ mod tests {
             } else {
                 assert!(matches!(next(&mut names), NameAction::Made(_)));
             }
-            assert!(names.is_empty() && names.next_action().is_none());
+            assert!(names.is_empty() && names.next_action(KNOWN).is_none());
         }
     }
 
@@ -313,5 +432,86 @@ mod tests {
         let lost = Fault { kind: FaultKind::Lost, text: String::new() };
         names.on_answer(0, NameStep::Make, Err(lost));
         assert!(matches!(next(&mut names), NameAction::Failed(..)) && names.is_empty());
+    }
+
+    const UNKNOWN: Known = Known::UNKNOWN;
+
+    fn missing() -> Outcome {
+        Err(Fault { kind: FaultKind::NotFound, text: "none".to_owned() })
+    }
+
+    /// Two links for a server whose order is not known, of which the first is tried.
+    fn two_links() -> NewNames {
+        let mut names = NewNames::new(Kept::default());
+        names.begin_symlink(3, link(There::Nothing));
+        names.begin_symlink(4, link(There::Nothing));
+        names.next_action(UNKNOWN);
+        names.next_action(UNKNOWN);
+        names.on_answer(0, NameStep::Read, to());
+        names.on_answer(1, NameStep::Read, to());
+        assert!(matches!(names.next_action(UNKNOWN), Some(NameAction::Look(0, path)) if path == b"t"));
+        assert!(names.next_action(UNKNOWN).is_none(), "the second link waits");
+        names
+    }
+
+    #[test]
+    fn first_link_finds_the_order_for_the_others() {
+        let mut names = two_links();
+        let mut answered = |outcome| {
+            names.on_answer(0, NameStep::Trial, outcome);
+            names.next_action(UNKNOWN)
+        };
+        assert!(matches!(answered(missing()), Some(NameAction::Look(0, path)) if path == b"to"));
+        let Some(NameAction::Symlink { step, order, .. }) = answered(missing()) else { panic!("no link") };
+        assert!(matches!(step, NameStep::Trial) && order == LinkOrder::TargetFirst);
+        assert!(matches!(answered(Ok(Done::Ok)), Some(NameAction::ReadBack(0, path)) if path == b"t"));
+        assert!(matches!(answered(missing()), Some(NameAction::Look(0, path)) if path == b"t"));
+        assert!(matches!(answered(missing()), Some(NameAction::ReadBack(0, path)) if path == b"to"));
+        let entry = crate::end::Entry { name: b"t"[..].into(), info: Info::UNKNOWN };
+        let reversed = Ok(Done::Listed(Some(vec![entry])));
+        assert!(matches!(answered(reversed), Some(NameAction::Undo(0, path)) if path == b"to"));
+        let Some(NameAction::Symlink { order, .. }) = answered(Ok(Done::Ok)) else { panic!("no link") };
+        assert_eq!(order, LinkOrder::LinkFirst);
+        assert!(matches!(answered(Ok(Done::Ok)), Some(NameAction::ReadBack(..))));
+        assert!(matches!(answered(to()), Some(NameAction::UseOrder(LinkOrder::LinkFirst))));
+        let known = Known::Always(LinkOrder::LinkFirst);
+        assert!(matches!(names.next_action(known), Some(NameAction::Made(name)) if name.id == 3));
+        let Some(NameAction::Symlink { key: 1, step, order, .. }) = names.next_action(known) else {
+            panic!("no second link")
+        };
+        assert!(matches!(step, NameStep::Make) && order == LinkOrder::LinkFirst);
+    }
+
+    #[test]
+    fn link_that_cannot_be_made_leaves_the_trial_to_the_next() {
+        let denied = || Err(Fault::other("denied"));
+        let lost = || Err(Fault { kind: FaultKind::Lost, text: "gone".to_owned() });
+        for (fault, text) in [(denied as fn() -> Outcome, "denied"), (lost, "gone")] {
+            let mut names = two_links();
+            names.on_answer(0, NameStep::Trial, missing());
+            names.next_action(UNKNOWN);
+            names.on_answer(0, NameStep::Trial, missing());
+            names.next_action(UNKNOWN);
+            while names.next_action(UNKNOWN).is_none() {
+                names.on_answer(0, NameStep::Trial, fault());
+                match names.next_action(UNKNOWN) {
+                    Some(NameAction::Failed(name, Deed::OpenTarget, fault)) => {
+                        assert!(name.id == 3 && fault.text == text);
+                        break;
+                    }
+                    Some(NameAction::Symlink { order: LinkOrder::LinkFirst, .. }) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(matches!(names.next_action(UNKNOWN), Some(NameAction::Look(1, _))));
+        }
+    }
+
+    #[test]
+    fn existing_name_is_replaced_with_care_too() {
+        let mut names = two_links();
+        names.on_answer(0, NameStep::Trial, Ok(Done::Info(Info { kind: Kind::File, ..Info::UNKNOWN })));
+        assert!(matches!(next(&mut names), NameAction::Remove(path) if path != b"t"));
+        assert!(matches!(names.next_action(UNKNOWN), Some(NameAction::Look(0, path)) if path != b"t"));
     }
 }

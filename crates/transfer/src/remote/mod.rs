@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lh_sftp::link_order::LinkOrder;
 use lh_sftp::{Attrs, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, WriteHeader, extension};
 use lh_wire::Output;
 
@@ -128,6 +129,11 @@ impl Remote {
 
     pub(crate) const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Sets the order in which the server reads the strings of SYMLINK, once it has been observed.
+    pub(crate) const fn set_link_order(&mut self, order: LinkOrder) {
+        self.session.set_link_order(order);
     }
 
     /// Tells the session the server's identification line.

@@ -82,7 +82,7 @@ pub(super) fn request_of<'a>(
             Request::Lsetstat { path, attrs: change.to_attrs(has_full_attrs(session)) }
         }
         Op::ReadLink(path) => Request::Readlink { path },
-        Op::Symlink { to, link } => session.symlink(to, link),
+        Op::Symlink { to, link, order } => order.request(to, link),
         Op::Link { old, new } => Request::Hardlink { old, new },
         Op::Ranges { handle, offset } => {
             shape = Shape::Ranges;

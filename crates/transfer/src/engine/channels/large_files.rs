@@ -1,12 +1,8 @@
 //! One large file on several channels: opened on each, asked for or sent on each, closed on each.
 
-use lh_wire::Output;
-
 use crate::channels::AdditionalChannel;
 use crate::end::{Done, Kind, Op, Outcome};
-use crate::engine::write::Step;
-use crate::engine::{Engine, QUEUE_LIMIT};
-use crate::file_work::SendWork;
+use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::handles::{OnChannel, Plain};
 use crate::token::{CheckStep, FileStep, Side, Token};
@@ -100,60 +96,5 @@ impl Engine {
             self.perform_on(at + 1, Op::Close(handle), Token::File(key, close));
         }
         waiting
-    }
-
-    /// READs onto an additional channel, as long as it takes them.
-    pub(super) fn request_on_channel(&mut self, channel: usize, out: &mut dyn Output) {
-        let chunk = self.request_bytes(Side::Source);
-        loop {
-            self.handle_answers();
-            let Some(&key) = self.tasks.sending.front() else { return };
-            self.pass_hole(key);
-            let Some(file) = self.tasks.files.get(key) else { return };
-            let nothing_left =
-                file.requests.again.is_empty() && file.request_end(chunk) <= file.requests.next;
-            if file.faults.failed || nothing_left || file.handles.on_channel(Side::Source, channel).is_none()
-            {
-                return;
-            }
-            if !self.within_rate() || !self.room_in_flight() || !self.channel_has_space(channel, chunk) {
-                return;
-            }
-            let Some(remote) = self.channels.channel(channel).filter(|remote| !remote.lost()) else { return };
-            if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
-                return;
-            }
-            self.request_next(key, channel, chunk);
-        }
-    }
-
-    /// File bytes onto an additional channel, as long as it takes them.
-    pub(super) fn send_on_channel(&mut self, channel: usize, out: &mut dyn Output) -> Option<SendWork> {
-        let chunk = self.request_bytes(Side::Target);
-        loop {
-            self.handle_answers();
-            match self.finish_write(channel, out) {
-                Step::Done => {}
-                Step::Blocked => return None,
-                Step::Read(work) => return Some(work),
-            }
-            let &key = self.tasks.sending.front()?;
-            self.pass_hole(key);
-            let file = self.tasks.files.get(key)?;
-            let (offset, left) = file.next_write(chunk)?;
-            file.handles.on_channel(Side::Target, channel)?;
-            if !self.within_rate() || !self.room_in_flight() {
-                return None;
-            }
-            let remote = self.channels.channel(channel).filter(|remote| !remote.lost())?;
-            if !remote.flush(out) {
-                return None;
-            }
-            match self.write_from_file(key, channel, offset, left.min(chunk) as usize, out) {
-                Step::Done => {}
-                Step::Blocked => return None,
-                Step::Read(work) => return Some(work),
-            }
-        }
     }
 }

@@ -9,7 +9,6 @@ use std::time::Instant;
 use crate::end::{Fault, FaultKind};
 use crate::engine::Engine;
 use crate::task::handles::OnChannel;
-use crate::token::{FileStep, Token};
 
 impl Engine {
     /// An additional channel is gone. What was asked for or sent on it without an answer goes over the others.
@@ -42,40 +41,6 @@ impl Engine {
             }
         }
         self.handle_answers();
-    }
-
-    /// What will not be answered there can be done on another channel. True when that is settled.
-    pub(in crate::engine) fn taken_over(&mut self, token: &Token) -> bool {
-        match *token {
-            Token::File(key, FileStep::Read { offset, len } | FileStep::Write { offset, len }) => {
-                let Some(file) = self.tasks.files.get_mut(key) else { return true };
-                // Of what was asked twice, the sums of the two ends may differ.
-                file.sums.lose();
-                let requests = if matches!(token, Token::File(_, FileStep::Read { .. })) {
-                    &mut file.requests.reads
-                } else {
-                    &mut file.requests.writes
-                };
-                *requests -= 1;
-                self.flow.answered(len.into());
-                self.tasks.ask_again(key, offset, len);
-                self.move_on(key);
-                true
-            }
-            // It is closed with its channel, and everything that was written there was confirmed.
-            Token::File(key, FileStep::CloseTarget) => {
-                if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.outstanding -= 1;
-                }
-                self.move_on(key);
-                true
-            }
-            Token::Batch(key) => {
-                self.batch_lost(key);
-                true
-            }
-            _ => false,
-        }
     }
 
     pub(in crate::engine) fn channels_lost(&mut self, reason: &str, now: Instant) {

@@ -1,49 +1,21 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
+mod finish;
 mod target;
 
-use crate::end::{Change, Done, FaultKind, Kind, Op, Outcome};
+use crate::end::{Done, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{display_name, join};
 use crate::table::Key;
-use crate::token::{DirStep, Side, Token, Whose};
+use crate::token::{DirStep, Side, Token};
 use crate::tree::Dir;
 use crate::tree::listing::Lister;
-use crate::tree::walk::{Tree, TreeLimits};
+use crate::tree::walk::Tree;
 use crate::wording::Deed;
 use crate::{Direction, wording};
 
 impl Engine {
-    /// Starts items and directories as long as more may be open.
-    pub(super) fn begin_items(&mut self) {
-        loop {
-            let most = self.max_open().min(self.worth_open());
-            let room = self.tasks.files.len() < most && self.flow.may_open() && self.sync.has_room();
-            if !room || !self.batch_room() {
-                break;
-            }
-            if let Some(item) = self.next_item() {
-                self.begin_item(item);
-            } else {
-                break;
-            }
-            self.handle_answers();
-        }
-        // When there will be more for it is not known.
-        self.send_batch();
-    }
-
-    /// The next item to be started: directories first, as long as few are open and little waits.
-    fn next_item(&mut self) -> Option<Item> {
-        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
-        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
-        if let Some(from) = from {
-            self.tree.list_more(from, &mut self.ends);
-        }
-        Some(item)
-    }
-
     /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
     pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
         let real = real.or_else(|| {
@@ -202,72 +174,6 @@ impl Engine {
             self.report.fail(text);
         }
         self.report.missed(Some(relative));
-    }
-
-    /// Sets the directory's own mode and times when nothing below is left to do.
-    pub(super) fn finish_dir_if_done(&mut self, key: Key) {
-        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        let begun = dir.listing.complete || dir.waiting() > 0;
-        if dir.starting && begun && (dir.making.ready || dir.failed) {
-            dir.starting = false;
-            self.tree.starting_dirs -= 1;
-        }
-        let waits = dir.waiting() > 0 || dir.at_target.comparing.is_some() || !dir.listing.complete;
-        let busy = dir.outstanding > 0 || dir.children > 0 || waits;
-        if busy || dir.finishing || !(dir.making.ready || dir.failed) {
-            return;
-        }
-        let ready = dir.making.ready;
-        if ready && self.tree.look_at_twin(key, &mut self.ends) {
-            return;
-        }
-        if ready && !self.options.dry_run && self.preserve(Whose::Dir(key)) {
-            return;
-        }
-        let full = self.ends.times_are_full();
-        let Some(dir) = self.tree.dirs.get_mut(key) else { return };
-        dir.finishing = true;
-        let mut change = Change::default();
-        if dir.making.ready && self.options.preserve {
-            change.mode = dir.item.info.mode.map(|mode| mode & dir.preserved.mode_mask(0o1777));
-            change.times = dir.item.info.times;
-            if dir.stays_as_it_is(change, full) {
-                change = Change::default();
-            }
-        } else if dir.making.ready && dir.making.created {
-            let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
-            change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
-        }
-        if change == Change::default() || self.options.dry_run {
-            return self.dir_finished(key);
-        }
-        dir.outstanding += 1;
-        let target = dir.item.target.clone();
-        self.ends.start(
-            Side::Target,
-            Op::SetPath { path: &target, change },
-            Token::Dir(key, DirStep::Finish),
-        );
-    }
-
-    fn dir_finished(&mut self, key: Key) {
-        self.tree.dir_closed(key);
-        let Some(dir) = self.tree.dirs.remove(key) else { return };
-        self.tree.walk.retain(|&other| other != key);
-        if !dir.failed {
-            self.report.summary.directories += 1;
-        }
-        self.child_finished(dir.item.parent);
-    }
-
-    /// Something in the directory `parent` is done.
-    pub(super) fn child_finished(&mut self, parent: Option<Key>) {
-        if let Some(key) = parent
-            && let Some(dir) = self.tree.dirs.get_mut(key)
-        {
-            dir.children -= 1;
-            self.finish_dir_if_done(key);
-        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::table::Key;
 use crate::task::File;
 use crate::task::preserve::Preserved;
 use crate::task::proof::ProofStage;
+use crate::task::source_check::CLOSE_BEHIND;
 use crate::task::state::{Closed, Closing, Copying, Stage, State};
 use crate::token::{FileStep, Side, Token, Whose};
 use crate::wording::Deed;
@@ -118,8 +119,8 @@ impl Engine {
 
     /// Takes the file out of the table, and reports how its copy went.
     fn end_file(&mut self, key: Key) {
-        if self.try_again(key) {
-            return;
+        if let Some(item) = self.take_again(key) {
+            return self.copy_item(item);
         }
         let misplaced = |file: &File| !file.faults.failed && file.place.growing().is_some();
         if self.tasks.files.get(key).is_some_and(misplaced) {
@@ -165,25 +166,10 @@ impl Engine {
         }
         self.drop_file(file);
         if leads {
-            self.first_name_done(&item, failed, sum);
-        }
-    }
-
-    pub(in crate::engine) fn forget_file(&mut self, key: Key) {
-        if let Some(file) = self.tasks.remove(key) {
-            self.drop_file(file);
-        }
-    }
-
-    /// Gives back what a file that was taken out still holds.
-    fn drop_file(&mut self, mut file: File) {
-        self.flow.expect(&mut file.queued.ahead, 0);
-        for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
-            if let Some(handle) = handle {
-                self.ends.start(side, Op::Close(handle), Token::Nothing);
+            for (id, item) in self.first_name_done(&item, failed, sum) {
+                self.begin_ordinary_file(id, item);
             }
         }
-        self.child_finished(file.item.parent);
     }
 
     /// The connection to one end is gone. Only files that have begun are named.
@@ -194,33 +180,6 @@ impl Engine {
         };
         self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
         self.move_on(key);
-    }
-
-    /// Ends a file with a message. Only the first of a file's failures is reported.
-    pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
-        let Some(file) = self.tasks.files.get(key) else { return };
-        let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
-        let path = if of_source { &file.item.source } else { &file.item.target };
-        let text = wording::failed(self.plan.direction, deed, path, fault);
-        if fault.kind == FaultKind::Lost && !file.state.has_begun() {
-            if let Some(file) = self.tasks.files.get_mut(key) {
-                file.faults.failed = true;
-            }
-            return;
-        }
-        self.file_failed_with(key, text);
-    }
-
-    pub(in crate::engine) fn file_failed_with(&mut self, key: Key, text: String) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if !std::mem::replace(&mut file.faults.failed, true) {
-            file.requests.again.clear();
-            let item = file.item.clone();
-            if !self.tree.reported_by_dir(item.parent, &text) {
-                self.report.fail(text);
-            }
-            self.report.missed(self.tree.path_of(&item));
-        }
     }
 
     /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
@@ -270,6 +229,35 @@ impl Engine {
         } else if self.options.preserve && !special {
             let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
             closing.closed.flaw = Some(text);
+        }
+    }
+
+    /// Goes on to the next state when nothing of this one is left.
+    pub(in crate::engine) fn move_on(&mut self, key: Key) {
+        let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let quiet = file.outstanding == 0 && file.requests.in_flight() == 0 && file.requests.lent == 0;
+        if file.state.is_closed() {
+            if quiet {
+                self.after_close(key);
+            }
+        } else if file.faults.failed {
+            if quiet && !self.close_on_channels(key) {
+                self.close_file(key, None);
+            }
+        } else if matches!(file.state, State::Copying(_))
+            && file.data_sent()
+            && (file.requests.writes == 0 || file.requests.next <= behind)
+        {
+            // A hole that was passed over may be ahead of what is confirmed.
+            if file.taken.has_gap() && file.requests.writes == 0 {
+                let fault = Fault::other("file changed while it was being copied");
+                self.file_failed(key, Deed::ReadSource, &fault);
+                return self.move_on(key);
+            }
+            if !self.close_on_channels(key) {
+                self.close_file(key, None);
+            }
         }
     }
 }

@@ -1,29 +1,30 @@
-//! One file, from the first look at it to its CLOSE.
+//! Beginning one file, until its data move.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`answers`] | the answer to each question about a file |
+//! | [`received`] | bytes of the source |
+//! | [`ending`] | from the last byte to the report |
+//! | [`failing`] | a file that fails, or is given up |
 
+mod answers;
 mod ending;
+mod failing;
+mod received;
 
 use crate::channels::LEAST_LEFT;
-use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::end::{Done, Fault, Kind, Op};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::handles::SPAN;
-use crate::task::source_check::CLOSE_BEHIND;
-use crate::task::state::{Access, Copying, Found, Opening, State, Target};
+use crate::task::state::{Access, Copying, Opening, State};
 use crate::token::{FileStep, Side, Token};
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
 
 impl Engine {
-    pub(super) fn begin_item(&mut self, item: Item) {
-        self.announce(&item);
-        if self.options.tree_sync.is_some() && !item.compared {
-            return self.compare_item(item);
-        }
-        self.copy_item(item);
-    }
-
     /// Copies it without comparing it with what the target has.
     pub(super) fn copy_item(&mut self, item: Item) {
         match (item.info.kind, item.info.mode) {
@@ -63,192 +64,6 @@ impl Engine {
                 self.ends.answer((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
             }
             _ => self.ends.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
-        }
-    }
-
-    pub(super) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        match step {
-            FileStep::Read { offset, len } => {
-                file.requests.reads -= 1;
-                self.flow.answered(len.into());
-                self.read_answer(key, offset, len, outcome);
-            }
-            FileStep::Write { offset, len } => {
-                file.requests.writes -= 1;
-                if self.plan.direction == Direction::Upload {
-                    self.flow.answered(len.into());
-                }
-                self.write_answer(key, offset, len, outcome);
-            }
-            _ => {
-                file.outstanding -= 1;
-                match step {
-                    FileStep::Stat => self.stat_answer(key, outcome),
-                    FileStep::TargetStat => self.target_stat_answer(key, outcome),
-                    FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
-                    FileStep::OpenSource => self.source_opened(key, outcome),
-                    FileStep::OpenTarget => self.target_opened(key, outcome),
-                    FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
-                    FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
-                    FileStep::Attributes => {
-                        if let Err(fault) = outcome {
-                            self.attributes_refused(key, fault);
-                        }
-                    }
-                    FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
-                    FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
-                    FileStep::Contents(side) => self.contents_opened(key, side, outcome),
-                    FileStep::Proof(side) => self.proof_opened(key, side, outcome),
-                    FileStep::Ranges => {
-                        if self.tasks.ranges_answer(key, outcome, &mut self.ends) {
-                            self.begin_copying(key);
-                        }
-                    }
-                    FileStep::SizeCheck => self.size_answer(key, outcome),
-                    FileStep::Sync => {
-                        if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::SyncTarget, &fault);
-                        }
-                    }
-                    FileStep::CloseTarget => {
-                        if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::CloseTarget, &fault);
-                        }
-                    }
-                    FileStep::SourceAfter => {
-                        let precision = self.ends.source_precision();
-                        self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
-                    }
-                    FileStep::Place(step) => self.place_answer(key, step, outcome),
-                    FileStep::Check(step) => self.check_answer(key, step, outcome),
-                    // The failure is reported already; that the cut failed too is nothing new.
-                    FileStep::Repair
-                    | FileStep::Cut
-                    | FileStep::CloseOnChannel
-                    | FileStep::Read { .. }
-                    | FileStep::Write { .. } => {}
-                }
-            }
-        }
-        self.move_on(key);
-    }
-
-    fn stat_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        let info = match outcome {
-            Ok(Done::Info(info)) => info,
-            outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
-        };
-        file.item.info = info;
-        match info.kind {
-            Kind::Dir if self.options.recursive => self.behind_link(key),
-            Kind::Dir | Kind::Special => {
-                let in_tree = file.item.parent.is_some() && info.kind == Kind::Special;
-                let source = file.item.source.clone();
-                if in_tree {
-                    self.report.skip(wording::skipped(self.plan.direction, &source));
-                    self.forget_file(key);
-                } else {
-                    let text = wording::not_regular(self.plan.direction, &source);
-                    self.file_failed_with(key, text);
-                }
-            }
-            Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
-                let (source, target) = (file.item.source.clone(), file.item.target.clone());
-                self.report.event(Event::Planned { source, target, size: info.size });
-                self.report.summary.files += 1;
-                self.forget_file(key);
-            }
-            Kind::File | Kind::Symlink | Kind::Unknown => {
-                file.outstanding += 1;
-                let source = file.item.source.clone();
-                self.expect_size(key, info.size.unwrap_or(0));
-                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
-            }
-        }
-    }
-
-    /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
-    /// real path must do; one round trip per link and per source.
-    fn behind_link(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if self.plan.direction == Direction::Upload || !file.item.linked {
-            return self.become_dir(key, None);
-        }
-        let source = file.item.source.clone();
-        if let Some(real) = self.prepare.known_real(&source) {
-            return self.become_dir(key, Some(real));
-        }
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        file.outstanding += 1;
-        self.ends.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
-    }
-
-    fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
-        if let Some(file) = self.tasks.files.remove(key) {
-            if self.ends.source.as_ref().or(self.ends.target.as_ref()).is_some_and(|remote| remote.lost()) {
-                return self.child_finished(file.item.parent);
-            }
-            self.progress.not_files += 1;
-            self.begin_dir(file.item, real);
-        }
-    }
-
-    pub(super) fn expect_size(&mut self, key: Key, size: u64) {
-        if let Some(file) = self.tasks.files.get_mut(key) {
-            self.flow.expect(&mut file.queued.ahead, size);
-            file.requests.size = size;
-        }
-    }
-
-    fn source_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (handle, info) = match outcome {
-            Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
-            outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
-        };
-        file.handles.source = Some(handle);
-        file.item.info = info;
-        let asked = file.started;
-        if file.faults.failed {
-            return;
-        }
-        self.note_round_trip(Side::Source, asked);
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if matches!(info.kind, Kind::Dir | Kind::Special) {
-            let text = wording::not_regular(self.plan.direction, &file.item.source);
-            return self.file_failed_with(key, text);
-        }
-        file.requests.to_eof = info.size.unwrap_or(0) == 0;
-        self.progress.bytes_found += info.size.unwrap_or(0);
-        self.expect_size(key, info.size.unwrap_or(0));
-        if self.joins_another(key) || self.put_in_batch(key) {
-            return;
-        }
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
-            file.outstanding += 1;
-            let target = file.item.target.clone();
-            return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
-        }
-        self.find_place(key);
-    }
-
-    /// Upload that is to be resumed: how much is there?
-    fn target_stat_answer(&mut self, key: Key, outcome: Outcome) {
-        match outcome {
-            Ok(Done::Info(info)) => {
-                if !self.resume_behind(key, info.size.unwrap_or(0)) {
-                    return;
-                }
-            }
-            // Nothing to go on from there; perhaps under a name of ours.
-            Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
-            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
-        }
-        if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
-            self.open_target(key);
         }
     }
 
@@ -310,42 +125,6 @@ impl Engine {
         self.ends.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
     }
 
-    fn target_opened(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let (handle, info) = match outcome {
-            Ok(Done::Opened(handle, info)) => (handle, info),
-            outcome => {
-                let fault = fault_of(outcome);
-                let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
-                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
-                if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
-                    // What may be written may not be allowed to be read.
-                    return self.open_target_for(key, Access::WriteOnly);
-                }
-                return self.file_failed(key, Deed::OpenTarget, &fault);
-            }
-        };
-        file.handles.target = Some(handle);
-        let asked = file.started;
-        file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
-        file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
-        file.state = State::Opened(Target::InPlace);
-        let goes_on = self.options.resume && self.plan.direction == Direction::Download && !file.item.fresh;
-        let there = file.handles.old_size.filter(|_| goes_on);
-        if let Some(there) = there
-            && !self.resume_behind(key, there)
-        {
-            return self.tasks.leave_target_alone(key);
-        }
-        self.note_round_trip(Side::Target, asked);
-        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
-        if kept > 0 && self.plan.direction == Direction::Upload {
-            // It may have been cut when it was opened, or be something else.
-            return self.begin_check(key, Found::InPlace, kept, kept, false);
-        }
-        self.begin_data(key);
-    }
-
     /// Both ends are open: the data may follow.
     pub(super) fn begin_data(&mut self, key: Key) {
         if !self.tasks.ask_for_holes(key, &mut self.ends, self.options.resume) {
@@ -366,48 +145,5 @@ impl Engine {
         file.started = self.progress.now;
         file.queued.sending = true;
         self.tasks.sending.push_back(key);
-    }
-
-    fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
-        match outcome {
-            Ok(_) => {
-                self.flow.grow(len.into());
-                self.report.summary.bytes += u64::from(len);
-                if let Some(file) = self.tasks.files.get_mut(key) {
-                    file.taken.confirm(offset, u64::from(len));
-                    self.leftovers.note_progress(file);
-                }
-            }
-            Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
-        }
-    }
-
-    /// Goes on to the next state when nothing of this one is left.
-    pub(super) fn move_on(&mut self, key: Key) {
-        let behind = if self.ends.waits_for_writes() { 0 } else { CLOSE_BEHIND };
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let quiet = file.outstanding == 0 && file.requests.in_flight() == 0 && file.requests.lent == 0;
-        if file.state.is_closed() {
-            if quiet {
-                self.after_close(key);
-            }
-        } else if file.faults.failed {
-            if quiet && !self.close_on_channels(key) {
-                self.close_file(key, None);
-            }
-        } else if matches!(file.state, State::Copying(_))
-            && file.data_sent()
-            && (file.requests.writes == 0 || file.requests.next <= behind)
-        {
-            // A hole that was passed over may be ahead of what is confirmed.
-            if file.taken.has_gap() && file.requests.writes == 0 {
-                let fault = Fault::other("file changed while it was being copied");
-                self.file_failed(key, Deed::ReadSource, &fault);
-                return self.move_on(key);
-            }
-            if !self.close_on_channels(key) {
-                self.close_file(key, None);
-            }
-        }
     }
 }

@@ -5,6 +5,8 @@ use lh_sftp::extension;
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
+use crate::item::Item;
+use crate::names::display_name;
 use crate::remote::Remote;
 use crate::sync::backup::Replaced;
 use crate::table::Key;
@@ -146,8 +148,8 @@ impl Engine {
         }
     }
 
-    /// A copy that turned out wrong is made once more; true when it is.
-    pub(in crate::engine) fn try_again(&mut self, key: Key) -> bool {
+    /// A copy that turned out wrong is taken out, to be made once more: returns what is to be copied.
+    pub(in crate::engine) fn take_again(&mut self, key: Key) -> Option<Item> {
         let again = |file: &mut File| {
             (file.place.corrupt && !file.item.again)
                 || (file.place.barred && !file.item.in_place)
@@ -155,9 +157,9 @@ impl Engine {
                 || (file.faults.too_long && !file.item.emptied)
         };
         if !self.tasks.files.get_mut(key).is_some_and(again) || self.report.is_over() {
-            return false;
+            return None;
         }
-        let Some(file) = self.tasks.files.get(key) else { return false };
+        let file = self.tasks.files.get(key)?;
         let mut item = file.item.clone();
         item.again |= file.place.corrupt;
         item.in_place |= file.place.barred;
@@ -171,37 +173,13 @@ impl Engine {
             parent.count_in();
         }
         self.forget_file(key);
-        self.begin_item(item);
-        true
+        Some(item)
     }
 
-    /// This process ends here: the journal learns how far each file has come.
-    pub(crate) fn leave(&mut self) {
-        for key in self.tasks.files.keys() {
-            if let (Some(journal), Some(file)) = (&mut self.leftovers.journal, self.tasks.files.get_mut(key))
-                && let Some(part) = file.place.growing().filter(|_| file.state.is_examined())
-            {
-                journal.advance(part, file.taken.good_end());
-            }
-        }
-        self.keep_journal();
-    }
-
-    /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
-    pub(in crate::engine) fn keep_journal(&mut self) {
-        if self.leftovers.journal.is_none() {
-            return;
-        }
-        let ended = self.is_finished() && !self.report.is_over();
-        if let Some(mut journal) = self.leftovers.journal.take() {
-            if ended && self.report.summary.failures > 0 {
-                journal.keep_failed(self.report.summary.files + self.report.summary.directories > 0);
-            } else if ended {
-                journal.remove();
-            } else {
-                journal.flush();
-                self.leftovers.journal = Some(journal);
-            }
+    pub(in crate::engine) fn report_in_place(&mut self, key: Key, why: &Fault) {
+        if let Some(file) = self.tasks.files.get(key) {
+            let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
+            self.report.event(Event::Notice { text });
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What is there already, under our name or the final one: whether to go on with it.
 
-use crate::end::{AsFound, Done, Info, Op, Outcome};
+use crate::end::{AsFound, Info, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::File;
 use crate::task::owner;
 use crate::task::place::{part_name, random_tag};
 use crate::task::probe::{OpeningPart, Probe};
-use crate::task::state::{Found, Opening, State, Target};
+use crate::task::state::State;
 use crate::token::{FileStep, OwnerStep, PlaceStep, Side, Token};
 
 impl Engine {
@@ -128,23 +128,6 @@ impl Engine {
         true
     }
 
-    pub(super) fn adopted(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.tasks.files.get_mut(key) else { return };
-        let Some(probe) = file.state.probe_mut() else { return };
-        let Ok(Done::Opened(handle, _)) = outcome else {
-            probe.rejected = true;
-            return self.place_known(key);
-        };
-        let of = Found::Adopted(std::mem::take(probe));
-        file.handles.target = Some(handle);
-        file.place.continued = true;
-        let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
-        file.handles.old_size = Some(there);
-        file.holes.blank_from = there;
-        let partial = self.options.adopt_partial;
-        self.begin_check(key, of, there, there, partial);
-    }
-
     /// The first `kept` bytes of what is under the final name are right. True when the data may follow.
     pub(in crate::engine) fn accept_adopted(&mut self, key: Key, probe: Probe, kept: u64) -> bool {
         let Some(file) = self.tasks.files.get_mut(key) else { return false };
@@ -192,22 +175,6 @@ impl Engine {
         let Some(file) = self.tasks.files.get(key) else { return };
         if let Some(part) = &file.place.part {
             self.leftovers.remove_outdated(&file.item.target, part, &mut self.ends);
-        }
-    }
-
-    pub(super) fn look_at_found(&mut self, key: Key) {
-        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
-        let State::Opening(Opening::Part(opening)) = &file.state else { return };
-        match opening.found {
-            Some(found) => {
-                file.place.continued = true;
-                let known = file.place.part.as_deref().map_or(0, |part| self.leftovers.noted(part));
-                self.begin_check(key, Found::Part, found, known, false);
-            }
-            None => {
-                file.state = State::Opened(Target::Part);
-                self.begin_data(key);
-            }
         }
     }
 }

@@ -1,37 +1,22 @@
 //! Items that a listing does not decide: named on the command line, symbolic links, other kinds of things than the target has.
 
-use crate::end::{Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome, fault_of, path_of};
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome, fault_of, path_of};
 use crate::engine::Engine;
 use crate::item::{Item, There};
 use crate::names::{base_name, display_name, join};
 use crate::sync::Compare;
 use crate::sync::backup::Replaced;
-use crate::sync::same::{has_exact_time, is_newer, is_unchanged, same_time};
+use crate::sync::same::{has_exact_time, is_newer, is_unchanged};
 use crate::table::Key;
 use crate::target_facts::NotKept;
-use crate::token::{Side, SyncStep, Token};
+use crate::task::File;
+use crate::task::state::State;
+use crate::token::{FileStep, Side, SyncStep, Token};
 use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Event, wording};
 
 impl Engine {
-    /// Returns true for a file of which nothing needs to be asked, and nothing done.
-    pub(in crate::engine) fn is_plainly_unchanged(&self, info: &Info, there: &Info) -> bool {
-        let shared = self.options.keep.hard_links && info.links.is_some_and(|links| links > 1);
-        info.kind == Kind::File
-            && there.kind == Kind::File
-            && !shared
-            && (!self.options.compares_contents() || info.size == Some(0))
-            && is_unchanged(info, there, self.ends.times_are_full())
-            && self.attributes_to_mend(info, there) == (None, Change::default())
-            && !self.compares_xattrs()
-    }
-
-    /// Returns true where the extended attributes and ACLs of files that are otherwise unchanged are compared.
-    fn compares_xattrs(&self) -> bool {
-        self.options.keep.xattr_kinds() != 0 && !self.options.dry_run && self.ends.have_xattrs()
-    }
-
     /// Finds out what differs, then copies or leaves it.
     pub(in crate::engine) fn compare_item(&mut self, item: Item) {
         let in_tree = item.parent.is_some();
@@ -288,36 +273,6 @@ impl Engine {
         }
     }
 
-    /// Owner, and mode and times, that an unchanged file should have and has not.
-    fn attributes_to_mend(&self, info: &Info, there: &Info) -> (Option<(u32, u32)>, Change) {
-        let keep = self.options.keep;
-        let wanted = keep.ids_to_keep(info.ids);
-        let differs = |(user, group): (u32, u32)| {
-            there.ids.is_some_and(|(their_user, their_group)| {
-                (user != u32::MAX && user != their_user) || (group != u32::MAX && group != their_group)
-            })
-        };
-        // Where giving it away has failed once, it will fail again.
-        let owner = wanted.filter(|ids| differs(*ids) && !self.ends.facts.has_not_kept(NotKept::Owner));
-        let mask =
-            if keep.owner && (owner.is_some() || !wanted.is_some_and(differs)) { 0o7777 } else { 0o777 };
-        let mut change = Change::default();
-        if self.options.preserve
-            && let (Some(ours), Some(theirs)) = (info.mode, there.mode)
-            && (ours & mask != theirs & mask || (owner.is_some() && ours & 0o7000 != 0))
-        {
-            change.mode = Some(ours & mask);
-        }
-        // What was compared by its contents may have another time.
-        if self.options.preserve
-            && let (Some(ours), Some(theirs)) = (info.times, there.times)
-            && !same_time(ours, theirs, self.ends.times_are_full())
-        {
-            change.times = Some(ours);
-        }
-        (owner, change)
-    }
-
     /// Removes what is no directory.
     fn clear_way(&mut self, key: Key) {
         let Some(Compare { item, .. }) = self.sync.compares.get(key) else { return };
@@ -378,6 +333,50 @@ impl Engine {
         self.tree.touch_dir(item.parent);
         self.sync.compares.remove(key);
         true
+    }
+
+    pub(in crate::engine) fn begin_item(&mut self, item: Item) {
+        self.announce(&item);
+        if self.options.tree_sync.is_some() && !item.compared {
+            return self.compare_item(item);
+        }
+        self.copy_item(item);
+    }
+
+    /// Says what the user named when it is begun.
+    pub(in crate::engine) fn announce(&mut self, item: &Item) {
+        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
+            let (source, target) = (item.source.clone(), item.target.clone());
+            self.report.event(crate::Event::Started { source, target });
+        }
+    }
+
+    /// Compares both files whole, then copies or leaves the item.
+    pub(in crate::engine) fn compare_contents(&mut self, key: Key) {
+        let Some(Compare { item, .. }) = self.sync.compares.remove(key) else { return };
+        let (source, target) = (item.source.clone(), item.target.clone());
+        let id = self.progress.new_file_id();
+        // Not a file to copy; if it is one after all, it gets another id.
+        self.progress.not_files += 1;
+        let size = item.info.size.unwrap_or(0);
+        let mut file = File::new(id, item, self.progress.now);
+        (file.state, file.requests.size, file.outstanding) = (State::Comparing(None), size, 2);
+        let key = self.tasks.files.insert(file);
+        for (side, path) in [(Side::Source, source), (Side::Target, target)] {
+            self.ends.start(side, Op::OpenRead(&path), Token::File(key, FileStep::Contents(side)));
+        }
+    }
+
+    /// The contents of both files were found to be the same, or not: leaves the item, or copies it.
+    pub(in crate::engine) fn contents_compared(&mut self, key: Key, same: bool) {
+        let Some(file) = self.tasks.files.remove(key) else { return };
+        for (side, handle) in [(Side::Source, file.handles.source), (Side::Target, file.handles.target)] {
+            if let Some(handle) = handle {
+                self.ends.start(side, Op::Close(handle), Token::Nothing);
+            }
+        }
+        let key = self.sync.compares.insert(Compare::new(file.item));
+        if same { self.same_contents(key) } else { self.copy_compared(key) }
     }
 }
 

@@ -8,50 +8,9 @@ use crate::sync::backup::Replaced;
 use crate::sync::deletions::DeletionStep;
 use crate::table::Key;
 use crate::token::{RemovalStep, Side, Token};
-use crate::tree::Dir;
 use crate::{Event, local, wording};
 
 impl Engine {
-    /// Goes on with deleting, where it is time for that.
-    pub(in crate::engine) fn sync_deletions(&mut self) {
-        if self.sync.deletions.are_waiting() && self.all_is_copied() {
-            self.begin_deletions();
-        }
-        while self.sync.deletions.are_under_way() {
-            self.sync.deletions.start_more();
-            self.carry_out_deletions();
-            // Answers of this host are there at once.
-            if self.ends.all_answered() {
-                break;
-            }
-            self.handle_answers();
-        }
-    }
-
-    /// Nothing is left to be copied but what waits for a deletion.
-    fn all_is_copied(&self) -> bool {
-        self.prepare.finished()
-            && self.tree.top.is_empty()
-            && self.tasks.files.len() == 0
-            && self.batches.is_empty()
-            && self.links.names.is_empty()
-            && self.sync.compares.len() == 0
-            && self.leftovers.removing.len() == 0
-            && self.ends.all_answered()
-            && self.tree.dirs.values().all(Dir::only_waits)
-    }
-
-    fn begin_deletions(&mut self) {
-        if self.report.is_over() {
-            return self.stop_deletions();
-        }
-        if self.report.summary.failures > 0 {
-            self.report.skip("there were errors: nothing is deleted".to_owned());
-            return self.stop_deletions();
-        }
-        self.sync.deletions.begin(self.sync.backups.root(&self.plan.target));
-    }
-
     /// Nothing is deleted any more, and what waits for that is not copied.
     pub(in crate::engine) fn stop_deletions(&mut self) {
         self.sync.deletions.stop();
@@ -69,7 +28,7 @@ impl Engine {
         self.carry_out_deletions();
     }
 
-    fn carry_out_deletions(&mut self) {
+    pub(in crate::engine) fn carry_out_deletions(&mut self) {
         while let Some(step) = self.sync.deletions.next_step() {
             self.carry_out_deletion(step);
         }

@@ -1,0 +1,242 @@
+//! Acts on the answer to each question about a file.
+
+use crate::end::{Done, FaultKind, Kind, Op, Outcome, fault_of, path_of};
+use crate::engine::Engine;
+use crate::table::Key;
+use crate::task::state::{Access, Found, Opening, State, Target};
+use crate::token::{FileStep, Side, Token};
+use crate::wording::Deed;
+use crate::{Direction, Event, wording};
+
+impl Engine {
+    pub(in crate::engine) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        match step {
+            FileStep::Read { offset, len } => {
+                file.requests.reads -= 1;
+                self.flow.answered(len.into());
+                if let Err(fault) = self.read_answer(key, offset, len, outcome) {
+                    self.file_failed(key, Deed::ReadSource, &fault);
+                }
+            }
+            FileStep::Write { offset, len } => {
+                file.requests.writes -= 1;
+                if self.plan.direction == Direction::Upload {
+                    self.flow.answered(len.into());
+                }
+                self.write_answer(key, offset, len, outcome);
+            }
+            _ => {
+                file.outstanding -= 1;
+                match step {
+                    FileStep::Stat => self.stat_answer(key, outcome),
+                    FileStep::TargetStat => self.target_stat_answer(key, outcome),
+                    FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
+                    FileStep::OpenSource => self.source_opened(key, outcome),
+                    FileStep::OpenTarget => self.target_opened(key, outcome),
+                    FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
+                    FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
+                    FileStep::Attributes => {
+                        if let Err(fault) = outcome {
+                            self.attributes_refused(key, fault);
+                        }
+                    }
+                    FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
+                    FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
+                    FileStep::Contents(side) => self.contents_opened(key, side, outcome),
+                    FileStep::Proof(side) => self.proof_opened(key, side, outcome),
+                    FileStep::Ranges => {
+                        if self.tasks.ranges_answer(key, outcome, &mut self.ends) {
+                            self.begin_copying(key);
+                        }
+                    }
+                    FileStep::SizeCheck => self.size_answer(key, outcome),
+                    FileStep::Sync => {
+                        if let Err(fault) = outcome {
+                            self.file_failed(key, Deed::SyncTarget, &fault);
+                        }
+                    }
+                    FileStep::CloseTarget => {
+                        if let Err(fault) = outcome {
+                            self.file_failed(key, Deed::CloseTarget, &fault);
+                        }
+                    }
+                    FileStep::SourceAfter => {
+                        let precision = self.ends.source_precision();
+                        self.tasks.source_looked_at(key, &outcome, precision, self.plan.direction);
+                    }
+                    FileStep::Place(step) => self.place_answer(key, step, outcome),
+                    FileStep::Check(step) => self.check_answer(key, step, outcome),
+                    // The failure is reported already; that the cut failed too is nothing new.
+                    FileStep::Repair
+                    | FileStep::Cut
+                    | FileStep::CloseOnChannel
+                    | FileStep::Read { .. }
+                    | FileStep::Write { .. } => {}
+                }
+            }
+        }
+        self.move_on(key);
+    }
+
+    pub(in crate::engine) fn stat_answer(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+        let info = match outcome {
+            Ok(Done::Info(info)) => info,
+            outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
+        };
+        file.item.info = info;
+        match info.kind {
+            Kind::Dir if self.options.recursive => self.behind_link(key),
+            Kind::Dir | Kind::Special => {
+                let in_tree = file.item.parent.is_some() && info.kind == Kind::Special;
+                let source = file.item.source.clone();
+                if in_tree {
+                    self.report.skip(wording::skipped(self.plan.direction, &source));
+                    self.forget_file(key);
+                } else {
+                    let text = wording::not_regular(self.plan.direction, &source);
+                    self.file_failed_with(key, text);
+                }
+            }
+            Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
+                let (source, target) = (file.item.source.clone(), file.item.target.clone());
+                self.report.event(Event::Planned { source, target, size: info.size });
+                self.report.summary.files += 1;
+                self.forget_file(key);
+            }
+            Kind::File | Kind::Symlink | Kind::Unknown => {
+                file.outstanding += 1;
+                let source = file.item.source.clone();
+                self.expect_size(key, info.size.unwrap_or(0));
+                self.ends.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+            }
+        }
+    }
+
+    /// Upload that is to be resumed: how much is there?
+    pub(in crate::engine) fn target_stat_answer(&mut self, key: Key, outcome: Outcome) {
+        match outcome {
+            Ok(Done::Info(info)) => {
+                if !self.resume_behind(key, info.size.unwrap_or(0)) {
+                    return;
+                }
+            }
+            // Nothing to go on from there; perhaps under a name of ours.
+            Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
+            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
+        }
+        if self.tasks.files.get(key).is_some_and(|file| !file.faults.failed) {
+            self.open_target(key);
+        }
+    }
+
+    /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
+    /// real path must do; one round trip per link and per source.
+    pub(in crate::engine) fn behind_link(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        if self.plan.direction == Direction::Upload || !file.item.linked {
+            return self.become_dir(key, None);
+        }
+        let source = file.item.source.clone();
+        if let Some(real) = self.prepare.known_real(&source) {
+            return self.become_dir(key, Some(real));
+        }
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.outstanding += 1;
+        self.ends.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
+    }
+
+    pub(in crate::engine) fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
+        if let Some(file) = self.tasks.files.remove(key) {
+            if self.ends.source.as_ref().or(self.ends.target.as_ref()).is_some_and(|remote| remote.lost()) {
+                return self.child_finished(file.item.parent);
+            }
+            self.progress.not_files += 1;
+            self.begin_dir(file.item, real);
+        }
+    }
+
+    pub(in crate::engine) fn source_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
+            outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
+        };
+        file.handles.source = Some(handle);
+        file.item.info = info;
+        let asked = file.started;
+        if file.faults.failed {
+            return;
+        }
+        self.note_round_trip(Side::Source, asked);
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        if matches!(info.kind, Kind::Dir | Kind::Special) {
+            let text = wording::not_regular(self.plan.direction, &file.item.source);
+            return self.file_failed_with(key, text);
+        }
+        file.requests.to_eof = info.size.unwrap_or(0) == 0;
+        self.progress.bytes_found += info.size.unwrap_or(0);
+        self.expect_size(key, info.size.unwrap_or(0));
+        if self.joins_another(key) || self.put_in_batch(key) {
+            return;
+        }
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
+            file.outstanding += 1;
+            let target = file.item.target.clone();
+            return self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
+        }
+        self.find_place(key);
+    }
+
+    pub(in crate::engine) fn target_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => {
+                let fault = fault_of(outcome);
+                let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
+                let first = matches!(file.state, State::Opening(Opening::InPlace(Access::ReadWrite)));
+                if self.ends.target.is_some() && !final_ && !file.faults.failed && first {
+                    // What may be written may not be allowed to be read.
+                    return self.open_target_for(key, Access::WriteOnly);
+                }
+                return self.file_failed(key, Deed::OpenTarget, &fault);
+            }
+        };
+        file.handles.target = Some(handle);
+        let asked = file.started;
+        file.handles.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
+        file.holes.blank_from = file.handles.old_size.unwrap_or(u64::MAX);
+        file.state = State::Opened(Target::InPlace);
+        let goes_on = self.options.resume && self.plan.direction == Direction::Download && !file.item.fresh;
+        let there = file.handles.old_size.filter(|_| goes_on);
+        if let Some(there) = there
+            && !self.resume_behind(key, there)
+        {
+            return self.tasks.leave_target_alone(key);
+        }
+        self.note_round_trip(Side::Target, asked);
+        let kept = self.tasks.files.get(key).map_or(0, |file| file.taken.kept);
+        if kept > 0 && self.plan.direction == Direction::Upload {
+            // It may have been cut when it was opened, or be something else.
+            return self.begin_check(key, Found::InPlace, kept, kept, false);
+        }
+        self.begin_data(key);
+    }
+
+    pub(in crate::engine) fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
+        match outcome {
+            Ok(_) => {
+                self.flow.grow(len.into());
+                self.report.summary.bytes += u64::from(len);
+                if let Some(file) = self.tasks.files.get_mut(key) {
+                    file.taken.confirm(offset, u64::from(len));
+                    self.leftovers.note_progress(file);
+                }
+            }
+            Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The scheduler: acts on answers, and begins what may be begun.
+
+use crate::engine::{Engine, QUEUE_LIMIT};
+use crate::item::Item;
+use crate::token::{Side, Token, Whose};
+use crate::tree::Dir;
+use crate::tree::walk::TreeLimits;
+
+impl Engine {
+    /// Acts on answers until there are none.
+    pub(in crate::engine) fn handle_answers(&mut self) {
+        while let Some((token, outcome)) = self.ends.next_answer() {
+            match token {
+                Token::Prepare(step) => self.prepared(step, outcome),
+                Token::Dir(key, step) => self.dir_answer(key, step, outcome),
+                Token::File(key, step) => self.file_answer(key, step, outcome),
+                Token::Batch(key) => self.batch_answer(key, outcome),
+                Token::Name(key, step) => self.name_answer(key, step, outcome),
+                Token::Sync(key, step) => self.sync_answer(key, step, outcome),
+                Token::Removal(key, step) => self.removal_answer(key, step, outcome),
+                Token::Backup(key) => {
+                    self.sync.backups.answered(&mut self.ends, &self.plan.target, key, outcome)
+                }
+                Token::Preserve(whose, step) => {
+                    if self.preserve_answer(whose, step, outcome) {
+                        match whose {
+                            Whose::File(key) => self.move_on(key),
+                            Whose::Dir(key) => self.finish_dir_if_done(key),
+                        }
+                    }
+                }
+                Token::Renames => self.renames_answer(&outcome),
+                Token::Us(step) => self.user_answer(step, outcome),
+                Token::Removed(key) => self.leftovers.part_removed(key, &outcome, &mut self.report),
+                Token::Probe(side, channel) => self.probe_answered(side, channel),
+                Token::Nothing => {}
+            }
+        }
+    }
+
+    /// Starts directories and files while more may be open.
+    pub(in crate::engine) fn begin_work(&mut self) {
+        let ready = self.ends.are_ready();
+        if ready && !std::mem::replace(&mut self.ends.facts.asked_for_more, true) {
+            self.ask_for_full_attrs();
+            self.ask_about_renames();
+        }
+        if !self.prepare.finished() {
+            self.prepare_more();
+        }
+        for side in [Side::Source, Side::Target] {
+            if self.ends.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
+                return;
+            }
+        }
+        self.begin_items();
+        self.sync_deletions();
+    }
+
+    /// Starts items and directories as long as more may be open.
+    pub(in crate::engine) fn begin_items(&mut self) {
+        loop {
+            let most = self.max_open().min(self.worth_open());
+            let room = self.tasks.files.len() < most && self.flow.may_open() && self.sync.has_room();
+            if !room || !self.batch_room() {
+                break;
+            }
+            if let Some(item) = self.next_item() {
+                self.begin_item(item);
+            } else {
+                break;
+            }
+            self.handle_answers();
+        }
+        // When there will be more for it is not known.
+        self.send_batch();
+    }
+
+    /// The next item to be started: directories first, as long as few are open and little waits.
+    pub(in crate::engine) fn next_item(&mut self) -> Option<Item> {
+        let limits = TreeLimits { open_dirs: self.max_open_dirs(), open_targets: self.max_open_targets() };
+        let (from, item) = self.tree.next_subdir(limits).or_else(|| self.tree.next_file())?;
+        if let Some(from) = from {
+            self.tree.list_more(from, &mut self.ends);
+        }
+        Some(item)
+    }
+
+    /// Goes on with deleting, where it is time for that.
+    pub(in crate::engine) fn sync_deletions(&mut self) {
+        if self.sync.deletions.are_waiting() && self.all_is_copied() {
+            self.begin_deletions();
+        }
+        while self.sync.deletions.are_under_way() {
+            self.sync.deletions.start_more();
+            self.carry_out_deletions();
+            // Answers of this host are there at once.
+            if self.ends.all_answered() {
+                break;
+            }
+            self.handle_answers();
+        }
+    }
+
+    /// Nothing is left to be copied but what waits for a deletion.
+    pub(in crate::engine) fn all_is_copied(&self) -> bool {
+        self.prepare.finished()
+            && self.tree.top.is_empty()
+            && self.tasks.files.len() == 0
+            && self.batches.is_empty()
+            && self.links.names.is_empty()
+            && self.sync.compares.len() == 0
+            && self.leftovers.removing.len() == 0
+            && self.ends.all_answered()
+            && self.tree.dirs.values().all(Dir::only_waits)
+    }
+
+    pub(in crate::engine) fn begin_deletions(&mut self) {
+        if self.report.is_over() {
+            return self.stop_deletions();
+        }
+        if self.report.summary.failures > 0 {
+            self.report.skip("there were errors: nothing is deleted".to_owned());
+            return self.stop_deletions();
+        }
+        self.sync.deletions.begin(self.sync.backups.root(&self.plan.target));
+    }
+}
