@@ -35,6 +35,23 @@ fn files_that_a_login_runs_and_reads() {
     .run();
 }
 
+/// Bad lines of `~/.ssh/environment`: which sessions are told, in which words, and what counts of the rest.
+///
+/// Covers: sshd_config PermitUserEnvironment
+#[test]
+fn bad_lines_of_a_user_s_environment_file() {
+    Recipe {
+        server: "PermitUserEnvironment A*,B\nSubsystem part /usr/bin/printenv A",
+        setup: "printf 'A=1\\n\\n \\tbad line\\nB=\\377\\nC\\000=1\\n# c\\nworse' >/home/bob/.ssh/environment; chown bob: /home/bob/.ssh/environment",
+        client: "for t in -T -tt; do echo \"== $t\"; ssh $t bob@server 'echo \"$A $B\" | od -c; tty >/dev/null && echo tty; exit 3' </dev/null 2>told | tr -d '\\r'; echo \"${PIPESTATUS[0]}\"; sort told | grep -v Connection; done; ssh bob@server -s part </dev/null; echo $?; echo ls | sftp -q -b - bob@server; ssh bob@server 'yes X=1 | head -1001 >.ssh/environment'; ssh bob@server 'echo runs'; echo $?; ssh bob@server -s part </dev/null; echo $?",
+        look: "grep -o 'Too many lines.*' /var/log/sshd.log",
+        sees: &["Bad line 3 in /home/bob/.ssh/environment\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
 /// Lists of people with hosts, groups of several kinds, and a login that every list has something to say about.
 ///
 /// Covers: sshd_config AllowUsers; sshd_config DenyGroups; sshd_config DenyUsers

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use lh_auth::FirstFlight;
 use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
-use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::signals::Signals;
@@ -24,6 +23,7 @@ use rustix::process::Signal;
 
 use super::auth_info::AuthInfo;
 use super::authenticated::Login;
+use super::become_user;
 use super::become_user::Start;
 use super::common::{self, Address, Common, Connection, Failure};
 use super::control::Serving;
@@ -34,7 +34,6 @@ use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers as FileWorkers;
 use super::shared::{self, Shared};
 use super::usage_reporter;
-use super::{become_user, environment};
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::log::{Field, error, info};
@@ -237,14 +236,6 @@ fn share(
     });
     let permit = &settings.permit_user_environment.value;
     let key_environment = shared::permitted_environment(permit, &options.environment);
-    let user_environment = match permit {
-        PermitUserEnvironment::No => Vec::new(),
-        // Read with the user's rights: this process is the user by now.
-        _ => {
-            let text = std::fs::read_to_string(user.home.join(".ssh/environment")).unwrap_or_default();
-            shared::permitted_environment(permit, &environment::lines(&text))
-        }
-    };
     let auth_info = settings.expose_auth_info.value.then(|| AuthInfo::write(&proofs));
     let auth_info = match auth_info {
         Some(Ok(info)) => Some(info),
@@ -269,7 +260,6 @@ fn share(
         options,
         must_change_password,
         key_environment,
-        user_environment,
         modules_environment,
         session_problem,
         pam,
