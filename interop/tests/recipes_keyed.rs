@@ -19,6 +19,31 @@ fn key_options_with_dates_variables_and_mistakes() {
     .run();
 }
 
+/// Keys and certificates that options refuse: which lines the log has at each level.
+///
+/// Covers: sshd_config LogLevel; sshd_config TrustedUserCAKeys; sshd_config AuthorizedPrincipalsFile; authorized_keys cert-authority
+#[test]
+fn what_the_log_says_of_refused_keys_and_certificates() {
+    Recipe {
+        server: "Port 22\nPort 2201\nPort 2202\nPort 2203\nMatch LocalPort 2201\n  LogLevel ERROR\nMatch LocalPort 2202\n  LogLevel VERBOSE\nMatch LocalPort 2203\n  LogLevel DEBUG1\nMatch User t_*\n  TrustedUserCAKeys /etc/ca.pub\nMatch User t_from,t_none,t_bad,t_force,t_first\n  AuthorizedPrincipalsFile /srv/principals/%u\nMatch User algorithm\n  PubkeyAcceptedAlgorithms ecdsa-sha2-nistp256\nMatch User revoked\n  RevokedKeys /srv/plain.pub",
+        setup: "ssh-keygen -q -t ed25519 -N '' -f /etc/ca; ca=$(cut -d' ' -f1,2 /etc/ca.pub); k=$(cut -d' ' -f1,2 /home/me/.ssh/id_ed25519.pub); id=2100; mkdir /srv/principals; cp /home/me/.ssh/id_ed25519.pub /srv/plain.pub
+user() { id=$((id + 1)); account $1 $id; printf \"$2\" >/home/$1/.ssh/authorized_keys; }
+user from \"from=\\\"10.0.0.1\\\" $k\\n\"; user expired \"expiry-time=\\\"20200101\\\" $k\\n\"; user odd \"nonsense $k\\n\"; user named \"principals=\\\"a\\\" $k\\n\"; user second \"from=\\\"10.0.0.1\\\" $k\\n$k\\n\"; user algorithm \"$k\\n\"; user revoked \"$k\\n\"
+for u in c_address c_name c_late c_critical c_force c_ok; do user $u \"cert-authority,command=\\\"/bin/date\\\" $ca\\n\"; done; user c_from \"cert-authority,from=\\\"10.0.0.1\\\" $ca\\n\"; user c_principals \"cert-authority,principals=\\\"zoe\\\" $ca\\n\"; user c_expired \"cert-authority,expiry-time=\\\"20200101\\\" $ca\\n\"
+for u in t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do user $u ''; done
+cd /srv/principals; echo 'from=\"10.0.0.1\" all' >t_from; echo zoe >t_none; echo 'nonsense all' >t_bad; echo 'command=\"/bin/date\" all' >t_force; printf 'from=\"10.0.0.1\" all\\nall\\n' >t_first; cd /
+sign() { name=$1; shift; cp /srv/plain.pub /srv/$name.pub; ssh-keygen -q -s /etc/ca -I $name \"$@\" /srv/$name.pub; }
+all=all,c_address,c_late,c_critical,c_force,c_ok,c_from,c_principals,c_expired,t_address,t_late,t_critical
+sign ok -n $all; sign address -n $all -O source-address=10.9.9.9/32; sign name -n other; sign late -n $all -V 20200101:20200102; sign critical -n $all -O critical:foo@bar=x; sign force -n $all -O force-command=/bin/true; chmod 644 /srv/*.pub",
+        client: "for p in 22 2201 2202 2203; do for u in from expired odd named second algorithm revoked; do ssh -p $p -o BatchMode=yes $u@server true 2>/dev/null; echo \"$p $u $?\"; done; for u in c_address c_name c_late c_critical c_force c_ok c_from c_principals c_expired t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do c=${u#?_}; [ -e /srv/$c-cert.pub ] || c=ok; ssh -p $p -o BatchMode=yes -o CertificateFile=/srv/$c-cert.pub $u@server true 2>/dev/null >&2; echo \"$p $u $?\"; done; done",
+        look: "sed -E 's/ port [0-9]+/ port N/g; s/SHA256:[^ ]*/FP/g' /var/log/sshd.log | grep -E '^(Connection from|Refused|Certificate|Invalid cert|forced command|Authentication key|userauth|/[^ ]+:|cert: Auth|principals: Auth|Accepted|debug1: [^ ]+: (matching|entry expired|bad |principals on)|debug1: trying authorized principals)'",
+        sees: &["Refused by key options\n", "Refused by certificate principals options\n", "debug1: /home/expired/.ssh/authorized_keys:1: entry expired at 2020-01-01T00:00:00\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
 /// Files that a login runs and reads: `/etc/ssh/sshrc`, `~/.ssh/rc`, `~/.ssh/environment`, with output and mistakes.
 ///
 /// Covers: sshd_config PermitUserRC; sshd_config PermitUserEnvironment

@@ -461,11 +461,11 @@ impl Monitor {
                 (self.config.settings.clone(), None)
             }
         };
-        // Only where a `Match` block says something else: a flag may have said more, or nothing at all.
+        // A `Match` block is heeded also where it says less, and before a flag, as by sshd. Without one a flag counts.
         let own_level = settings.log_level.value != self.config.settings.log_level.value;
         if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()).filter(|_| own_level)
         {
-            self.log.set_level(self.log.level().max(level));
+            self.log.set_level(level);
         }
         self.log.set_places(&settings.log_verbose);
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
