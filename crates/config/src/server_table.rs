@@ -443,7 +443,7 @@ keyword_table! {
     /// the file; with any other one, or if the program cannot be run, the upload fails and the file is removed.
     /// Works with the SFTP server inside lhsshd (ForceCommand internal-sftp) and nothing else. Our own keyword.
     /// Example: `UploadHook /usr/bin/clamdscan --fdpass --quiet`
-    upload_hook: AbsoluteCommand = "none", "UploadHook", Match, Works;
+    upload_hook: HookCommand = "none", "UploadHook", Match, Works;
     /// How long UploadHook may take for a file; then it is killed and the upload fails. 0: as long as it takes.
     /// Our own keyword.
     /// Example: `UploadHookTimeout 2m`

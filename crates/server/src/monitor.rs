@@ -56,7 +56,7 @@ use crate::log::{Field, Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
 use crate::verdict::Verdict;
-pub(crate) use chains::satisfiable;
+pub(crate) use chains::unsatisfiable;
 use fingerprints::{describe, fingerprint};
 use gss_context::{Gss, is_offer};
 use pam::Modules;
