@@ -434,6 +434,11 @@ keyword_table! {
     /// most ends, of the user whose sessions keep most. Our own keyword.
     /// Example: `ResumeMaxMemory 256M`
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
+    /// Connections of one user account that may be logged in at a time, at this server; one more is told so and
+    /// ends. Additional connections of a session (LonghaulTickets) and channels do not count, a session that waits
+    /// for its client does. Counted by the listener: not with -i. Our own keyword.
+    /// Example: `PerUserMaxConnections 4`
+    per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
     /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`

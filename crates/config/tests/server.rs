@@ -114,6 +114,14 @@ fn what_is_at_fault_decides_about_the_exit_status() {
 }
 
 #[test]
+fn keywords_of_match_blocks_are_known_without_a_connection() {
+    let home = Home::new();
+    let config = load(&home, "Match User ada\n  perusermaxconnections 2\n", &[]).expect("loads");
+    assert!(config.names("PerUserMaxConnections") && !config.names("MaxSessions"));
+    assert_eq!(config.per_user_max_connections.0, None);
+}
+
+#[test]
 fn tokens_of_the_upload_hook_are_checked() {
     let home = Home::new();
     let error = |text: &str| lines(load(&home, text, &[]), home.directory.path());

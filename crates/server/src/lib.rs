@@ -43,6 +43,7 @@ mod testing;
 mod tickets;
 mod transfer_log;
 mod usage;
+mod user_connections;
 mod user_groups;
 mod verdict;
 

@@ -45,6 +45,7 @@ use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
+use crate::user_connections::UserConnections;
 use adopted::Adopted;
 use balancers::{Arrived, Balancers};
 use exporter::{Exporter, Present};
@@ -116,6 +117,8 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    /// Connections that are logged in, where `PerUserMaxConnections` is set.
+    users: UserConnections<Owner>,
     /// Sessions that have lost their connections.
     waiting: WaitingSessions,
     /// Sessions of earlier listeners.
@@ -190,6 +193,7 @@ pub fn serve(
         signals,
         exporter,
         tickets: Tickets::default(),
+        users: UserConnections::default(),
         waiting: WaitingSessions::new(waiting, most_kept, block),
         adopted,
         manager,
@@ -391,8 +395,11 @@ impl Listener {
             if self.startups.get_mut(at).is_some_and(Startup::take_started) {
                 continue;
             }
-            let joins = |startup: &Startup| startup.answer_joiner(&mut self.tickets, Instant::now());
-            if self.startups.get(at).is_some_and(joins) {
+            let is_answered = |startup: &Startup| {
+                startup.answer_joiner(&mut self.tickets, Instant::now())
+                    || startup.answer_user(&mut self.users)
+            };
+            if self.startups.get(at).is_some_and(is_answered) {
                 continue;
             }
             let startup = self.startups.swap_remove(at);
@@ -448,6 +455,8 @@ impl Listener {
                         let owners = self.waiting.hear(Owner::Process(*pid), notice, Instant::now());
                         ended.extend(owners.into_iter().map(|owner| (owner, why)));
                     }
+                    // Said at the login, to the listener that adopts the session.
+                    Word::User(_) => {}
                 }
             }
         }
@@ -456,14 +465,23 @@ impl Listener {
 
     /// Takes what sessions of earlier listeners say.
     fn hear_adopted(&mut self, ready: &[Id]) {
-        for (id, notices, has_ended) in self.adopted.read(ready) {
-            for notice in notices {
+        for (id, words, has_ended) in self.adopted.read(ready) {
+            for word in words {
+                let notice = match word {
+                    Word::Notice(notice) => notice,
+                    Word::User(connection) => {
+                        self.users.admit(Owner::Adopted(id), connection);
+                        continue;
+                    }
+                    Word::Ticket(_) => continue,
+                };
                 let why = WaitingSessions::reason(&notice);
                 let owners = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
                 self.end_waiting(owners.into_iter().map(|owner| (owner, why)).collect());
             }
             if has_ended {
                 self.waiting.gone(Owner::Adopted(id));
+                self.users.end(&Owner::Adopted(id));
             }
         }
     }
@@ -514,6 +532,7 @@ impl Listener {
             }
             self.tickets.void(pid);
             self.waiting.gone(Owner::Process(pid));
+            self.users.end(&Owner::Process(pid));
             if status.exit_status() == Some(NOT_EXECUTED) {
                 error!(self.log, "cannot start a session process: the program cannot be executed");
                 self.saw(|seen| seen.errors += 1);

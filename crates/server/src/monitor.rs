@@ -381,6 +381,7 @@ impl Monitor {
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
+        let refusal = self.beyond_limit(&candidate, user.uid);
         self.may_ask_for_tickets(&candidate);
         self.may_outlive_connection(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
@@ -395,6 +396,7 @@ impl Monitor {
             options: candidate.options,
             must_change_password: candidate.must_change_password,
             joined: candidate.joined.is_some(),
+            refusal,
             level: self.log.level(),
             proofs: candidate.proofs,
             key,

@@ -9,6 +9,7 @@ use rustix::net::{RecvFlags, recv};
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
 use crate::resuming::{GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
+use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 
 /// What a session says beside its totals.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(super) enum Word {
     Ticket(Ticket),
     /// The session waits for its client, or goes on.
     Notice(Notice),
+    /// Whose session it is, said by one that another listener has counted.
+    User(UserConnection),
 }
 
 /// One session's end.
@@ -66,6 +69,11 @@ impl Reports {
                             used
                         }
                     },
+                    Some(&USER) => {
+                        let Some((message, _)) = self.inbox.split_first_chunk::<USER_LENGTH>() else { break };
+                        words.extend(UserConnection::decode(message).map(Word::User));
+                        USER_LENGTH
+                    }
                     Some(&(WAITS | GOES_ON | KEEPS)) => match Notice::read(&self.inbox) {
                         Err(()) => return false,
                         Ok(None) => break,

@@ -2,6 +2,7 @@
 //! over, `longhaul sessions`, and listeners that were started later.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::time::Instant;
 
 use rustix::event::PollFd;
@@ -62,6 +63,10 @@ impl Lasting {
         match listed.serve(&now, control) {
             None => {}
             Some(listed::Order::Adopted) => {
+                if let Some(user) = monitor.counted() {
+                    // A listener that is gone counts nothing.
+                    let _ = listed.notices(control).write_all(&user.encode());
+                }
                 if let Some(resumable) = resumable {
                     resumable.notify(&mut listed.notices(control));
                 }

@@ -19,6 +19,7 @@ use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::signals::Signals;
 use lh_transport::{Transport, TransportError, Unencrypted};
+use lh_wire::msg::disconnect;
 use rustix::process::Signal;
 
 use super::auth_info::AuthInfo;
@@ -71,7 +72,9 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     if let Some(limit) = common.session.core_limit {
         lh_sys::dumps::restore_core_limit(limit.0);
     }
-    let inherited = match holder.open(&mut grant, &log) {
+    // No session is opened for a connection that ends at once.
+    let session = if grant.refusal.is_some() { None } else { holder.open(&mut grant, &log) };
+    let inherited = match session {
         None => None,
         // What modules have opened is closed by a process that is still root: this one. Its copy becomes the user's.
         Some(session) => match lh_sys::background::split() {
@@ -91,7 +94,8 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     };
     let address = common.address(log);
     match begin(common, connection, grant, inherited, ipc, &address) {
-        Ok((shared, link, host_keys, resuming)) => serve(shared, link, host_keys, resuming),
+        Ok(Some((shared, link, host_keys, resuming))) => serve(shared, link, host_keys, resuming),
+        Ok(None) => 0,
         Err(problem) => {
             error!(address.log, "fatal: {problem}");
             EXIT_FAILURE
@@ -101,7 +105,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
 
 type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>, Option<Resuming>);
 
-/// Becomes the user, and only then looks at the connection.
+/// Becomes the user, and only then looks at the connection. `None` for one that has been refused.
 fn begin(
     common: Box<Common>,
     connection: Connection,
@@ -109,9 +113,9 @@ fn begin(
     inherited: Option<Inherited>,
     mut monitor: MonitorSocket,
     address: &Address,
-) -> Result<Begun, Failure> {
+) -> Result<Option<Begun>, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
-    let Grant { credentials, session_id, state, joined, .. } = grant;
+    let Grant { credentials, session_id, state, joined, refusal, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let mut config = common.transport_config();
@@ -142,13 +146,17 @@ fn begin(
     if transport.session_id() != Some(&session_id[..]) {
         return Err("the connection is not the one that was authenticated".into());
     }
+    if let Some(text) = refusal {
+        Link::new(transport, stream).disconnect(disconnect::TOO_MANY_CONNECTIONS, &text, GOODBYE);
+        return Ok(None);
+    }
     let unencrypted = unencrypted(&login.settings);
     transport.set_unencrypted(unencrypted);
     // Directly behind the end of the login, before any message of the session.
     let resuming = resuming::offer(&mut transport, &mut monitor, &login.settings, &config, unencrypted);
     let link = Link::new(transport, stream);
     let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
-    Ok((shared, link, common.session.host_keys, resuming))
+    Ok(Some((shared, link, common.session.host_keys, resuming)))
 }
 
 fn serve(
