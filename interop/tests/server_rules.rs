@@ -341,6 +341,41 @@ fn connections_of_a_user_are_limited() {
     let_go(first);
 }
 
+/// Bytes of one account: sessions end that go on when they are used up, short ones count as well, and new ones are refused.
+///
+/// Covers: sshd_config PerUserTransferQuota; sshd_config Match PerUserTransferQuota
+#[test]
+fn bytes_of_a_user_are_limited() {
+    let Some([ssh]) = peers("bytes_of_a_user_are_limited", ["ssh"]) else { return };
+    let lab = Lab::new();
+    lab.write("rules", &format!("Match User {}\n  PerUserTransferQuota 4M/1w\n", me()));
+    let config = format!("Include {}", lab.arg("rules"));
+    let server = Lhsshd::start(&lab, &config);
+    let scene = Scene { lab, server, ssh };
+    let mut command = Command::new(&scene.ssh);
+    command.args(scene.args(&[], &me(), &["echo up; cat"])).env("HOME", scene.lab.path("home"));
+    let mut first = hold(command);
+    let processes = || lh_interop::process::below(scene.server.pid()).len();
+    let before = processes();
+    for round in 0..3 {
+        let ran = scene.ssh(&[], &["head -c 2000000 /dev/zero"]);
+        // On a slow machine the third one is told in the middle of it.
+        assert!(ran.code == 0 || round == 2, "{}", ran.err);
+        // The next login is not to come before the listener has seen this end.
+        eventually("the session is over", || processes() <= before);
+    }
+    let ran = scene.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
+    assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
+    let text = format!(":12: Transfer quota of user {} is used up (PerUserTransferQuota)", me());
+    assert!(ran.err.contains(&text), "{}", ran.err);
+    scene.logged("refused: the transfer quota is used up (PerUserTransferQuota)");
+    // One that is there ends with its next report; what it has moved before may have been reported by now.
+    let mut input = first.stdin.take().unwrap();
+    let _ = input.write_all(b"more\n");
+    assert_eq!(first.wait().unwrap().code(), Some(255));
+    scene.logged("ends: its user has used up the transfer quota (PerUserTransferQuota)");
+}
+
 /// Covers: sshd_config LoginGraceTime
 #[test]
 fn a_client_that_sends_nothing_is_disconnected() {
@@ -436,7 +471,7 @@ fn an_ordinary_user_can_run_the_server() {
     fs::set_permissions(home.join("lhsshd"), fs::Permissions::from_mode(0o755)).unwrap();
     let line = format!(
         "cd {0} && exec ./lhsshd -D -f none -p 0 -h host -E log -o ListenAddress=127.0.0.1 -o PidFile=none \
-         -o PerUserMaxConnections=1",
+         -o PerUserMaxConnections=1 -o PerUserTransferQuota=1M/1w",
         home.display()
     );
     let mut server = Command::new("setpriv")
@@ -450,11 +485,12 @@ fn an_ordinary_user_can_run_the_server() {
     let text = log();
     let port = text.split(" port ").nth(1).unwrap().split('.').next().unwrap().to_owned();
     lab.know(port.parse().unwrap());
-    let as_user = |name: &str| {
+    let run = |name: &str, command: &str| {
         let mut args = lab.client_options();
-        args.extend(["-p".into(), port.clone(), format!("{name}@127.0.0.1"), "id -un; tty".into()]);
+        args.extend(["-p".into(), port.clone(), format!("{name}@127.0.0.1"), command.into()]);
         lab.run(&ssh, &args)
     };
+    let as_user = |name: &str| run(name, "id -un; tty");
     let mut held = Command::new(&ssh);
     let mut args = lab.client_options();
     args.extend(["-p".into(), port.clone(), format!("{}@127.0.0.1", user.name), "echo up; cat".into()]);
@@ -472,6 +508,12 @@ fn an_ordinary_user_can_run_the_server() {
         ran.code != 255
     });
     assert_eq!(ran.text(), format!("{}\nnot a tty\n", user.name), "{}{}", ran.err, log());
+    // On a slow machine this one is told in the middle of it.
+    run(&user.name, "head -c 2000000 /dev/zero");
+    eventually("the quota is used up", || {
+        as_user(&user.name);
+        log().contains("refused: the transfer quota is used up (PerUserTransferQuota)")
+    });
     let other = as_user("root");
     assert_eq!(other.code, 255);
     assert!(other.err.contains("Permission denied (publickey)"), "{}", other.err);

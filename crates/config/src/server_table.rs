@@ -439,6 +439,12 @@ keyword_table! {
     /// for its client does. Counted by the listener: not with -i. Our own keyword.
     /// Example: `PerUserMaxConnections 4`
     per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
+    /// Bytes that the connections of one user account may move in a period, both directions together, as
+    /// bytes (or with K, M or G) / time. The period begins with the first byte; once they are used up, the
+    /// account's sessions end within some seconds, and new ones are refused until it is over. Kept by the
+    /// listener: it begins anew with a restart or a reload, and there is none with -i. Our own keyword.
+    /// Example: `PerUserTransferQuota 200G/1d`
+    per_user_transfer_quota: QuotaOrNone = "none", "PerUserTransferQuota", Match, Works;
     /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`

@@ -114,6 +114,24 @@ fn what_is_at_fault_decides_about_the_exit_status() {
 }
 
 #[test]
+fn quotas_are_bytes_in_a_time() {
+    let home = Home::new();
+    for (text, shown) in [("none", "none"), ("200G/1d", "214748364800/86400"), ("1000/90", "1000/90")] {
+        let config = load(&home, &format!("PerUserTransferQuota {text}\n"), &[]).expect("loads");
+        let dump = config.dump(true, &|_| Vec::new());
+        assert!(dump.contains(&format!("perusertransferquota {shown}\n")), "{dump}");
+    }
+    for text in ["5", "0/1d", "5/0", "x/1d", "5/x", "5/1d/1d"] {
+        let error = load(&home, &format!("PerUserTransferQuota {text}\n"), &[]);
+        assert_eq!(
+            lines(error, home.directory.path()),
+            ["sshd line 1: Invalid PerUserTransferQuota spec."],
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn keywords_of_match_blocks_are_known_without_a_connection() {
     let home = Home::new();
     let config = load(&home, "Match User ada\n  perusermaxconnections 2\n", &[]).expect("loads");

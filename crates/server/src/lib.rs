@@ -33,6 +33,7 @@ mod passwords;
 mod penalties;
 mod preauth_ids;
 mod proxy_header;
+mod quotas;
 mod resuming;
 mod session;
 mod startups;

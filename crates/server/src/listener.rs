@@ -43,6 +43,7 @@ use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
 use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
+use crate::quotas::Quotas;
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use crate::user_connections::UserConnections;
@@ -70,6 +71,9 @@ pub const SESSION_NAME: &str = "lhsshd-session";
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
 
+/// Why sessions of a user end whose quota is used up.
+const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
+
 /// A session process that has not been waited for.
 struct Running {
     address: IpAddr,
@@ -80,6 +84,8 @@ struct Running {
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
+    /// It is being ended because its user's quota is used up.
+    over_quota: bool,
     /// It was ended to make room for another source's, which is no offence.
     replaced: bool,
     /// Where it reports what it counts, once a user has logged in.
@@ -119,6 +125,8 @@ struct Listener {
     tickets: Tickets,
     /// Connections that are logged in, where `PerUserMaxConnections` is set.
     users: UserConnections<Owner>,
+    /// What accounts have moved, where `PerUserTransferQuota` is set.
+    quotas: Quotas,
     /// Sessions that have lost their connections.
     waiting: WaitingSessions,
     /// Sessions of earlier listeners.
@@ -194,6 +202,7 @@ pub fn serve(
         exporter,
         tickets: Tickets::default(),
         users: UserConnections::default(),
+        quotas: Quotas::default(),
         waiting: WaitingSessions::new(waiting, most_kept, block),
         adopted,
         manager,
@@ -398,6 +407,7 @@ impl Listener {
             let is_answered = |startup: &Startup| {
                 startup.answer_joiner(&mut self.tickets, Instant::now())
                     || startup.answer_user(&mut self.users)
+                    || startup.answer_quota(&mut self.quotas, Instant::now())
             };
             if self.startups.get(at).is_some_and(is_answered) {
                 continue;
@@ -457,6 +467,12 @@ impl Listener {
                     }
                     // Said at the login, to the listener that adopts the session.
                     Word::User(_) => {}
+                    Word::Moved(moved) => {
+                        if !self.quotas.add(moved, Instant::now()) && !running.over_quota {
+                            running.over_quota = true;
+                            ended.push((Owner::Process(*pid), USED_UP));
+                        }
+                    }
                 }
             }
         }
@@ -471,6 +487,12 @@ impl Listener {
                     Word::Notice(notice) => notice,
                     Word::User(connection) => {
                         self.users.admit(Owner::Adopted(id), connection);
+                        continue;
+                    }
+                    Word::Moved(moved) => {
+                        if !self.quotas.add(moved, Instant::now()) && !has_ended {
+                            self.end_waiting(vec![(Owner::Adopted(id), USED_UP)]);
+                        }
                         continue;
                     }
                     Word::Ticket(_) => continue,
@@ -518,6 +540,21 @@ impl Listener {
         }
     }
 
+    /// Takes what a session has counted that has ended.
+    fn read_last(&mut self, running: &mut Running) {
+        let mut nobodys = Counters::default();
+        let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
+        let mut words = Vec::new();
+        if let Some(reports) = &mut running.reports {
+            reports.read(sum, &mut words);
+        }
+        for word in words {
+            if let Word::Moved(moved) = word {
+                self.quotas.add(moved, Instant::now());
+            }
+        }
+    }
+
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
@@ -527,9 +564,7 @@ impl Listener {
                 self.admission.end(pid);
                 self.take_word(startup, &mut running);
             }
-            if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
-                reports.read(&mut exporter.seen.sessions, &mut Vec::new());
-            }
+            self.read_last(&mut running);
             self.tickets.void(pid);
             self.waiting.gone(Owner::Process(pid));
             self.users.end(&Owner::Process(pid));

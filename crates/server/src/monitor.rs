@@ -381,7 +381,8 @@ impl Monitor {
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
-        let refusal = self.beyond_limit(&candidate, user.uid);
+        let refusal =
+            self.beyond_quota(&candidate, user.uid).or_else(|| self.beyond_limit(&candidate, user.uid));
         self.may_ask_for_tickets(&candidate);
         self.may_outlive_connection(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;

@@ -11,6 +11,7 @@ use rustix::process::Pid;
 
 use crate::hand_over::STARTED;
 use crate::penalties::Source;
+use crate::quotas::{MOVED_LENGTH, Moved, Quotas};
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
 use crate::user_connections::{USER_LENGTH, UserConnection, UserConnections};
 
@@ -85,6 +86,19 @@ impl Startup {
         let record = tickets.take(id, now).unwrap_or_default();
         let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
         answer.extend_from_slice(&record);
+        // Its socket is empty, so this fits.
+        let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        true
+    }
+
+    /// Answers a process that asks whether its user may move anything; false when it wants something else.
+    pub(super) fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
+        let mut request = [0; MOVED_LENGTH];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let all = matches!(recv(&self.control, &mut request, look), Ok((MOVED_LENGTH, _)));
+        let Some(moved) = Moved::decode(&request).filter(|_| all) else { return false };
+        let _ = recv(&self.control, &mut request[..], RecvFlags::DONTWAIT);
+        let answer = [u8::from(quotas.add(moved, now))];
         // Its socket is empty, so this fits.
         let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         true

@@ -15,6 +15,7 @@ use lh_crypto::PublicKey;
 use super::ticket_state::Joining;
 use super::{Candidate, Monitor, Stage, Unexpected};
 use crate::log::{debug, error, info};
+use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
 use crate::user_connections::UserConnection;
 
@@ -23,6 +24,9 @@ const KIND: &str = "ssh-ed25519";
 
 /// The keyword that limits connections of a user.
 const KEYWORD: &str = "PerUserMaxConnections";
+
+/// The keyword that limits what a user moves.
+const QUOTA: &str = "PerUserTransferQuota";
 
 /// How long the listener may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -124,6 +128,43 @@ impl Monitor {
             }
             (Err(_), None) => None,
         }
+    }
+
+    /// Looks whether the user may move anything (`PerUserTransferQuota`). Returns why the connection must end.
+    pub(super) fn beyond_quota(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
+        let quota = candidate.settings.per_user_transfer_quota.0?;
+        let name = &candidate.name;
+        let moved = Moved { uid, bytes: 0, quota };
+        let answer = match &mut self.joining.listener {
+            Some(listener) => moved.ask(listener),
+            None => Err(std::io::Error::other("there is no listener (-i)")),
+        };
+        if !matches!(answer, Ok(false)) {
+            self.joining.quota = Some((moved, 0));
+        }
+        match answer {
+            Ok(true) => None,
+            Ok(false) => {
+                let (ip, port) = (self.peer.ip(), self.peer.port());
+                error!(
+                    self.log,
+                    "connection of user {name} from {ip} port {port} refused: the transfer quota is used up ({QUOTA})"
+                );
+                Some(format!("Transfer quota of user {name} is used up ({QUOTA})"))
+            }
+            Err(problem) => {
+                error!(self.log, "{QUOTA}: bytes of user {name} are not counted: {problem}");
+                None
+            }
+        }
+    }
+
+    /// The connection has moved this many bytes in all: returns what the listener is to hear, where there is a quota.
+    pub(crate) fn count_moved(&mut self, bytes: u64) -> Option<Moved> {
+        let (moved, told) = self.joining.quota.as_mut()?;
+        let new = bytes.saturating_sub(*told);
+        *told = bytes.max(*told);
+        (new > 0).then_some(Moved { bytes: new, ..*moved })
     }
 
     /// Returns the user to be counted by a listener that adopts the session, after the login.

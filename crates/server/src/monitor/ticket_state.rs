@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
+use crate::quotas::Moved;
 use crate::tickets::Record;
 use crate::user_connections::UserConnection;
 
@@ -15,4 +16,6 @@ pub(super) struct Joining {
     pub(super) issued: u32,
     /// The listener counts this connection.
     pub(super) counted: Option<UserConnection>,
+    /// The quota of the user, and how many bytes the listener has been told of.
+    pub(super) quota: Option<(Moved, u64)>,
 }

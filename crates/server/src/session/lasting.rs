@@ -47,6 +47,11 @@ impl Lasting {
         [resumable, listed].into_iter().flatten().min()
     }
 
+    /// The way to the listener that counts the session.
+    pub(super) fn notices<'a>(&'a self, control: &'a File) -> Notices<'a> {
+        notices(self.listed.as_ref(), control)
+    }
+
     /// Does what is there to be done, without waiting. `known`: the connection has an address.
     pub(super) fn serve(&mut self, monitor: &mut Monitor, control: &File, known: bool) -> Result<(), Over> {
         let Self { resumable, listed } = self;

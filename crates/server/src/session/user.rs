@@ -256,7 +256,9 @@ fn share(
     let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
     let (modules_environment, session_problem) = modules.unwrap_or_default();
     let logs = settings.transfer_log.value != TransferLog::None;
-    let accounts = logs || settings.prometheus_listen.value.0.is_some();
+    let accounts = logs
+        || settings.prometheus_listen.value.0.is_some()
+        || settings.per_user_transfer_quota.value.0.is_some();
     let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
