@@ -19,6 +19,31 @@ fn key_options_with_dates_variables_and_mistakes() {
     .run();
 }
 
+/// Keys and certificates that options refuse: which lines the log has at each level.
+///
+/// Covers: sshd_config LogLevel; sshd_config TrustedUserCAKeys; sshd_config AuthorizedPrincipalsFile; authorized_keys cert-authority
+#[test]
+fn what_the_log_says_of_refused_keys_and_certificates() {
+    Recipe {
+        server: "Port 22\nPort 2201\nPort 2202\nPort 2203\nMatch LocalPort 2201\n  LogLevel ERROR\nMatch LocalPort 2202\n  LogLevel VERBOSE\nMatch LocalPort 2203\n  LogLevel DEBUG1\nMatch User t_*\n  TrustedUserCAKeys /etc/ca.pub\nMatch User t_from,t_none,t_bad,t_force,t_first\n  AuthorizedPrincipalsFile /srv/principals/%u\nMatch User algorithm\n  PubkeyAcceptedAlgorithms ecdsa-sha2-nistp256\nMatch User revoked\n  RevokedKeys /srv/plain.pub",
+        setup: "ssh-keygen -q -t ed25519 -N '' -f /etc/ca; ca=$(cut -d' ' -f1,2 /etc/ca.pub); k=$(cut -d' ' -f1,2 /home/me/.ssh/id_ed25519.pub); id=2100; mkdir /srv/principals; cp /home/me/.ssh/id_ed25519.pub /srv/plain.pub
+user() { id=$((id + 1)); account $1 $id; printf \"$2\" >/home/$1/.ssh/authorized_keys; }
+user from \"from=\\\"10.0.0.1\\\" $k\\n\"; user expired \"expiry-time=\\\"20200101\\\" $k\\n\"; user odd \"nonsense $k\\n\"; user named \"principals=\\\"a\\\" $k\\n\"; user second \"from=\\\"10.0.0.1\\\" $k\\n$k\\n\"; user algorithm \"$k\\n\"; user revoked \"$k\\n\"
+for u in c_address c_name c_late c_critical c_force c_ok; do user $u \"cert-authority,command=\\\"/bin/date\\\" $ca\\n\"; done; user c_from \"cert-authority,from=\\\"10.0.0.1\\\" $ca\\n\"; user c_principals \"cert-authority,principals=\\\"zoe\\\" $ca\\n\"; user c_expired \"cert-authority,expiry-time=\\\"20200101\\\" $ca\\n\"
+for u in t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do user $u ''; done
+cd /srv/principals; echo 'from=\"10.0.0.1\" all' >t_from; echo zoe >t_none; echo 'nonsense all' >t_bad; echo 'command=\"/bin/date\" all' >t_force; printf 'from=\"10.0.0.1\" all\\nall\\n' >t_first; cd /
+sign() { name=$1; shift; cp /srv/plain.pub /srv/$name.pub; ssh-keygen -q -s /etc/ca -I $name \"$@\" /srv/$name.pub; }
+all=all,c_address,c_late,c_critical,c_force,c_ok,c_from,c_principals,c_expired,t_address,t_late,t_critical
+sign ok -n $all; sign address -n $all -O source-address=10.9.9.9/32; sign name -n other; sign late -n $all -V 20200101:20200102; sign critical -n $all -O critical:foo@bar=x; sign force -n $all -O force-command=/bin/true; chmod 644 /srv/*.pub",
+        client: "for p in 22 2201 2202 2203; do for u in from expired odd named second algorithm revoked; do ssh -p $p -o BatchMode=yes $u@server true 2>/dev/null; echo \"$p $u $?\"; done; for u in c_address c_name c_late c_critical c_force c_ok c_from c_principals c_expired t_address t_name t_late t_critical t_from t_none t_bad t_force t_first; do c=${u#?_}; [ -e /srv/$c-cert.pub ] || c=ok; ssh -p $p -o BatchMode=yes -o CertificateFile=/srv/$c-cert.pub $u@server true 2>/dev/null >&2; echo \"$p $u $?\"; done; done",
+        look: "sed -E 's/ port [0-9]+/ port N/g; s/SHA256:[^ ]*/FP/g' /var/log/sshd.log | grep -E '^(Connection from|Refused|Certificate|Invalid cert|forced command|Authentication key|userauth|/[^ ]+:|cert: Auth|principals: Auth|Accepted|debug1: [^ ]+: (matching|entry expired|bad |principals on)|debug1: trying authorized principals)'",
+        sees: &["Refused by key options\n", "Refused by certificate principals options\n", "debug1: /home/expired/.ssh/authorized_keys:1: entry expired at 2020-01-01T00:00:00\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
 /// Files that a login runs and reads: `/etc/ssh/sshrc`, `~/.ssh/rc`, `~/.ssh/environment`, with output and mistakes.
 ///
 /// Covers: sshd_config PermitUserRC; sshd_config PermitUserEnvironment
@@ -29,6 +54,23 @@ fn files_that_a_login_runs_and_reads() {
         setup: "account ann 2003; for u in bob ann; do printf 'A=1\\n# B=2\\n\\n C=3\\nD=x y\\nPATH=/usr/bin:/bin:/opt\\nHOME=/else\\n' >/home/$u/.ssh/environment; echo 'echo \"rc of $USER: $SSH_ORIGINAL_COMMAND $A\"; cat; echo err >&2; exit 9' >/home/$u/.ssh/rc; chown $u: /home/$u/.ssh/*; done; echo 'echo \"system rc\"' >/etc/ssh/sshrc",
         client: "for u in bob ann; do echo \"== $u\"; ssh $u@server 'echo \"$A $B $C $D $E $HOME $PATH\"; cat' <<<in; echo $?; ssh -tt $u@server 'id -un' </dev/null 2>/dev/null | tr -d '\\r'; done; ssh bob@server 'rm .ssh/rc'; ssh bob@server 'rm /home/bob/.ssh/rc; echo done'; ssh bob@server true; echo $?; ssh ann@server true",
         sees: &["== bob\n"],
+        ends: Ends::Server,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Bad lines of `~/.ssh/environment`: which sessions are told, in which words, and what counts of the rest.
+///
+/// Covers: sshd_config PermitUserEnvironment
+#[test]
+fn bad_lines_of_a_user_s_environment_file() {
+    Recipe {
+        server: "PermitUserEnvironment A*,B\nSubsystem part /usr/bin/printenv A",
+        setup: "printf 'A=1\\n\\n \\tbad line\\nB=\\377\\nC\\000=1\\n# c\\nworse' >/home/bob/.ssh/environment; chown bob: /home/bob/.ssh/environment",
+        client: "for t in -T -tt; do echo \"== $t\"; ssh $t bob@server 'echo \"$A $B\" | od -c; tty >/dev/null && echo tty; exit 3' </dev/null 2>told | tr -d '\\r'; echo \"${PIPESTATUS[0]}\"; sort told | grep -v Connection; done; ssh bob@server -s part </dev/null; echo $?; echo ls | sftp -q -b - bob@server; ssh bob@server 'yes X=1 | head -1001 >.ssh/environment'; ssh bob@server 'echo runs'; echo $?; ssh bob@server -s part </dev/null; echo $?",
+        look: "grep -o 'Too many lines.*' /var/log/sshd.log",
+        sees: &["Bad line 3 in /home/bob/.ssh/environment\n"],
         ends: Ends::Server,
         ..RECIPE
     }
@@ -60,7 +102,7 @@ fn mistakes_that_the_test_of_the_server_s_file_tells() {
     Recipe {
         setup: "cd /tmp; while IFS= read -r l; do echo \"== $l\"; printf '%b\\n' \"$l\" >c; r=0; /usr/sbin/sshd -t -f c || r=$?; echo $r; done >/srv/told 2>&1 <<'E'\nPort 0x16\nPort 70000\nPort\nPermitRootLogin maybe\nNonsense yes\nPermitRootLogin yes no\nUseDNS\nMaxAuthTries x\nMaxAuthTries -1\nListenAddress\nListenAddress 1.2.3.4:x\nListenAddress [::1\nSubsystem sftp\nSubsystem sftp a\\\\nSubsystem sftp b\nMatch\nMatch User\nMatch Nonsense x\nMatch User bob\\\\nPort 22\nMatch User bob\\\\n  Nonsense\nMatch Address 1.2.3.4/99\nCiphers none-such\nCiphers +none-such\nCiphers -aes128-ctr\nMACs\nKexAlgorithms x,y\nHostKeyAlgorithms ssh-foo\nHostKey /nosuch\nAuthorizedKeysCommand relative\nAuthorizedKeysCommand /bin/true\nForceCommand\nChrootDirectory relative\nLoginGraceTime 1x\nClientAliveInterval 99999999999\nMaxStartups 1:2\nMaxStartups 5:50:1\nAuthenticationMethods nonsense\nAuthenticationMethods publickey,\nAuthenticationMethods any publickey\nInclude\nInclude /nosuch/*.conf\nBanner none\nSetEnv X\nSetEnv X=1 X=2\nAcceptEnv =\nPermitOpen x\nPermitListen x:y\nIPQoS x\nRekeyLimit x\nRekeyLimit 1G 1h x\nLogLevel LOUD\nSyslogFacility X\nTrustedUserCAKeys /nosuch\nAllowUsers\nUsePAM \"yes\nProtocol 2\nUsePrivilegeSeparation yes\nKeyRegenerationInterval 3600\nRSAAuthentication yes\nCompression maybe\nXAuthLocation relative\nVersionAddendum a b\nPidFile\nStreamLocalBindMask 999\nAllowTcpForwarding perhaps\nPort 22 # words\nPort=22\n\\tPort\\t=\\t22\nport 22\\r\nE\ncd /",
         client: "cat /srv/told",
-        look: "/usr/sbin/sshd -T -C user=bob,host=x,addr=1.2.3.4 | grep -c .  | sed 's/.*/lines/'; /usr/sbin/sshd -T -C nonsense=1; echo $?; /usr/sbin/sshd -T -C user= | grep -c . | sed 's/^[1-9].*/lines/'; /usr/sbin/sshd -t -o Nonsense=1 || echo fails; /usr/sbin/sshd -t -p x; echo $?; /usr/sbin/sshd -t -f /nosuch || echo fails; /usr/sbin/sshd -t extra; echo $?; /usr/sbin/sshd -h /nosuch -t; echo $?; /usr/sbin/sshd -t -q; echo $?; cd /tmp; /usr/sbin/sshd -t -f c; echo $?",
+        look: "/usr/sbin/sshd -T -C user=bob,host=x,addr=1.2.3.4 | grep -c .  | sed 's/.*/lines/'; /usr/sbin/sshd -T -C nonsense=1; echo $?; /usr/sbin/sshd -T -C user= | grep -c . | sed 's/^[1-9].*/lines/'; for o in Nonsense=1 Port 'Port 1 2' 'Banner \"x' Port=x 'Match User bob' 'Include /nosuch' 'AuthorizedKeysCommand /bin/true' 'Ciphers x' 'ListenAddress 1.2.3.4.5'; do echo \"-o $o\"; /usr/sbin/sshd -t -o \"$o\"; echo $?; done; /usr/sbin/sshd -t -p x; echo $?; /usr/sbin/sshd -t -g x; echo $?; for f in -t -T -D; do /usr/sbin/sshd $f -f /nosuch; echo $?; done; /usr/sbin/sshd -t extra; echo $?; printf 'HostKey /nosuch\\n' >/tmp/none; /usr/sbin/sshd -t -f /tmp/none 2>/dev/null; echo $?; /usr/sbin/sshd -D -f /tmp/none 2>/dev/null; echo $?; printf 'PasswordAuthentication no\\nAuthenticationMethods publickey,password\\n' >/tmp/none; /usr/sbin/sshd -t -f /tmp/none; echo $?; /usr/sbin/sshd -h /nosuch -t; echo $?; /usr/sbin/sshd -t -q; echo $?; cd /tmp; /usr/sbin/sshd -t -f c; echo $?",
         sees: &["== Nonsense yes\n"],
         differs: &[
             ("", "Unsupported KEX algorithm \"x\"\n", "the next line names the list"),

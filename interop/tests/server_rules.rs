@@ -285,6 +285,97 @@ fn sessions_and_attempts_are_limited() {
     assert!(many.err.contains("Too many authentication failures"), "{}", many.err);
 }
 
+/// A client with a session that lasts for as long as its standard input.
+fn hold(mut command: Command) -> Child {
+    let mut client =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut up = [0; 3];
+    client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    assert_eq!(&up, b"up\n");
+    client
+}
+
+fn let_go(mut client: Child) {
+    drop(client.stdin.take());
+    client.wait().unwrap();
+}
+
+/// Connections of one account, counted over a reload; those of others, and channels, have nothing to do with it.
+///
+/// Covers: sshd_config PerUserMaxConnections; sshd_config Match PerUserMaxConnections
+#[test]
+fn connections_of_a_user_are_limited() {
+    let lab = Lab::new();
+    lab.write("rules", &format!("Match User {}\n  PerUserMaxConnections 2\n", me()));
+    let config = format!("Include {}", lab.arg("rules"));
+    let Some([ssh]) = peers("connections_of_a_user_are_limited", ["ssh"]) else { return };
+    let server = Lhsshd::start(&lab, &config);
+    let scene = Scene { lab, server, ssh };
+    let held = |options: &[&str]| {
+        let mut command = Command::new(&scene.ssh);
+        command.args(scene.args(options, &me(), &["echo up; cat"])).env("HOME", scene.lab.path("home"));
+        hold(command)
+    };
+    let refused = || {
+        let ran = scene.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
+        assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
+        let text = format!(":12: Too many connections of user {} (PerUserMaxConnections 2)", me());
+        assert!(ran.err.contains(&text), "{}", ran.err);
+    };
+    let socket = scene.lab.arg("mux");
+    let first = held(&["-o", "ControlMaster=yes", "-S", &socket]);
+    let second = held(&[]);
+    refused();
+    scene.logged("refused: 2 of this user are logged in (PerUserMaxConnections)");
+    // Another channel of a connection that is counted.
+    let ran = scene.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo channel"]);
+    assert_eq!(ran.text(), "channel\n", "{}", ran.err);
+    // A listener that is started again asks the sessions that it finds.
+    let pid = rustix::process::Pid::from_raw(scene.server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    eventually("it listens again", || scene.server.log().matches("Server listening on").count() == 2);
+    refused();
+    // The place is free once the listener has seen the end.
+    let_go(second);
+    eventually("a place is free", || scene.ssh(&[], &["echo ran"]).text() == "ran\n");
+    let_go(first);
+}
+
+/// Bytes of one account: sessions end that go on when they are used up, short ones count as well, and new ones are refused.
+///
+/// Covers: sshd_config PerUserTransferQuota; sshd_config Match PerUserTransferQuota
+#[test]
+fn bytes_of_a_user_are_limited() {
+    let Some([ssh]) = peers("bytes_of_a_user_are_limited", ["ssh"]) else { return };
+    let lab = Lab::new();
+    lab.write("rules", &format!("Match User {}\n  PerUserTransferQuota 4M/1w\n", me()));
+    let config = format!("Include {}", lab.arg("rules"));
+    let server = Lhsshd::start(&lab, &config);
+    let scene = Scene { lab, server, ssh };
+    let mut command = Command::new(&scene.ssh);
+    command.args(scene.args(&[], &me(), &["echo up; cat"])).env("HOME", scene.lab.path("home"));
+    let mut first = hold(command);
+    let processes = || lh_interop::process::below(scene.server.pid()).len();
+    let before = processes();
+    for round in 0..3 {
+        let ran = scene.ssh(&[], &["head -c 2000000 /dev/zero"]);
+        // On a slow machine the third one is told in the middle of it.
+        assert!(ran.code == 0 || round == 2, "{}", ran.err);
+        // The next login is not to come before the listener has seen this end.
+        eventually("the session is over", || processes() <= before);
+    }
+    let ran = scene.ssh(&["-o", "LogLevel=INFO"], &["echo ran"]);
+    assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
+    let text = format!(":12: Transfer quota of user {} is used up (PerUserTransferQuota)", me());
+    assert!(ran.err.contains(&text), "{}", ran.err);
+    scene.logged("refused: the transfer quota is used up (PerUserTransferQuota)");
+    // One that is there ends with its next report; what it has moved before may have been reported by now.
+    let mut input = first.stdin.take().unwrap();
+    let _ = input.write_all(b"more\n");
+    assert_eq!(first.wait().unwrap().code(), Some(255));
+    scene.logged("ends: its user has used up the transfer quota (PerUserTransferQuota)");
+}
+
 /// Covers: sshd_config LoginGraceTime
 #[test]
 fn a_client_that_sends_nothing_is_disconnected() {
@@ -379,7 +470,8 @@ fn an_ordinary_user_can_run_the_server() {
     fs::set_permissions(home.join("host"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(home.join("lhsshd"), fs::Permissions::from_mode(0o755)).unwrap();
     let line = format!(
-        "cd {0} && exec ./lhsshd -D -f none -p 0 -h host -E log -o ListenAddress=127.0.0.1 -o PidFile=none",
+        "cd {0} && exec ./lhsshd -D -f none -p 0 -h host -E log -o ListenAddress=127.0.0.1 -o PidFile=none \
+         -o PerUserMaxConnections=1 -o PerUserTransferQuota=1M/1w",
         home.display()
     );
     let mut server = Command::new("setpriv")
@@ -393,13 +485,35 @@ fn an_ordinary_user_can_run_the_server() {
     let text = log();
     let port = text.split(" port ").nth(1).unwrap().split('.').next().unwrap().to_owned();
     lab.know(port.parse().unwrap());
-    let as_user = |name: &str| {
+    let run = |name: &str, command: &str| {
         let mut args = lab.client_options();
-        args.extend(["-p".into(), port.clone(), format!("{name}@127.0.0.1"), "id -un; tty".into()]);
+        args.extend(["-p".into(), port.clone(), format!("{name}@127.0.0.1"), command.into()]);
         lab.run(&ssh, &args)
     };
-    let ran = as_user(&user.name);
+    let as_user = |name: &str| run(name, "id -un; tty");
+    let mut held = Command::new(&ssh);
+    let mut args = lab.client_options();
+    args.extend(["-p".into(), port.clone(), format!("{}@127.0.0.1", user.name), "echo up; cat".into()]);
+    held.args(args).env("HOME", lab.path("home"));
+    let held = hold(held);
+    assert_eq!(as_user(&user.name).code, 255);
+    assert!(log().contains("refused: 1 of this user are logged in (PerUserMaxConnections)"), "{}", log());
+    let_go(held);
+    // The listener may not have seen the end yet.
+    let mut ran = as_user(&user.name);
+    eventually("a place is free", || {
+        if ran.code == 255 {
+            ran = as_user(&user.name);
+        }
+        ran.code != 255
+    });
     assert_eq!(ran.text(), format!("{}\nnot a tty\n", user.name), "{}{}", ran.err, log());
+    // On a slow machine this one is told in the middle of it.
+    run(&user.name, "head -c 2000000 /dev/zero");
+    eventually("the quota is used up", || {
+        as_user(&user.name);
+        log().contains("refused: the transfer quota is used up (PerUserTransferQuota)")
+    });
     let other = as_user("root");
     assert_eq!(other.code, 255);
     assert!(other.err.contains("Permission denied (publickey)"), "{}", other.err);

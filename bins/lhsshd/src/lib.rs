@@ -10,7 +10,8 @@ use std::process::ExitCode;
 
 use lh_cli::flags::{Parsed, SSHD};
 use lh_config::server_values::Ports;
-use lh_config::{ConnectionFacts, ServerConfig};
+use lh_config::units::parse_time;
+use lh_config::{ConfigFault, ConnectionFacts, ServerConfig};
 use lh_server::{
     HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
     default_algorithms,
@@ -22,8 +23,10 @@ pub use lh_server::SESSION_NAME;
 /// The file of an installed OpenSSH: what administrators have written there holds here.
 const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
 
-/// Exit status for configurations that cannot be used, as sshd's.
+/// Exit status for configurations whose text is wrong, as sshd's.
 const BAD_CONFIGURATION: u8 = 255;
+/// Exit status for a file that cannot be read and for options that are no statements, as sshd's.
+const NO_CONFIGURATION: u8 = 1;
 /// Exit status when there is no key to be recognised by, as sshd's.
 const NO_HOST_KEYS: u8 = 1;
 
@@ -109,8 +112,9 @@ fn run(parsed: &Parsed, arguments: &[OsString], service: Service) -> Result<Exit
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
     }
     listen_addresses(&config)?;
-    if let Some(problem) = lh_server::contradiction(&config) {
-        return Err(Stop::new(problem, BAD_CONFIGURATION));
+    let lines = lh_server::contradiction(&config);
+    if !lines.is_empty() {
+        return Err(Stop { lines, status: BAD_CONFIGURATION });
     }
     let host_keys = host_keys(&config)?;
     if parsed.has('T') {
@@ -162,8 +166,13 @@ fn load(parsed: &Parsed) -> Result<ServerConfig, Stop> {
         None => Some(Path::new(CONFIG_FILE)).filter(|path| path.exists()),
     };
     let options = command_line(parsed)?;
-    let mut config = ServerConfig::load(file, &options, &Host)
-        .map_err(|problem| Stop { lines: problem.lines, status: BAD_CONFIGURATION })?;
+    let mut config = ServerConfig::load(file, &options, &Host).map_err(|problem| {
+        let status = match problem.fault {
+            ConfigFault::Text => BAD_CONFIGURATION,
+            ConfigFault::Unreadable | ConfigFault::Option => NO_CONFIGURATION,
+        };
+        Stop { lines: problem.lines, status }
+    })?;
     let ports = parsed.values('p').map(port).collect::<Result<Vec<_>, _>>()?;
     if !ports.is_empty() {
         config.settings.port.force(Ports(ports));
@@ -187,7 +196,10 @@ fn command_line(parsed: &Parsed) -> Result<Vec<String>, Stop> {
                     .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;
                 options.push(format!("HostCertificate \"{}\"", path.display()));
             }
-            'g' => options.push(format!("LoginGraceTime {text}")),
+            'g' => {
+                parse_time(&text).ok_or_else(|| Stop::new("Invalid login grace time.", 1))?;
+                options.push(format!("LoginGraceTime {text}"));
+            }
             'h' => {
                 let path = std::path::absolute(text.as_ref())
                     .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;

@@ -6,17 +6,31 @@ use std::fmt;
 ///
 /// Like OpenSSH, a loader reports every bad line of a file and then fails. Each entry of
 /// [`lines`](Self::lines) is one complete line for standard error, in OpenSSH's words, because scripts match
-/// them. `ssh` then exits with status 255, `sshd` with 1.
+/// them. `ssh` then exits with status 255; the status of `sshd` depends on [`fault`](Self::fault).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The lines to print, without newlines.
     pub lines: Vec<String>,
+    /// What is at fault.
+    pub fault: ConfigFault,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConfigFault {
+    /// The text: an unknown keyword, a bad value.
+    #[default]
+    Text,
+    /// The file that was named cannot be read.
+    Unreadable,
+    /// An option of the command line (`-o`) is no statement: unknown keyword, no value, too many, quotes.
+    Option,
 }
 
 impl ConfigError {
     /// An error with one line.
     pub fn new(line: impl Into<String>) -> Self {
-        Self { lines: vec![line.into()] }
+        Self { lines: vec![line.into()], fault: ConfigFault::Text }
     }
 }
 

@@ -37,6 +37,6 @@ pub mod value;
 
 pub use client::ClientConfig;
 pub use environment::{Account, Environment};
-pub use error::ConfigError;
+pub use error::{ConfigError, ConfigFault};
 pub use server::{ConnectionFacts, ServerConfig};
 pub use table::{Keyword, Origin, Setting, Status};

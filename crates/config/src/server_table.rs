@@ -434,6 +434,17 @@ keyword_table! {
     /// most ends, of the user whose sessions keep most. Our own keyword.
     /// Example: `ResumeMaxMemory 256M`
     resume_max_memory: ResumeMaxMemory = "1G", "ResumeMaxMemory", Global, Works;
+    /// Connections of one user account that may be logged in at a time, at this server; one more is told so and
+    /// ends. Additional connections of a session (LonghaulTickets) and channels do not count, a session that waits
+    /// for its client does. Counted by the listener: not with -i. Our own keyword.
+    /// Example: `PerUserMaxConnections 4`
+    per_user_max_connections: NumberOrNone = "none", "PerUserMaxConnections", Match, Works;
+    /// Bytes that the connections of one user account may move in a period, both directions together, as
+    /// bytes (or with K, M or G) / time. The period begins with the first byte; once they are used up, the
+    /// account's sessions end within some seconds, and new ones are refused until it is over. Kept by the
+    /// listener: it begins anew with a restart or a reload, and there is none with -i. Our own keyword.
+    /// Example: `PerUserTransferQuota 200G/1d`
+    per_user_transfer_quota: QuotaOrNone = "none", "PerUserTransferQuota", Match, Works;
     /// Whether the path of sftp-server in Subsystem and forced commands means the server inside lhsshd
     /// (internal) or that program (external). Our own keyword.
     /// Example: `LonghaulSftp external`
@@ -443,7 +454,7 @@ keyword_table! {
     /// the file; with any other one, or if the program cannot be run, the upload fails and the file is removed.
     /// Works with the SFTP server inside lhsshd (ForceCommand internal-sftp) and nothing else. Our own keyword.
     /// Example: `UploadHook /usr/bin/clamdscan --fdpass --quiet`
-    upload_hook: AbsoluteCommand = "none", "UploadHook", Match, Works;
+    upload_hook: HookCommand = "none", "UploadHook", Match, Works;
     /// How long UploadHook may take for a file; then it is killed and the upload fails. 0: as long as it takes.
     /// Our own keyword.
     /// Example: `UploadHookTimeout 2m`

@@ -302,6 +302,41 @@ impl Value for ResumeMaxMemory {
     }
 }
 
+/// How many bytes may move in which time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferQuota {
+    /// Bytes of both directions.
+    pub bytes: u64,
+    /// The period, in whole seconds.
+    pub period: Duration,
+}
+
+/// `PerUserTransferQuota`: `BYTES/TIME` or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QuotaOrNone(pub Option<TransferQuota>);
+
+impl Value for QuotaOrNone {
+    const KIND: &'static str = "bytes, with K, M or G, / time; or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let quota = word.split_once('/').and_then(|(bytes, period)| {
+            let bytes = parse_size(bytes).filter(|bytes| *bytes > 0)?;
+            let period = parse_time(period).filter(|seconds| *seconds > 0)?;
+            Some(TransferQuota { bytes, period: Duration::from_secs(period) })
+        });
+        quota.map(|quota| Self(Some(quota))).ok_or_else(|| format!("Invalid {} spec.", args.keyword))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self.0 {
+            None => format!("{name} none"),
+            Some(TransferQuota { bytes, period }) => format!("{name} {bytes}/{}", period.as_secs()),
+        });
+    }
+}
+
 /// `PerSourceMaxStartups`: a number or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NumberOrNone(pub Option<u32>);

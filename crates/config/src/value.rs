@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::line::{Arguments, Dialect};
+use crate::line::{Arguments, Dialect, split_words};
 use crate::table::Value;
+use crate::token::Tokens;
 use crate::units::{parse_fractional_time, parse_size, parse_time};
 
 /// `yes` or `no`.
@@ -149,6 +150,33 @@ impl Value for AbsoluteCommand {
         out.push(format!("{name} {}", self.0.as_deref().unwrap_or("none")));
     }
 }
+
+/// Like [`AbsoluteCommand`], with the tokens of `UploadHook`; whether they are known is checked when the file is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HookCommand(pub Option<String>);
+
+impl Value for HookCommand {
+    const KIND: &'static str = AbsoluteCommand::KIND;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let AbsoluteCommand(command) = AbsoluteCommand::parse(args)?;
+        let keyword = args.keyword;
+        let tokens = HOOK_TOKENS.iter().fold(Tokens::new(), |tokens, &key| tokens.with(key, ""));
+        if let Some(text) = &command {
+            let words = split_words(text, false)
+                .map_err(|_| format!("{keyword} \"{text}\" contains invalid quotes"))?;
+            for word in &words {
+                tokens.expand(word).map_err(|problem| format!("{keyword}: {problem}"))?;
+            }
+        }
+        Ok(Self(command))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        AbsoluteCommand(self.0.clone()).dump(name, out);
+    }
+}
+
+/// Tokens that `UploadHook` accepts, beside `%%`.
+const HOOK_TOKENS: [char; 3] = ['h', 'U', 'u'];
 
 /// The words of the first line with the keyword (`UserKnownHostsFile`, `CanonicalDomains`,
 /// `AuthorizedKeysFile`).

@@ -5,7 +5,7 @@ mod common;
 use common::{Home, lines};
 use lh_config::enums::PermitRootLogin;
 use lh_config::special::PermitForward;
-use lh_config::{ConfigError, ConnectionFacts, ServerConfig};
+use lh_config::{ConfigError, ConfigFault, ConnectionFacts, ServerConfig};
 
 fn load(home: &Home, text: &str, options: &[&str]) -> Result<ServerConfig, ConfigError> {
     let path = home.write("sshd", text);
@@ -96,6 +96,66 @@ fn serialised_configuration_is_equal_after_reading() {
 }
 
 #[test]
+fn what_is_at_fault_decides_about_the_exit_status() {
+    let home = Home::new();
+    let fault = |text: &str, options: &[&str]| load(&home, text, options).unwrap_err().fault;
+    for text in ["Foo 1", "Port x", "Port", "Match Foo x"] {
+        assert_eq!(fault(text, &[]), ConfigFault::Text, "{text}");
+    }
+    for option in ["Foo=1", "Port", "Port=1 2", "Banner=\"x"] {
+        assert_eq!(fault("", &[option]), ConfigFault::Option, "{option}");
+    }
+    for option in ["Port=x", "Match=User x", "Include=/x"] {
+        assert_eq!(fault("", &[option]), ConfigFault::Text, "{option}");
+    }
+    let missing =
+        ServerConfig::load(Some(&home.directory.path().join("none")), &[], &home.world).unwrap_err();
+    assert_eq!(missing.fault, ConfigFault::Unreadable);
+}
+
+#[test]
+fn quotas_are_bytes_in_a_time() {
+    let home = Home::new();
+    for (text, shown) in [("none", "none"), ("200G/1d", "214748364800/86400"), ("1000/90", "1000/90")] {
+        let config = load(&home, &format!("PerUserTransferQuota {text}\n"), &[]).expect("loads");
+        let dump = config.dump(true, &|_| Vec::new());
+        assert!(dump.contains(&format!("perusertransferquota {shown}\n")), "{dump}");
+    }
+    for text in ["5", "0/1d", "5/0", "x/1d", "5/x", "5/1d/1d"] {
+        let error = load(&home, &format!("PerUserTransferQuota {text}\n"), &[]);
+        assert_eq!(
+            lines(error, home.directory.path()),
+            ["sshd line 1: Invalid PerUserTransferQuota spec."],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn keywords_of_match_blocks_are_known_without_a_connection() {
+    let home = Home::new();
+    let config = load(&home, "Match User ada\n  perusermaxconnections 2\n", &[]).expect("loads");
+    assert!(config.names("PerUserMaxConnections") && !config.names("MaxSessions"));
+    assert_eq!(config.per_user_max_connections.0, None);
+}
+
+#[test]
+fn tokens_of_the_upload_hook_are_checked() {
+    let home = Home::new();
+    let error = |text: &str| lines(load(&home, text, &[]), home.directory.path());
+    for (value, why) in [
+        ("/bin/hook %u %z", "UploadHook: unknown key %z"),
+        ("/bin/hook 50%", "UploadHook: unfinished % at end of text"),
+        ("hook", "UploadHook must be an absolute path"),
+    ] {
+        let text = format!("Port 22\nMatch User ada\n  UploadHook {value}\n");
+        assert_eq!(error(&text), [format!("sshd line 3: {why}")], "{value}");
+    }
+    let config = load(&home, "UploadHook \"%h/bin/a b\" %u %U %%z\n", &[]).expect("loads");
+    assert_eq!(config.upload_hook.0.as_deref(), Some("\"%h/bin/a b\" %u %U %%z"));
+}
+
+#[test]
 fn command_line_takes_precedence() {
     let home = Home::new();
     let config = load(&home, "Port 1\nPort 2\nMaxAuthTries 3\n", &["Port 99", "Port=98", "MaxAuthTries=9"])
@@ -176,6 +236,11 @@ fn errors_use_sshd_words() {
     assert_eq!(error("Match User"), ["Missing Match criteria for User", "sshd line 1: Bad Match condition"]);
     let option = lines(load(&home, "", &["Foo=1"]), home.directory.path());
     assert_eq!(option, ["command-line: line 0: Bad configuration option: Foo"]);
+    for option in ["Match User x", "Include /x"] {
+        let word = option.split(' ').next().unwrap();
+        let text = format!("{word} directive not supported as a command-line option");
+        assert_eq!(lines(load(&home, "", &[option]), home.directory.path()), [text]);
+    }
     let config = load(&home, "UsePrivilegeSeparation no\nProtocol 1\n", &[]).expect("loads");
     assert!(config.notes[0].ends_with("sshd line 1: Deprecated option UsePrivilegeSeparation"));
 }

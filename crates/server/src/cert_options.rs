@@ -125,10 +125,8 @@ impl KeyOptions {
     ) -> Result<(), (Level, String)> {
         let Comer { user, address, name, now } = *comer;
         if let Some(expires) = self.expires.filter(|expires| now >= *expires) {
-            return Err((
-                Level::Info,
-                format!("{place}: entry expired at {}", lh_sys::time::local_text(expires)),
-            ));
+            let when = lh_sys::time::local_text(expires);
+            return Err((Level::Debug1, format!("{place}: entry expired at {when}")));
         }
         if self.principals.is_some() && !self.cert_authority {
             return Err((Level::Debug1, format!("{place}: principals on non-CA key")));

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::key_options::KeyOptions;
 use crate::log::Level;
-use crate::monitor_ipc::fields::{put_list, put_option, read_list, read_option, text};
+use crate::monitor_ipc::fields::{optional_text, put_list, put_option, read_list, read_option, text};
 
 /// See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct Grant {
     pub(crate) must_change_password: bool,
     /// By ticket: another connection of the session has logged in.
     pub(crate) joined: bool,
+    /// Why the connection ends at once: what the client is told.
+    pub(crate) refusal: Option<String>,
     pub(crate) level: Level,
     /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
@@ -47,7 +49,7 @@ const LENGTHS: usize = 16;
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
-        let Self { credentials, session_id, state, joined, key, .. } = self;
+        let Self { credentials, session_id, state, joined, refusal, key, .. } = self;
         // The fields without secrets, which may move while they grow.
         let mut out = Vec::new();
         let User { name, uid, gid, home, shell, gecos } = user;
@@ -65,6 +67,7 @@ impl Grant {
         put_options(&mut out, options);
         out.put_bool(*must_change_password);
         out.put_bool(*joined);
+        put_option(&mut out, refusal.as_ref().map(String::as_bytes));
         out.put_u8(*level as u8);
         out.put_string(proofs.as_bytes());
         out.put_string(key.as_bytes());
@@ -102,6 +105,7 @@ impl Grant {
             options: read_options(&mut reader)?,
             must_change_password: reader.boolean()?,
             joined: reader.boolean()?,
+            refusal: optional_text(&mut reader)?,
             level: Level::from_number(reader.u8()?),
             proofs: text(&mut reader)?,
             key: text(&mut reader)?,
@@ -242,6 +246,7 @@ mod tests {
             options: KeyOptions::parse(text).unwrap(),
             must_change_password: true,
             joined: true,
+            refusal: Some("Too many connections".into()),
             level: Level::Debug1,
             proofs: "publickey ssh-ed25519 AAAA\n".into(),
             key: "SHA256:abc".into(),

@@ -33,6 +33,7 @@ mod passwords;
 mod penalties;
 mod preauth_ids;
 mod proxy_header;
+mod quotas;
 mod resuming;
 mod session;
 mod startups;
@@ -43,6 +44,7 @@ mod testing;
 mod tickets;
 mod transfer_log;
 mod usage;
+mod user_connections;
 mod user_groups;
 mod verdict;
 
@@ -60,18 +62,15 @@ use lh_config::server_table::ServerSettings;
 /// Whether this build can do what `UsePAM` asks for.
 pub const PAM: bool = lh_sys::pam::SUPPORTED;
 
-/// Why a configuration whose words are all right cannot work all the same; `None` when it can.
-pub fn contradiction(settings: &ServerSettings) -> Option<&'static str> {
+/// Why a configuration whose words are all right cannot work all the same: lines for standard error; none when it can.
+pub fn contradiction(settings: &ServerSettings) -> Vec<String> {
     let set = |command: &Option<String>, user: Option<&str>| command.is_some() && user.is_none();
     if set(&settings.authorized_keys_command.0, settings.authorized_keys_command_user.as_deref()) {
-        return Some("AuthorizedKeysCommand set without AuthorizedKeysCommandUser");
+        return vec!["AuthorizedKeysCommand set without AuthorizedKeysCommandUser".to_owned()];
     }
     if set(&settings.authorized_principals_command.0, settings.authorized_principals_command_user.as_deref())
     {
-        return Some("AuthorizedPrincipalsCommand set without AuthorizedPrincipalsCommandUser");
+        return vec!["AuthorizedPrincipalsCommand set without AuthorizedPrincipalsCommandUser".to_owned()];
     }
-    if !monitor::satisfiable(settings) {
-        return Some("AuthenticationMethods cannot be satisfied by enabled authentication methods");
-    }
-    None
+    monitor::unsatisfiable(settings)
 }

@@ -43,8 +43,10 @@ use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
 use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
+use crate::quotas::Quotas;
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
+use crate::user_connections::UserConnections;
 use adopted::Adopted;
 use balancers::{Arrived, Balancers};
 use exporter::{Exporter, Present};
@@ -69,6 +71,9 @@ pub const SESSION_NAME: &str = "lhsshd-session";
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
 
+/// Why sessions of a user end whose quota is used up.
+const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
+
 /// A session process that has not been waited for.
 struct Running {
     address: IpAddr,
@@ -79,6 +84,8 @@ struct Running {
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
+    /// It is being ended because its user's quota is used up.
+    over_quota: bool,
     /// It was ended to make room for another source's, which is no offence.
     replaced: bool,
     /// Where it reports what it counts, once a user has logged in.
@@ -116,6 +123,10 @@ struct Listener {
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
     tickets: Tickets,
+    /// Connections that are logged in, where `PerUserMaxConnections` is set.
+    users: UserConnections<Owner>,
+    /// What accounts have moved, where `PerUserTransferQuota` is set.
+    quotas: Quotas,
     /// Sessions that have lost their connections.
     waiting: WaitingSessions,
     /// Sessions of earlier listeners.
@@ -190,6 +201,8 @@ pub fn serve(
         signals,
         exporter,
         tickets: Tickets::default(),
+        users: UserConnections::default(),
+        quotas: Quotas::default(),
         waiting: WaitingSessions::new(waiting, most_kept, block),
         adopted,
         manager,
@@ -391,8 +404,12 @@ impl Listener {
             if self.startups.get_mut(at).is_some_and(Startup::take_started) {
                 continue;
             }
-            let joins = |startup: &Startup| startup.answer_joiner(&mut self.tickets, Instant::now());
-            if self.startups.get(at).is_some_and(joins) {
+            let is_answered = |startup: &Startup| {
+                startup.answer_joiner(&mut self.tickets, Instant::now())
+                    || startup.answer_user(&mut self.users)
+                    || startup.answer_quota(&mut self.quotas, Instant::now())
+            };
+            if self.startups.get(at).is_some_and(is_answered) {
                 continue;
             }
             let startup = self.startups.swap_remove(at);
@@ -448,6 +465,14 @@ impl Listener {
                         let owners = self.waiting.hear(Owner::Process(*pid), notice, Instant::now());
                         ended.extend(owners.into_iter().map(|owner| (owner, why)));
                     }
+                    // Said at the login, to the listener that adopts the session.
+                    Word::User(_) => {}
+                    Word::Moved(moved) => {
+                        if !self.quotas.add(moved, Instant::now()) && !running.over_quota {
+                            running.over_quota = true;
+                            ended.push((Owner::Process(*pid), USED_UP));
+                        }
+                    }
                 }
             }
         }
@@ -456,14 +481,29 @@ impl Listener {
 
     /// Takes what sessions of earlier listeners say.
     fn hear_adopted(&mut self, ready: &[Id]) {
-        for (id, notices, has_ended) in self.adopted.read(ready) {
-            for notice in notices {
+        for (id, words, has_ended) in self.adopted.read(ready) {
+            for word in words {
+                let notice = match word {
+                    Word::Notice(notice) => notice,
+                    Word::User(connection) => {
+                        self.users.admit(Owner::Adopted(id), connection);
+                        continue;
+                    }
+                    Word::Moved(moved) => {
+                        if !self.quotas.add(moved, Instant::now()) && !has_ended {
+                            self.end_waiting(vec![(Owner::Adopted(id), USED_UP)]);
+                        }
+                        continue;
+                    }
+                    Word::Ticket(_) => continue,
+                };
                 let why = WaitingSessions::reason(&notice);
                 let owners = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
                 self.end_waiting(owners.into_iter().map(|owner| (owner, why)).collect());
             }
             if has_ended {
                 self.waiting.gone(Owner::Adopted(id));
+                self.users.end(&Owner::Adopted(id));
             }
         }
     }
@@ -500,6 +540,21 @@ impl Listener {
         }
     }
 
+    /// Takes what a session has counted that has ended.
+    fn read_last(&mut self, running: &mut Running) {
+        let mut nobodys = Counters::default();
+        let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
+        let mut words = Vec::new();
+        if let Some(reports) = &mut running.reports {
+            reports.read(sum, &mut words);
+        }
+        for word in words {
+            if let Word::Moved(moved) = word {
+                self.quotas.add(moved, Instant::now());
+            }
+        }
+    }
+
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
@@ -509,11 +564,10 @@ impl Listener {
                 self.admission.end(pid);
                 self.take_word(startup, &mut running);
             }
-            if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
-                reports.read(&mut exporter.seen.sessions, &mut Vec::new());
-            }
+            self.read_last(&mut running);
             self.tickets.void(pid);
             self.waiting.gone(Owner::Process(pid));
+            self.users.end(&Owner::Process(pid));
             if status.exit_status() == Some(NOT_EXECUTED) {
                 error!(self.log, "cannot start a session process: the program cannot be executed");
                 self.saw(|seen| seen.errors += 1);

@@ -56,7 +56,7 @@ use crate::log::{Field, Log, error, info};
 use crate::monitor_ipc::{Decision, MonitorSocket};
 use crate::user_groups::KnownGroups;
 use crate::verdict::Verdict;
-pub(crate) use chains::satisfiable;
+pub(crate) use chains::unsatisfiable;
 use fingerprints::{describe, fingerprint};
 use gss_context::{Gss, is_offer};
 use pam::Modules;
@@ -381,6 +381,8 @@ impl Monitor {
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let groups = self.groups.of(&user).map_err(|_| Unexpected::User)?;
+        let refusal =
+            self.beyond_quota(&candidate, user.uid).or_else(|| self.beyond_limit(&candidate, user.uid));
         self.may_ask_for_tickets(&candidate);
         self.may_outlive_connection(&candidate);
         let rekey = candidate.settings.rekey_limit.value.bytes;
@@ -395,6 +397,7 @@ impl Monitor {
             options: candidate.options,
             must_change_password: candidate.must_change_password,
             joined: candidate.joined.is_some(),
+            refusal,
             level: self.log.level(),
             proofs: candidate.proofs,
             key,
@@ -461,11 +464,11 @@ impl Monitor {
                 (self.config.settings.clone(), None)
             }
         };
-        // Only where a `Match` block says something else: a flag may have said more, or nothing at all.
+        // A `Match` block is heeded also where it says less, and before a flag, as by sshd. Without one a flag counts.
         let own_level = settings.log_level.value != self.config.settings.log_level.value;
         if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()).filter(|_| own_level)
         {
-            self.log.set_level(self.log.level().max(level));
+            self.log.set_level(level);
         }
         self.log.set_places(&settings.log_verbose);
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());

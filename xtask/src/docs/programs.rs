@@ -329,9 +329,9 @@ pub(super) const PAGES: &[Page] = &[
                    the user and be writable by nobody else (StrictModes).\n\nThe options:",
             rows: KEY_OPTIONS,
         }],
-        exit: "0 after a normal end, 255 when the configuration is wrong, 1 when there is no host key, no \
-        address to \
-               listen on, or a mistake in the flags.",
+        exit: "0 after a normal end (-t: the configuration can be used); 255 when the text of the configuration is wrong or \
+               there is no address to listen on; 1 when its file cannot be read, there is no host key, or a flag or an \
+               option of -o is wrong.",
         environment: &[("LH_WORKERS", "As in lhssh(1).")],
         files: &[
             ("/etc/ssh/sshd_config", "The configuration."),

@@ -11,7 +11,7 @@ use crate::algorithms::{AlgorithmKind, all_known, expanded};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
-use crate::error::{ConfigError, errno_text};
+use crate::error::{ConfigError, ConfigFault, errno_text};
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
@@ -148,7 +148,7 @@ impl Loader<'_> {
     }
 
     fn give_up(&mut self) -> ConfigError {
-        ConfigError { lines: std::mem::take(&mut self.lines) }
+        ConfigError { lines: std::mem::take(&mut self.lines), fault: ConfigFault::Text }
     }
 
     fn fatal(&mut self, line: String) -> ConfigError {

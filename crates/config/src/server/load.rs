@@ -7,7 +7,7 @@ use super::criteria::{BadCriteria, Criteria};
 use super::source::{Source, Statement};
 use crate::algorithms::{AlgorithmKind, all_known, expanded};
 use crate::environment::Environment;
-use crate::error::{ConfigError, errno_text, lines_at};
+use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
@@ -22,19 +22,24 @@ pub(super) fn read(
     let mut loader = Loader { source: Source::default(), environment, lines: Vec::new() };
     for option in command_line {
         let place = Place { name: "command-line", file: None, line: 0 };
-        let mut conditions = Vec::new();
-        if !loader.line(option, place, &mut conditions, 0)? {
-            return Err(loader.give_up());
+        let keyword = split_keyword(option).map(|(keyword, _)| keyword).unwrap_or_default();
+        for (name, shown) in [("match", "Match"), ("include", "Include")] {
+            if keyword.eq_ignore_ascii_case(name) {
+                let text = format!("{shown} directive not supported as a command-line option");
+                return Err(loader.fatal(text));
+            }
         }
-        if !conditions.is_empty() {
-            let text = "Match directive not supported as a command-line option".to_string();
-            return Err(loader.fatal(text));
+        if !loader.line(option, place, &mut Vec::new(), 0)? {
+            return Err(ConfigError { fault: ConfigFault::Option, ..loader.give_up() });
         }
     }
     if let Some(path) = file {
         match include::read_text(path) {
             Ok(text) => loader.file(path, &text, &mut Vec::new(), 0)?,
-            Err(error) => return Err(loader.fatal(format!("{}: {}", path.display(), errno_text(&error)))),
+            Err(error) => {
+                let error = loader.fatal(format!("{}: {}", path.display(), errno_text(&error)));
+                return Err(ConfigError { fault: ConfigFault::Unreadable, ..error });
+            }
         }
     }
     Ok(loader.source)
@@ -72,7 +77,7 @@ impl Place<'_> {
 
 impl Loader<'_> {
     fn give_up(&mut self) -> ConfigError {
-        ConfigError { lines: std::mem::take(&mut self.lines) }
+        ConfigError { lines: std::mem::take(&mut self.lines), fault: ConfigFault::Text }
     }
 
     fn fatal(&mut self, line: String) -> ConfigError {

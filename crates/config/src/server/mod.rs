@@ -66,6 +66,14 @@ impl ServerConfig {
         Self::from_source(Arc::clone(&self.source), Some(facts))
     }
 
+    /// Whether some statement has this keyword, in a `Match` block or not.
+    pub fn names(&self, keyword: &str) -> bool {
+        let of_keyword = |statement: &Statement| {
+            SERVER_KEYWORDS.get(statement.row).is_some_and(|row| row.name.eq_ignore_ascii_case(keyword))
+        };
+        self.source.statements.iter().any(of_keyword)
+    }
+
     /// Serialises all statements for another process of the server.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.source.to_bytes()

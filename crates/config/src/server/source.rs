@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::criteria::Criteria;
 use super::facts::ConnectionFacts;
-use crate::error::{ConfigError, lines_at};
+use crate::error::{ConfigError, ConfigFault, lines_at};
 use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, find};
@@ -58,7 +58,10 @@ impl Source {
         let result = Arguments::new(keyword.name, Dialect::Server, &statement.rest)
             .map_err(|_| "invalid quotes".to_string())
             .and_then(|mut args| to.set(statement.row, &mut args, &origin, true));
-        result.map_err(|message| ConfigError { lines: lines_at(&origin.to_string(), &message) })
+        result.map_err(|message| ConfigError {
+            lines: lines_at(&origin.to_string(), &message),
+            fault: ConfigFault::Text,
+        })
     }
 
     /// Serialises the statements for another process of the server.

@@ -208,6 +208,7 @@ impl Listener {
                     excused: self.waiting.excuse(source, Instant::now()),
                     authenticated: false,
                     overdue: false,
+                    over_quota: false,
                     replaced: false,
                     reports: None,
                 };

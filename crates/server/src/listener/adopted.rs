@@ -11,7 +11,7 @@ use lh_session_list::{Id, Request, connect, find};
 use super::reports::{Reports, Word};
 use crate::counters::Counters;
 use crate::log::{Log, debug};
-use crate::resuming::{END, Notice};
+use crate::resuming::END;
 
 /// When sessions are looked for, after the start: at once, and again for those that were in the middle of their login.
 const SCANS: [Duration; 4] =
@@ -76,8 +76,8 @@ impl Adopted {
         self.sessions.iter().map(|(id, reports)| (*id, reports.control().as_fd()))
     }
 
-    /// Takes what these sessions say: of each its notices, and whether it has ended.
-    pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<Notice>, bool)> {
+    /// Takes what these sessions say: of each its words, and whether it has ended.
+    pub(super) fn read(&mut self, ready: &[Id]) -> Vec<(Id, Vec<Word>, bool)> {
         let mut heard = Vec::new();
         for id in ready {
             let Some(reports) = self.sessions.get_mut(id) else { continue };
@@ -86,11 +86,7 @@ impl Adopted {
             if !goes_on {
                 self.sessions.remove(id);
             }
-            let notices = words.into_iter().filter_map(|word| match word {
-                Word::Notice(notice) => Some(notice),
-                Word::Ticket(_) => None,
-            });
-            heard.push((*id, notices.collect(), !goes_on));
+            heard.push((*id, words, !goes_on));
         }
         heard
     }

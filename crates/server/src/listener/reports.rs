@@ -7,8 +7,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
+use crate::quotas::{MOVED, MOVED_LENGTH, Moved};
 use crate::resuming::{GOES_ON, KEEPS, Notice, WAITS};
 use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
+use crate::user_connections::{USER, USER_LENGTH, UserConnection};
 
 /// What a session says beside its totals.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +19,10 @@ pub(super) enum Word {
     Ticket(Ticket),
     /// The session waits for its client, or goes on.
     Notice(Notice),
+    /// Whose session it is, said by one that another listener has counted.
+    User(UserConnection),
+    /// What it has moved.
+    Moved(Moved),
 }
 
 /// One session's end.
@@ -66,6 +72,18 @@ impl Reports {
                             used
                         }
                     },
+                    Some(&USER) => {
+                        let Some((message, _)) = self.inbox.split_first_chunk::<USER_LENGTH>() else { break };
+                        words.extend(UserConnection::decode(message).map(Word::User));
+                        USER_LENGTH
+                    }
+                    Some(&MOVED) => {
+                        let Some((message, _)) = self.inbox.split_first_chunk::<MOVED_LENGTH>() else {
+                            break;
+                        };
+                        words.extend(Moved::decode(message).map(Word::Moved));
+                        MOVED_LENGTH
+                    }
                     Some(&(WAITS | GOES_ON | KEEPS)) => match Notice::read(&self.inbox) {
                         Err(()) => return false,
                         Ok(None) => break,

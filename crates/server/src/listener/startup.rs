@@ -11,7 +11,11 @@ use rustix::process::Pid;
 
 use crate::hand_over::STARTED;
 use crate::penalties::Source;
+use crate::quotas::{MOVED_LENGTH, Moved, Quotas};
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
+use crate::user_connections::{USER_LENGTH, UserConnection, UserConnections};
+
+use super::waiting::Owner;
 
 /// A process that has not begun after this time is not waited for any longer.
 const LONG_START: Duration = Duration::from_millis(200);
@@ -84,6 +88,32 @@ impl Startup {
         answer.extend_from_slice(&record);
         // Its socket is empty, so this fits.
         let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        true
+    }
+
+    /// Answers a process that asks whether its user may move anything; false when it wants something else.
+    pub(super) fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
+        let mut request = [0; MOVED_LENGTH];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let all = matches!(recv(&self.control, &mut request, look), Ok((MOVED_LENGTH, _)));
+        let Some(moved) = Moved::decode(&request).filter(|_| all) else { return false };
+        let _ = recv(&self.control, &mut request[..], RecvFlags::DONTWAIT);
+        let answer = [u8::from(quotas.add(moved, now))];
+        // Its socket is empty, so this fits.
+        let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        true
+    }
+
+    /// Answers a process that asks whether its user may have this connection; false when it wants something else.
+    pub(super) fn answer_user(&self, users: &mut UserConnections<Owner>) -> bool {
+        let mut request = [0; USER_LENGTH];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let all = matches!(recv(&self.control, &mut request, look), Ok((USER_LENGTH, _)));
+        let Some(connection) = UserConnection::decode(&request).filter(|_| all) else { return false };
+        let _ = recv(&self.control, &mut request[..], RecvFlags::DONTWAIT);
+        let admitted = users.admit(Owner::Process(self.pid), connection);
+        // Its socket is empty, so this fits.
+        let _ = send(&self.control, &[u8::from(admitted)], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         true
     }
 }

@@ -22,7 +22,7 @@ const RESERVE: u32 = 128;
 const RENEWAL: Duration = Duration::from_secs(5);
 
 /// Who speaks for a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// A process of this listener's.
     Process(Pid),

@@ -16,13 +16,10 @@ use super::{Monitor, describe, principals};
 use crate::authorized_keys::{Line, parse_line};
 use crate::cert_options::Comer;
 use crate::key_options::KeyOptions;
-use crate::log::{debug, error, verbose};
+use crate::log::{Level, debug, error, verbose};
 
 /// Reason for a certificate without usable principals, in OpenSSH's words.
 const NO_PRINCIPAL: &str = "Certificate does not contain an authorized principal";
-
-/// Critical options that [`KeyOptions::of_certificate`] knows.
-const UNDERSTOOD: [&str; 3] = ["force-command", "source-address", "verify-required"];
 
 impl Monitor {
     pub(super) fn comer<'a>(&'a self, user: &'a User) -> Comer<'a> {
@@ -30,14 +27,32 @@ impl Monitor {
         Comer { user: &user.name, address: origin.address, name: origin.name, now: now_unix() }
     }
 
-    /// A certificate whose authority stands in `authorized_keys` behind `line`. `Err` is the line for the log.
+    /// Whether options let the user in from here; why not is logged. `authorities`: as for [`KeyOptions::authorise`].
+    pub(super) fn permitted(
+        &self,
+        options: &KeyOptions,
+        place: &str,
+        user: &User,
+        authorities: bool,
+    ) -> bool {
+        match options.authorise(place, &self.comer(user), authorities) {
+            Ok(()) => true,
+            Err((level, why)) => {
+                self.log.line(level, format_args!("{why}"));
+                false
+            }
+        }
+    }
+
+    /// A certificate whose authority stands in `authorized_keys` behind `line`, at `place`. `Err` is the line for the log.
     pub(super) fn certificate_of_line(
         &self,
         user: &User,
         certificate: &Certificate,
         line: &KeyOptions,
+        place: &str,
     ) -> Result<KeyOptions, String> {
-        let options = self.options_of(user, certificate)?;
+        let options = self.options_of(user, certificate, place)?;
         let options = line.merged(&options).map_err(str::to_owned)?;
         // Principals of the line are preferred to the user's name.
         let name = match &line.principals {
@@ -115,10 +130,13 @@ impl Monitor {
             return Err(NO_PRINCIPAL.to_owned());
         }
         in_force(certificate, found.as_ref().map_or(&user.name, |found| &found.principal))?;
-        let options = self.options_of(user, certificate)?;
+        let options = self.options_of(user, certificate, "cert")?;
         match found {
             None => Ok(options),
-            Some(found) => Ok(found.options.merged(&options)?),
+            Some(found) if self.permitted(&found.options, "principals", user, false) => {
+                Ok(found.options.merged(&options)?)
+            }
+            Some(_) => Err("Refused by certificate principals options".to_owned()),
         }
     }
 
@@ -138,8 +156,9 @@ impl Monitor {
         };
         let paths = if has_wildcards(pattern) { self.matching_files(user, &path) } else { vec![path] };
         paths.iter().find_map(|path| {
+            debug!(self.log, "trying authorized principals file {}", path.display());
             let text = self.user_file(settings, user, "authorized principals", path)?;
-            self.matching_principal(user, certificate, &text, path)
+            self.matching_principal(certificate, &text, path)
         })
     }
 
@@ -190,9 +209,7 @@ impl Monitor {
             deadline: self.deadline,
         };
         match external.run() {
-            Ok(text) => {
-                self.matching_principal(user, certificate, &text, Path::new("AuthorizedPrincipalsCommand"))
-            }
+            Ok(text) => self.matching_principal(certificate, &text, Path::new("AuthorizedPrincipalsCommand")),
             Err(problem) => {
                 error!(self.log, "{problem}");
                 self.doubt.set(true);
@@ -201,42 +218,38 @@ impl Monitor {
         }
     }
 
-    /// The first line with a principal of the certificate and options that let this user in from here.
+    /// The first line with a principal of the certificate and options that can be read. No later one counts, as in sshd.
     fn matching_principal(
         &self,
-        user: &User,
         certificate: &Certificate,
         text: &str,
         file: &Path,
     ) -> Option<principals::Match> {
         for (number, found) in principals::find(text, certificate) {
             let place = format!("{}:{number}", file.display());
-            let refused = match found {
-                Ok(found) => match found.options.authorise(&place, &self.comer(user), false) {
-                    Ok(()) => {
-                        debug!(self.log, "{place}: matched principal \"{}\"", found.principal);
-                        return Some(found);
-                    }
-                    Err((level, why)) => (level, why),
-                },
-                Err(why) => (crate::log::Level::Debug1, format!("{place}: {why}")),
-            };
-            self.log.line(refused.0, format_args!("{}", refused.1));
+            match found {
+                Ok(found) => {
+                    let line = format_args!("{place}: matched principal \"{}\"", found.principal);
+                    self.log.line(Level::Debug3, line);
+                    return Some(found);
+                }
+                Err(why) => debug!(self.log, "{place}: {why}"),
+            }
         }
         None
     }
 
     /// What the certificate itself allows, if it may be used by this user from here.
-    fn options_of(&self, user: &User, certificate: &Certificate) -> Result<KeyOptions, String> {
+    fn options_of(&self, user: &User, certificate: &Certificate, place: &str) -> Result<KeyOptions, String> {
         let options = KeyOptions::of_certificate(certificate).map_err(|why| {
             error!(self.log, "{why}");
             "Invalid certificate options".to_owned()
         })?;
-        options.authorise("cert", &self.comer(user), false).map_err(|(level, why)| {
-            self.log.line(level, format_args!("{why}"));
-            "Refused by certificate options".to_owned()
-        })?;
-        Ok(options)
+        if self.permitted(&options, place, user, false) {
+            Ok(options)
+        } else {
+            Err("Refused by certificate options".to_owned())
+        }
     }
 }
 
@@ -245,8 +258,9 @@ fn has_wildcards(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Kind, time, principals: the rules that hold everywhere.
+/// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.
 fn in_force(certificate: &Certificate, name: &str) -> Result<(), String> {
     let now = u64::try_from(now_unix()).unwrap_or(0);
-    certificate.check(CertificateKind::User, name, now, &UNDERSTOOD).map_err(|problem| problem.to_string())
+    let critical: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
+    certificate.check(CertificateKind::User, name, now, &critical).map_err(|problem| problem.to_string())
 }

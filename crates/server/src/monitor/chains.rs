@@ -58,11 +58,20 @@ fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bo
     })
 }
 
-/// Whether some alternative can be fulfilled (or there is none to fulfil).
-pub(crate) fn satisfiable(settings: &ServerSettings) -> bool {
-    let configured = &settings.authentication_methods.0;
-    configured.is_empty()
-        || configured.iter().any(|chain| possible(settings, chain, &self::configured(settings)))
+/// Why no alternative can be fulfilled, in OpenSSH's words; empty where one can or where there is none to fulfil.
+pub(crate) fn unsatisfiable(settings: &ServerSettings) -> Vec<String> {
+    let methods = configured(settings);
+    let mut lines = Vec::new();
+    for chain in &settings.authentication_methods.0 {
+        let possible = |method: &&String| possible(settings, std::slice::from_ref(*method), &methods);
+        let Some(method) = chain.iter().find(|method| !possible(method)) else { return Vec::new() };
+        let list = chain.join(",");
+        lines.push(format!("Disabled method \"{method}\" in AuthenticationMethods list \"{list}\""));
+    }
+    if !lines.is_empty() {
+        lines.push("AuthenticationMethods cannot be satisfied by enabled authentication methods".to_owned());
+    }
+    lines
 }
 
 /// One method has succeeded: it is taken off the chains that begin with it.
@@ -102,7 +111,13 @@ mod tests {
             assert_eq!(log.taken().len(), 2);
         }
         let settings = crate::testing::settings("PubkeyAuthentication no\nAuthenticationMethods publickey");
-        assert!(!satisfiable(&settings));
+        assert_eq!(
+            unsatisfiable(&settings),
+            [
+                "Disabled method \"publickey\" in AuthenticationMethods list \"publickey\"",
+                "AuthenticationMethods cannot be satisfied by enabled authentication methods"
+            ]
+        );
         // Nothing that can be done makes this chain empty.
         let mut left = usable(&settings, &log);
         for method in ["publickey", "password", "keyboard-interactive", "none"] {

@@ -14,11 +14,19 @@ use lh_crypto::PublicKey;
 
 use super::ticket_state::Joining;
 use super::{Candidate, Monitor, Stage, Unexpected};
-use crate::log::{debug, info};
+use crate::log::{debug, error, info};
+use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
+use crate::user_connections::UserConnection;
 
 /// The only kind of key that a ticket is.
 const KIND: &str = "ssh-ed25519";
+
+/// The keyword that limits connections of a user.
+const KEYWORD: &str = "PerUserMaxConnections";
+
+/// The keyword that limits what a user moves.
+const QUOTA: &str = "PerUserTransferQuota";
 
 /// How long the listener may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -88,6 +96,82 @@ impl Monitor {
         Record::decode(&record).ok()
     }
 
+    /// Has the listener count the connection of this candidate, where the configuration names `PerUserMaxConnections`. Returns why
+    /// it must end. One that was joined by a ticket belongs to a session that is counted.
+    pub(super) fn beyond_limit(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
+        let limit = candidate.settings.per_user_max_connections.0;
+        if candidate.joined.is_some() || !self.config.names(KEYWORD) {
+            return None;
+        }
+        let name = &candidate.name;
+        let answer = match &mut self.joining.listener {
+            Some(listener) => UserConnection { uid, limit }.ask(listener),
+            None => Err(std::io::Error::other("there is no listener (-i)")),
+        };
+        match (answer, limit) {
+            (Ok(false), Some(limit)) => {
+                let (ip, port) = (self.peer.ip(), self.peer.port());
+                error!(
+                    self.log,
+                    "connection of user {name} from {ip} port {port} refused: {limit} of this user are logged in \
+                     ({KEYWORD})"
+                );
+                Some(format!("Too many connections of user {name} ({KEYWORD} {limit})"))
+            }
+            (Ok(_), _) => {
+                self.joining.counted = Some(UserConnection { uid, limit: None });
+                None
+            }
+            (Err(problem), Some(_)) => {
+                error!(self.log, "{KEYWORD}: connections of user {name} are not counted: {problem}");
+                None
+            }
+            (Err(_), None) => None,
+        }
+    }
+
+    /// Looks whether the user may move anything (`PerUserTransferQuota`). Returns why the connection must end.
+    pub(super) fn beyond_quota(&mut self, candidate: &Candidate, uid: u32) -> Option<String> {
+        let quota = candidate.settings.per_user_transfer_quota.0?;
+        let name = &candidate.name;
+        let moved = Moved { uid, bytes: 0, quota };
+        let answer = match &mut self.joining.listener {
+            Some(listener) => moved.ask(listener),
+            None => Err(std::io::Error::other("there is no listener (-i)")),
+        };
+        if !matches!(answer, Ok(false)) {
+            self.joining.quota = Some((moved, 0));
+        }
+        match answer {
+            Ok(true) => None,
+            Ok(false) => {
+                let (ip, port) = (self.peer.ip(), self.peer.port());
+                error!(
+                    self.log,
+                    "connection of user {name} from {ip} port {port} refused: the transfer quota is used up ({QUOTA})"
+                );
+                Some(format!("Transfer quota of user {name} is used up ({QUOTA})"))
+            }
+            Err(problem) => {
+                error!(self.log, "{QUOTA}: bytes of user {name} are not counted: {problem}");
+                None
+            }
+        }
+    }
+
+    /// The connection has moved this many bytes in all: returns what the listener is to hear, where there is a quota.
+    pub(crate) fn count_moved(&mut self, bytes: u64) -> Option<Moved> {
+        let (moved, told) = self.joining.quota.as_mut()?;
+        let new = bytes.saturating_sub(*told);
+        *told = bytes.max(*told);
+        (new > 0).then_some(Moved { bytes: new, ..*moved })
+    }
+
+    /// Returns the user to be counted by a listener that adopts the session, after the login.
+    pub(crate) const fn counted(&self) -> Option<UserConnection> {
+        self.joining.counted
+    }
+
     /// Remembers what tickets of the session that is about to start are worth. One that was joined by a
     /// ticket gets none, so that all end with the one who has logged in.
     pub(super) fn may_ask_for_tickets(&mut self, candidate: &Candidate) {
@@ -114,7 +198,7 @@ impl Monitor {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
         }
-        let Joining { listener: Some(listener), worth: Some(worth), issued } = &mut self.joining else {
+        let Joining { listener: Some(listener), worth: Some(worth), issued, .. } = &mut self.joining else {
             return Ok(false);
         };
         if *issued >= MOST_ISSUED || !PublicKey::from_blob(key).is_ok_and(|key| key.key_type() == KIND) {

@@ -68,7 +68,8 @@ impl Monitor {
         (keyword, accepted): (&str, &AlgorithmList),
     ) -> Option<PublicKey> {
         if !accepted.apply(&key_algorithms::DEFAULT).iter().any(|name| name == algorithm) {
-            debug!(self.log, "signature algorithm {algorithm} not in {keyword}");
+            let method = if keyword == "HostbasedAcceptedAlgorithms" { "hostbased" } else { "pubkey" };
+            info!(self.log, "userauth_{method}: signature algorithm {algorithm} not in {keyword} [preauth]");
             return None;
         }
         let key = PublicKey::from_blob(blob).ok()?;
@@ -275,26 +276,28 @@ impl Monitor {
         file: &str,
     ) -> Option<KeyOptions> {
         let certificate = key.certificate();
+        let kind = if certificate.is_some() { "CA" } else { "key" };
         let wanted = certificate.map_or(key, Certificate::authority);
         for (number, line) in authorized_keys::find(text, wanted, certificate.is_some()) {
             let place = format!("{file}:{number}");
             let options = match line {
                 Line::Entry(entry) => entry.options,
                 Line::BadOptions(why) => {
-                    info!(self.log, "{place}: bad key options: {why}");
+                    debug!(self.log, "{place}: bad key options: {why}");
                     continue;
                 }
                 Line::Blank | Line::Malformed => continue,
             };
-            if let Err((level, why)) = options.authorise(&place, &self.comer(user), true) {
-                self.log.line(level, format_args!("{why}"));
+            debug!(self.log, "{place}: matching {kind} found: {}", describe(settings, wanted));
+            if !self.permitted(&options, &place, user, true) {
+                error!(self.log, "Refused by key options");
                 continue;
             }
             let Some(certificate) = certificate else {
                 verbose!(self.log, "Accepted key {} found at {place}", describe(settings, key));
                 return Some(options);
             };
-            match self.certificate_of_line(user, certificate, &options) {
+            match self.certificate_of_line(user, certificate, &options, &place) {
                 Ok(options) => {
                     let (id, serial) = (certificate.key_id(), certificate.serial());
                     let authority = describe(settings, wanted);

@@ -18,6 +18,10 @@ pub(crate) fn read_option<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]
     if reader.boolean()? { reader.string().map(Some) } else { Ok(None) }
 }
 
+pub(crate) fn optional_text(reader: &mut Reader<'_>) -> Result<Option<String>, WireError> {
+    if reader.boolean()? { text(reader).map(Some) } else { Ok(None) }
+}
+
 pub(crate) fn put_list(out: &mut Vec<u8>, list: &[String]) {
     out.put_u32(u32::try_from(list.len()).unwrap_or(u32::MAX));
     for each in list {

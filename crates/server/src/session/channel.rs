@@ -20,7 +20,7 @@ use super::agent;
 use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::command_usage::{Files, Work};
-use super::environment::{self, ClientVariables, Sources};
+use super::environment::{self, ClientVariables, Sources, UserFile};
 use super::listed_program::ListedProgram;
 use super::process::{Errors, Process};
 use super::sftp::Sftp;
@@ -312,7 +312,9 @@ impl SessionChannel {
                     self.state = State::Sftp(Box::new(sftp));
                     self.listed.start(wanted, &self.shared);
                     answer(cx, true);
-                    self.tell_about_home(wanted, cx);
+                    if let Ok(file) = shared.user_environment() {
+                        self.tell_about_files(wanted, &file, cx);
+                    }
                 }
                 Err(stop) => {
                     let problem = stop.err.lines().next().unwrap_or("nothing to serve");
@@ -332,10 +334,17 @@ impl SessionChannel {
                     Wanted::Subsystem(_) => cx.peer_identification().map(str::to_owned),
                     _ => None,
                 };
-                match self.run(&decision, wanted, files.as_ref(), client) {
+                let user_file = match shared.user_environment() {
+                    Ok(file) => file,
+                    Err(problem) => {
+                        error!(shared.log, "{problem}");
+                        answer(cx, true);
+                        return self.end(255, cx);
+                    }
+                };
+                match self.run(&decision, wanted, &user_file, files.as_ref(), client) {
                     Ok(mut process) => {
                         answer(cx, true);
-                        self.tell_about_home(wanted, cx);
                         if shared.must_change_password {
                             self.pass_on_said(has_terminal, cx);
                             self.say(command::password_warning(has_terminal), cx);
@@ -346,6 +355,7 @@ impl SessionChannel {
                         } else if *login_shell {
                             self.pass_on_said(has_terminal, cx);
                         }
+                        self.tell_about_files(wanted, &user_file, cx);
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
                         self.listed.start(wanted, &self.shared);
@@ -402,6 +412,7 @@ impl SessionChannel {
         &mut self,
         decision: &Decision,
         wanted: &Wanted,
+        user_file: &UserFile,
         files: Option<&Files>,
         client: Option<String>,
     ) -> std::io::Result<Process> {
@@ -415,7 +426,7 @@ impl SessionChannel {
             user: &shared.user,
             key: &shared.key_environment,
             set_env: &shared.settings.set_env.0,
-            user_file: &shared.user_environment,
+            user_file: &user_file.variables,
             credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
             pam: crate::pam_use::uses_pam(&shared.settings),
             modules: &shared.modules_environment,
@@ -471,16 +482,23 @@ impl SessionChannel {
         }
     }
 
-    /// That the home directory cannot be entered. Not for subsystems, whose standard error OpenSSH does not send either: programs read
-    /// what comes.
-    fn tell_about_home(&self, wanted: &Wanted, cx: &mut ChannelCx<'_>) {
-        if let (Some(notice), false) = (&self.shared.start.notice, matches!(wanted, Wanted::Subsystem(_))) {
-            self.say(notice, cx);
+    /// Bad lines of `~/.ssh/environment`, and that the home directory cannot be entered. Not for subsystems, whose standard error
+    /// OpenSSH does not send either: programs read what comes.
+    fn tell_about_files(&self, wanted: &Wanted, file: &UserFile, cx: &mut ChannelCx<'_>) {
+        if matches!(wanted, Wanted::Subsystem(_)) {
+            return;
+        }
+        let home = self.shared.start.notice.as_deref().unwrap_or_default();
+        for text in [&file.problems, home] {
+            if !text.is_empty() {
+                self.say(text, cx);
+            }
         }
     }
 
     fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
-        if self.terminal.is_some() {
+        // A program that runs has taken the terminal.
+        if self.terminal.is_some() || self.line.is_some() {
             cx.send(text.replace('\n', "\r\n").as_bytes());
         } else {
             cx.send_ext(1, text.as_bytes());

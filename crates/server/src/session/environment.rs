@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 use lh_config::pattern::wildcard;
 use lh_sys::users::User;
@@ -73,7 +75,7 @@ pub(crate) struct Sources<'a> {
     /// `environment=` of the key (already empty unless `PermitUserEnvironment` allows).
     pub(crate) key: &'a [(String, String)],
     /// `~/.ssh/environment`, as far as permitted.
-    pub(crate) user_file: &'a [(String, String)],
+    pub(crate) user_file: &'a [(OsString, OsString)],
     /// Where Kerberos finds the user's credentials (`KRB5CCNAME`).
     pub(crate) credentials: Option<&'a str>,
     /// PAM opened the session.
@@ -96,14 +98,46 @@ pub(crate) struct Sources<'a> {
     pub(crate) auth_info: Option<&'a std::path::Path>,
 }
 
-/// The lines of `~/.ssh/environment`: `NAME=value`, comments, blanks.
-pub(crate) fn lines(text: &str) -> Vec<(String, String)> {
-    text.lines()
-        .map(str::trim_start)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+/// Most lines of `~/.ssh/environment`, as in OpenSSH.
+const MAX_USER_LINES: usize = 1000;
+
+/// What `~/.ssh/environment` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct UserFile {
+    pub(super) variables: Vec<(OsString, OsString)>,
+    /// What is wrong with the file: a line for the user for each bad one.
+    pub(super) problems: String,
+}
+
+/// Reads the user's file: `NAME=value`, comments, blanks. Bytes that are not UTF-8 are kept.
+///
+/// # Errors
+/// The file has too many lines; the text is OpenSSH's, which runs nothing then.
+pub(super) fn read_user_file(path: &Path) -> Result<UserFile, String> {
+    let mut file = UserFile::default();
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        if index == MAX_USER_LINES {
+            return Err(format!("Too many lines in environment file {}", path.display()));
+        }
+        // Nothing behind a NUL reaches a program.
+        let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
+        let start = line.iter().position(|byte| !b" \t".contains(byte)).unwrap_or(line.len());
+        let line = line.get(start..).unwrap_or_default();
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        match line.iter().position(|&byte| byte == b'=') {
+            Some(at) => {
+                let (name, value) = line.split_at(at);
+                let value = value.get(1..).unwrap_or_default();
+                file.variables.push((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())));
+            }
+            None => file.problems.push_str(&format!("Bad line {} in {}\n", index + 1, path.display())),
+        }
+    }
+    Ok(file)
 }
 
 /// Puts the environment together, in OpenSSH's order of precedence.
@@ -132,7 +166,10 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     if let Some((_, kind)) = sources.terminal.filter(|(_, kind)| !kind.is_empty()) {
         environment.set("TERM", kind);
     }
-    for (name, value) in sources.key.iter().chain(sources.user_file) {
+    for (name, value) in sources.key {
+        environment.set(name, value);
+    }
+    for (name, value) in sources.user_file {
         environment.set(name, value);
     }
     // What is only for modules stays with them.
@@ -195,7 +232,7 @@ mod tests {
             user: &user(1000),
             key: &key,
             set_env: &set_env,
-            user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
+            user_file: &[("B", "file=1"), ("E", "file=1")].map(|(name, value)| (name.into(), value.into())),
             credentials: Some("FILE:/tmp/krb5cc_1000_x"),
             pam: false,
             modules: &modules,
@@ -230,6 +267,27 @@ mod tests {
             assert_eq!(built.value(name), Some(value), "{name}");
         }
         assert_eq!(built.value("SSH_AUTH_INFO_0"), None);
+    }
+
+    #[test]
+    fn bad_lines_of_the_user_s_file_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("environment");
+        std::fs::write(&path, b"# no\n\nB=file=1\n \tbroken\n  C=\xff\r\nD\0=x\n\t\nE=").unwrap();
+        let bad = |line| format!("Bad line {line} in {}\n", path.display());
+        let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
+        assert_eq!(
+            read_user_file(&path),
+            Ok(UserFile {
+                variables: vec![pair("B", b"file=1"), pair("C", b"\xff\r"), pair("E", b"")],
+                problems: bad(4) + &bad(6),
+            })
+        );
+        std::fs::write(&path, "A=1\n".repeat(1000)).unwrap();
+        assert_eq!(read_user_file(&path).map(|file| file.variables.len()), Ok(1000));
+        std::fs::write(&path, "A=1\n".repeat(1001)).unwrap();
+        assert!(read_user_file(&path).unwrap_err().starts_with("Too many lines in environment file /"));
+        assert_eq!(read_user_file(&directory.path().join("none")), Ok(UserFile::default()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! over, `longhaul sessions`, and listeners that were started later.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::time::Instant;
 
 use rustix::event::PollFd;
@@ -46,6 +47,11 @@ impl Lasting {
         [resumable, listed].into_iter().flatten().min()
     }
 
+    /// The way to the listener that counts the session.
+    pub(super) fn notices<'a>(&'a self, control: &'a File) -> Notices<'a> {
+        notices(self.listed.as_ref(), control)
+    }
+
     /// Does what is there to be done, without waiting. `known`: the connection has an address.
     pub(super) fn serve(&mut self, monitor: &mut Monitor, control: &File, known: bool) -> Result<(), Over> {
         let Self { resumable, listed } = self;
@@ -62,6 +68,10 @@ impl Lasting {
         match listed.serve(&now, control) {
             None => {}
             Some(listed::Order::Adopted) => {
+                if let Some(user) = monitor.counted() {
+                    // A listener that is gone counts nothing.
+                    let _ = listed.notices(control).write_all(&user.encode());
+                }
                 if let Some(resumable) = resumable {
                     resumable.notify(&mut listed.notices(control));
                 }

@@ -20,6 +20,7 @@ use crate::monitor::{Monitor, Unexpected};
 use crate::monitor_ipc::{
     MAX_MONITOR_REQUEST, MonitorRequest, MonitorSocket, MonitorSocketError, encode_last,
 };
+use crate::usage::Conduct;
 
 /// What is written down, and where the listener hears of it.
 pub(super) struct Books<'a, 'b> {
@@ -61,12 +62,12 @@ pub(super) fn after(
         }
     }
     let status = bury(user.pid);
-    hear_out(&mut user.ipc, books);
+    hear_out(&mut user.ipc, monitor, books, lasting);
     status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
 }
 
 /// What the user session process had told before it was ended.
-fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
+fn hear_out(ipc: &mut MonitorSocket, monitor: &mut Monitor, books: &mut Books<'_, '_>, lasting: &Lasting) {
     if ipc.socket().set_nonblocking(true).is_err() {
         return;
     }
@@ -75,13 +76,24 @@ fn hear_out(ipc: &mut MonitorSocket, books: &mut Books<'_, '_>) {
             match MonitorRequest::decode(&message) {
                 Ok(MonitorRequest::Transfer(transfer)) => books.usage_log.transfer(&transfer, books.control),
                 Ok(MonitorRequest::Operation(operation)) => books.usage_log.operation(&operation),
-                Ok(MonitorRequest::Conduct(conduct)) => books.usage_log.conduct(conduct, books.control),
+                Ok(MonitorRequest::Conduct(conduct)) => {
+                    tell_moved(&conduct, monitor, lasting, books.control);
+                    books.usage_log.conduct(conduct, books.control);
+                }
                 _ => {}
             }
         }
         if ipc.read().is_err() {
             return;
         }
+    }
+}
+
+/// Tells the listener what has moved, where the user has a quota.
+fn tell_moved(conduct: &Conduct, monitor: &mut Monitor, lasting: &Lasting, control: &File) {
+    if let Some(moved) = monitor.count_moved(conduct.bytes_in.saturating_add(conduct.bytes_out)) {
+        // A listener that is gone counts nothing.
+        let _ = lasting.notices(control).write_all(&moved.encode());
     }
 }
 
@@ -163,6 +175,7 @@ fn serve_user(
                 continue;
             }
             MonitorRequest::Conduct(conduct) => {
+                tell_moved(&conduct, monitor, lasting, books.control);
                 books.usage_log.conduct(conduct, books.control);
                 continue;
             }

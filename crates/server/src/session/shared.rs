@@ -18,6 +18,7 @@ use super::auth_info::AuthInfo;
 use super::become_user::Start;
 use super::command;
 use super::credentials::Credentials;
+use super::environment::{self, UserFile};
 use super::parts::Parts;
 use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers;
@@ -37,8 +38,6 @@ pub(super) struct Shared {
     pub(super) connection: Cell<Option<(SocketAddr, SocketAddr)>>,
     /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
     pub(super) key_environment: Vec<(String, String)>,
-    /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through.
-    pub(super) user_environment: Vec<(String, String)>,
     /// What PAM's modules have set.
     pub(super) modules_environment: Vec<(OsString, OsString)>,
     /// Why PAM has opened no session: then nothing must be run.
@@ -86,6 +85,20 @@ impl Shared {
         self.must_change_password || self.session_problem.is_some()
     }
 
+    /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through. Read with the user's rights, which this process has.
+    ///
+    /// # Errors
+    /// [`environment::read_user_file`]'s.
+    pub(super) fn user_environment(&self) -> Result<UserFile, String> {
+        let permit = &self.settings.permit_user_environment.value;
+        if *permit == PermitUserEnvironment::No {
+            return Ok(UserFile::default());
+        }
+        let mut file = environment::read_user_file(&self.user.home.join(".ssh/environment"))?;
+        file.variables.retain(|(name, _)| permits(permit, &name.to_string_lossy()));
+        Ok(file)
+    }
+
     /// The text of `/etc/nologin`, where that closes the account now; inside a chroot, at the login.
     pub(super) fn nologin_notice(&self) -> Option<String> {
         match &self.start.outside {
@@ -127,12 +140,15 @@ pub(super) fn permitted_environment(
     permit: &PermitUserEnvironment,
     variables: &[(String, String)],
 ) -> Vec<(String, String)> {
-    let permitted = |name: &str| match permit {
+    variables.iter().filter(|(name, _)| permits(permit, name)).cloned().collect()
+}
+
+fn permits(permit: &PermitUserEnvironment, name: &str) -> bool {
+    match permit {
         PermitUserEnvironment::No => false,
         PermitUserEnvironment::Yes => true,
         PermitUserEnvironment::Only(list) => match_list(name, list, false) == ListMatch::Yes,
-    };
-    variables.iter().filter(|(name, _)| permitted(name)).cloned().collect()
+    }
 }
 
 #[cfg(test)]

@@ -15,15 +15,16 @@ use std::time::{Duration, Instant};
 use lh_auth::FirstFlight;
 use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
-use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::signals::Signals;
 use lh_transport::{Transport, TransportError, Unencrypted};
+use lh_wire::msg::disconnect;
 use rustix::process::Signal;
 
 use super::auth_info::AuthInfo;
 use super::authenticated::Login;
+use super::become_user;
 use super::become_user::Start;
 use super::common::{self, Address, Common, Connection, Failure};
 use super::control::Serving;
@@ -34,7 +35,6 @@ use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers as FileWorkers;
 use super::shared::{self, Shared};
 use super::usage_reporter;
-use super::{become_user, environment};
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
 use crate::log::{Field, error, info};
@@ -72,7 +72,9 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     if let Some(limit) = common.session.core_limit {
         lh_sys::dumps::restore_core_limit(limit.0);
     }
-    let inherited = match holder.open(&mut grant, &log) {
+    // No session is opened for a connection that ends at once.
+    let session = if grant.refusal.is_some() { None } else { holder.open(&mut grant, &log) };
+    let inherited = match session {
         None => None,
         // What modules have opened is closed by a process that is still root: this one. Its copy becomes the user's.
         Some(session) => match lh_sys::background::split() {
@@ -92,7 +94,8 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     };
     let address = common.address(log);
     match begin(common, connection, grant, inherited, ipc, &address) {
-        Ok((shared, link, host_keys, resuming)) => serve(shared, link, host_keys, resuming),
+        Ok(Some((shared, link, host_keys, resuming))) => serve(shared, link, host_keys, resuming),
+        Ok(None) => 0,
         Err(problem) => {
             error!(address.log, "fatal: {problem}");
             EXIT_FAILURE
@@ -102,7 +105,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
 
 type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>, Option<Resuming>);
 
-/// Becomes the user, and only then looks at the connection.
+/// Becomes the user, and only then looks at the connection. `None` for one that has been refused.
 fn begin(
     common: Box<Common>,
     connection: Connection,
@@ -110,9 +113,9 @@ fn begin(
     inherited: Option<Inherited>,
     mut monitor: MonitorSocket,
     address: &Address,
-) -> Result<Begun, Failure> {
+) -> Result<Option<Begun>, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
-    let Grant { credentials, session_id, state, joined, .. } = grant;
+    let Grant { credentials, session_id, state, joined, refusal, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let mut config = common.transport_config();
@@ -143,13 +146,17 @@ fn begin(
     if transport.session_id() != Some(&session_id[..]) {
         return Err("the connection is not the one that was authenticated".into());
     }
+    if let Some(text) = refusal {
+        Link::new(transport, stream).disconnect(disconnect::TOO_MANY_CONNECTIONS, &text, GOODBYE);
+        return Ok(None);
+    }
     let unencrypted = unencrypted(&login.settings);
     transport.set_unencrypted(unencrypted);
     // Directly behind the end of the login, before any message of the session.
     let resuming = resuming::offer(&mut transport, &mut monitor, &login.settings, &config, unencrypted);
     let link = Link::new(transport, stream);
     let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
-    Ok((shared, link, common.session.host_keys, resuming))
+    Ok(Some((shared, link, common.session.host_keys, resuming)))
 }
 
 fn serve(
@@ -237,14 +244,6 @@ fn share(
     });
     let permit = &settings.permit_user_environment.value;
     let key_environment = shared::permitted_environment(permit, &options.environment);
-    let user_environment = match permit {
-        PermitUserEnvironment::No => Vec::new(),
-        // Read with the user's rights: this process is the user by now.
-        _ => {
-            let text = std::fs::read_to_string(user.home.join(".ssh/environment")).unwrap_or_default();
-            shared::permitted_environment(permit, &environment::lines(&text))
-        }
-    };
     let auth_info = settings.expose_auth_info.value.then(|| AuthInfo::write(&proofs));
     let auth_info = match auth_info {
         Some(Ok(info)) => Some(info),
@@ -257,7 +256,9 @@ fn share(
     let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
     let (modules_environment, session_problem) = modules.unwrap_or_default();
     let logs = settings.transfer_log.value != TransferLog::None;
-    let accounts = logs || settings.prometheus_listen.value.0.is_some();
+    let accounts = logs
+        || settings.prometheus_listen.value.0.is_some()
+        || settings.per_user_transfer_quota.value.0.is_some();
     let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
@@ -269,7 +270,6 @@ fn share(
         options,
         must_change_password,
         key_environment,
-        user_environment,
         modules_environment,
         session_problem,
         pam,

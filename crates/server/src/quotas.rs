@@ -1,0 +1,144 @@
+//! How many bytes connections of one user account have moved (`PerUserTransferQuota`).
+//!
+//! Monitors tell the listener, which keeps the sum of each account for the period. The figures come from the user session
+//! processes, every few seconds while something moves and at their end.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use lh_config::server_values::TransferQuota;
+
+/// First byte of what a monitor says has moved.
+pub(crate) const MOVED: u8 = b'Q';
+/// Length of such a message: the user's id, bytes, quota in bytes and period in seconds follow.
+pub(crate) const MOVED_LENGTH: usize = 1 + 4 + 3 * 8;
+
+/// Accounts that are kept before those whose period is over are looked for.
+const MANY: usize = 1024;
+
+/// What connections of a user have moved since it was told last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) uid: u32,
+    pub(crate) bytes: u64,
+    pub(crate) quota: TransferQuota,
+}
+
+impl Moved {
+    /// The message.
+    pub(crate) fn encode(self) -> [u8; MOVED_LENGTH] {
+        let mut out = [MOVED; MOVED_LENGTH];
+        let (uid, numbers) = out[1..].split_at_mut(4);
+        uid.copy_from_slice(&self.uid.to_be_bytes());
+        let values = [self.bytes, self.quota.bytes, self.quota.period.as_secs()];
+        for (slot, value) in numbers.chunks_exact_mut(8).zip(values) {
+            slot.copy_from_slice(&value.to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads the message.
+    pub(crate) fn decode(message: &[u8; MOVED_LENGTH]) -> Option<Self> {
+        let [MOVED, a, b, c, d, numbers @ ..] = message else { return None };
+        let mut numbers =
+            numbers.chunks_exact(8).filter_map(|chunk| chunk.try_into().ok()).map(u64::from_be_bytes);
+        let (bytes, quota, period) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let quota = TransferQuota { bytes: quota, period: Duration::from_secs(period) };
+        Some(Self { uid: u32::from_be_bytes([*a, *b, *c, *d]), bytes, quota })
+    }
+
+    /// Asks the listener whether the user may move anything.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) fn ask(self, mut listener: impl Read + Write) -> io::Result<bool> {
+        listener.write_all(&self.encode())?;
+        let mut answer = [0];
+        listener.read_exact(&mut answer)?;
+        Ok(answer == [1])
+    }
+}
+
+/// What an account has moved in its period.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    bytes: u64,
+    since: Instant,
+    period: Duration,
+}
+
+impl Sum {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= self.period
+    }
+}
+
+/// The listener's table, by user ids.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas(HashMap<u32, Sum>);
+
+impl Quotas {
+    /// Adds what has moved; false when the quota is used up. A period begins with the first byte in it.
+    pub(crate) fn add(&mut self, moved: Moved, now: Instant) -> bool {
+        let Moved { uid, bytes, quota } = moved;
+        if self.0.len() >= MANY {
+            self.0.retain(|_, sum| !sum.is_over(now));
+        }
+        let period = quota.period;
+        let sum = self.0.entry(uid).or_insert(Sum { bytes: 0, since: now, period });
+        sum.period = period;
+        if sum.is_over(now) {
+            *sum = Sum { bytes: 0, since: now, period };
+        }
+        sum.bytes = sum.bytes.saturating_add(bytes);
+        if sum.bytes == 0 {
+            self.0.remove(&uid);
+            return true;
+        }
+        sum.bytes < quota.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn a_period_begins_with_its_first_byte() {
+        let (mut quotas, start) = (Quotas::default(), Instant::now());
+        let quota = TransferQuota { bytes: 100, period: DAY };
+        let moved = |uid, bytes| Moved { uid, bytes, quota };
+        // Asking is no beginning.
+        assert!(quotas.add(moved(1, 0), start));
+        let first = start + DAY / 2;
+        assert!(quotas.add(moved(1, 60), first) && quotas.add(moved(2, 99), first));
+        assert!(!quotas.add(moved(1, 40), start + DAY));
+        assert!(!quotas.add(moved(1, 0), start + DAY) && quotas.add(moved(2, 0), start + DAY));
+        assert!(quotas.add(moved(1, 0), first + DAY) && quotas.add(moved(1, 99), first + DAY));
+        assert!(!quotas.add(moved(1, u64::MAX), first + DAY));
+        // Another rule for the same account: the sum is one.
+        let more = TransferQuota { bytes: u64::MAX, period: DAY };
+        assert!(!quotas.add(Moved { uid: 1, bytes: 0, quota: more }, first + DAY));
+    }
+
+    #[test]
+    fn accounts_whose_period_is_over_are_forgotten() {
+        let (mut quotas, now) = (Quotas::default(), Instant::now());
+        let quota = TransferQuota { bytes: 100, period: DAY };
+        for uid in 0..5000 {
+            quotas.add(Moved { uid, bytes: 1, quota }, now + Duration::from_secs(u64::from(uid) * 1000));
+        }
+        assert!(quotas.0.len() <= MANY, "{}", quotas.0.len());
+    }
+
+    #[test]
+    fn messages_say_what_has_moved() {
+        let quota = TransferQuota { bytes: 1 << 40, period: DAY };
+        let moved = Moved { uid: 0x0102_0304, bytes: 77, quota };
+        assert_eq!(Moved::decode(&moved.encode()), Some(moved));
+        assert_eq!(Moved::decode(&[b'J'; MOVED_LENGTH]), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! How many connections of one user account are logged in (`PerUserMaxConnections`).
+//!
+//! The monitor of a connection asks the listener at the end of the login, over the socket that tells of it. The listener counts
+//! by user ids, which monitors tell: no process of a user takes part. Nothing is said where no rule names the keyword.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io::{self, Read, Write};
+
+/// First byte of what a monitor says about its user.
+pub(crate) const USER: u8 = b'U';
+/// Length of such a message: the user's id and the limit follow.
+pub(crate) const USER_LENGTH: usize = 1 + 4 + 4;
+
+/// The limit of a user without one, and of a connection that is only to be counted.
+const UNLIMITED: u32 = u32::MAX;
+
+/// A connection whose user has logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UserConnection {
+    pub(crate) uid: u32,
+    /// Connections that the user may have, this one included.
+    pub(crate) limit: Option<u32>,
+}
+
+impl UserConnection {
+    /// The message.
+    pub(crate) fn encode(self) -> [u8; USER_LENGTH] {
+        let mut out = [USER; USER_LENGTH];
+        let (uid, limit) = out[1..].split_at_mut(4);
+        uid.copy_from_slice(&self.uid.to_be_bytes());
+        limit.copy_from_slice(&self.limit.unwrap_or(UNLIMITED).to_be_bytes());
+        out
+    }
+
+    /// Reads the message.
+    pub(crate) fn decode(message: &[u8; USER_LENGTH]) -> Option<Self> {
+        let [USER, a, b, c, d, limit @ ..] = *message else { return None };
+        let limit = Some(u32::from_be_bytes(limit)).filter(|limit| *limit != UNLIMITED);
+        Some(Self { uid: u32::from_be_bytes([a, b, c, d]), limit })
+    }
+
+    /// Asks the listener whether there may be this connection.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) fn ask(self, mut listener: impl Read + Write) -> io::Result<bool> {
+        listener.write_all(&self.encode())?;
+        let mut answer = [0];
+        listener.read_exact(&mut answer)?;
+        Ok(answer == [1])
+    }
+}
+
+/// The listener's table: which user the connection of each process is of.
+#[derive(Debug)]
+pub(crate) struct UserConnections<P>(HashMap<P, u32>);
+
+impl<P> Default for UserConnections<P> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<P: Eq + Hash> UserConnections<P> {
+    /// Counts a connection, if its user may have one more. One that is counted already stays.
+    pub(crate) fn admit(&mut self, process: P, connection: UserConnection) -> bool {
+        let UserConnection { uid, limit } = connection;
+        let others = self.0.iter().filter(|(other, user)| **other != process && **user == uid).count();
+        let admitted = limit.is_none_or(|limit| others < limit as usize);
+        if admitted {
+            self.0.insert(process, uid);
+        }
+        admitted
+    }
+
+    /// A connection has ended.
+    pub(crate) fn end(&mut self, process: &P) {
+        self.0.remove(process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_each_user_are_counted() {
+        let mut table = UserConnections::default();
+        let two = |uid| UserConnection { uid, limit: Some(2) };
+        assert!(table.admit(1, two(7)) && table.admit(2, two(7)) && !table.admit(3, two(7)));
+        // What asks again is one; another user has connections of its own.
+        assert!(table.admit(2, two(7)) && table.admit(4, two(8)));
+        // Without a limit one more is counted all the same.
+        assert!(table.admit(5, UserConnection { uid: 7, limit: None }));
+        table.end(&1);
+        assert!(!table.admit(3, two(7)));
+        table.end(&5);
+        assert!(table.admit(3, two(7)));
+        assert!(!table.admit(9, UserConnection { uid: 9, limit: Some(0) }));
+    }
+
+    #[test]
+    fn messages_say_user_and_limit() {
+        for limit in [None, Some(0), Some(70_000)] {
+            let connection = UserConnection { uid: 0x0102_0304, limit };
+            assert_eq!(UserConnection::decode(&connection.encode()), Some(connection));
+        }
+        assert_eq!(UserConnection::decode(&[b'J'; USER_LENGTH]), None);
+    }
+}
