@@ -41,6 +41,15 @@ mod opcode {
     pub(super) const BATCH_FORGET: u32 = 42;
 }
 
+/// What becomes of the file when it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnRead {
+    /// Each READ appends a few bytes, after what it returns.
+    Grow,
+    /// Each READ cuts the file in half, after what it returns.
+    Shrink,
+}
+
 /// The file system; unmounted when dropped, and then every call on it fails.
 pub struct HeldFs {
     point: PathBuf,
@@ -56,6 +65,7 @@ struct State {
     waiting: Vec<Vec<u8>>,
     /// Time that each WRITE takes.
     write_time: Duration,
+    on_read: Option<OnRead>,
 }
 
 impl HeldFs {
@@ -78,6 +88,7 @@ impl HeldFs {
             held: false,
             waiting: Vec::new(),
             write_time: Duration::ZERO,
+            on_read: None,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -97,6 +108,16 @@ impl HeldFs {
     /// Makes each WRITE, of at most 128 KiB, take this long.
     pub fn slow_writes(&self, time: Duration) {
         self.lock().write_time = time;
+    }
+
+    /// Sets what the file holds.
+    pub fn set_content(&self, content: &[u8]) {
+        self.lock().content = content.to_vec();
+    }
+
+    /// Changes the file whenever it is read, until this is called again.
+    pub fn change_on_read(&self, change: Option<OnRead>) {
+        self.lock().on_read = change;
     }
 
     /// Stops answering.
@@ -221,7 +242,13 @@ impl State {
             opcode::READ if node == FILE => {
                 let at = usize::try_from(long(fields, 8)).unwrap();
                 let rest = self.content.get(at..).unwrap_or_default();
-                rest[..rest.len().min(number(fields, 16) as usize)].to_vec()
+                let read = rest[..rest.len().min(number(fields, 16) as usize)].to_vec();
+                match self.on_read {
+                    Some(OnRead::Grow) => self.content.extend(b"another line\n"),
+                    Some(OnRead::Shrink) => self.content.truncate(self.content.len() / 2),
+                    None => {}
+                }
+                read
             }
             opcode::WRITE if node == FILE => {
                 std::thread::sleep(self.write_time);

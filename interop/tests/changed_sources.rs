@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, json_lines, make_blob, our, peers};
+use lh_interop::held_fs::{HeldFs, OnRead};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, json_lines, make_blob, our, peers, skip_without_kernel_support};
 
 /// Runs a command while something appends to a file all the time.
 fn while_it_grows(path: &Path, run: impl FnOnce() -> Ran) -> Ran {
@@ -105,4 +106,117 @@ fn a_verified_copy_of_a_log_that_grows_has_status_1() {
         let ran = copy(lab, port, &["-3", "--verify", "--json"], from, to).ok("nothing writes to it now");
         assert!(ran.text().contains("\"verified\":1"), "{way}: {}", ran.text());
     });
+}
+
+/// A file system whose file changes when it is read: no test has to be faster than a copy.
+fn changing(test: &str, lab: &Lab) -> Option<HeldFs> {
+    match HeldFs::mount(&lab.path("held"), b"") {
+        Ok(held) => Some(held),
+        Err(problem) => {
+            let text = format!("no file system in user space can be mounted: {problem}");
+            skip_without_kernel_support(test, &text);
+            None
+        }
+    }
+}
+
+/// Runs one command of lhsftp, as a batch. Relative names are in the lab's directory at both ends.
+fn sftp(lab: &Lab, port: u16, command: &str) -> Ran {
+    lab.write("batch", &format!("cd {}\n{command}\n", lab.dir().display()));
+    let mut all = lab.client_options();
+    all.extend(["-P".to_owned(), port.to_string()]);
+    all.extend(["-q", "-b", "batch", "127.0.0.1"].map(str::to_owned));
+    lab.run(&our("lhsftp"), &all)
+}
+
+/// Size of the source, which takes several requests.
+const SIZE: usize = 1_500_000;
+
+fn whole(lab: &Lab) -> Vec<u8> {
+    make_blob(&lab.path("whole"), SIZE);
+    fs::read(lab.path("whole")).unwrap()
+}
+
+/// Covers: sftp -a
+#[test]
+fn sftp_tells_of_sources_that_grow() {
+    const TEST: &str = "sftp_tells_of_sources_that_grow";
+    let lab = Lab::new();
+    let Some(held) = changing(TEST, &lab) else { return };
+    let whole = whole(&lab);
+    let ours = Lhsshd::start(&lab, "");
+    let theirs = peers(TEST, ["sshd"]).map(|[sshd]| Inetd::openssh(&lab, &sshd, ""));
+    for port in [Some(ours.port), theirs.as_ref().map(|server| server.port)].into_iter().flatten() {
+        for (command, begun) in [
+            ("put held/file copy", None),
+            ("get held/file copy", None),
+            ("reput held/file copy", Some(SIZE / 3)),
+            ("reget held/file copy", Some(SIZE / 3)),
+        ] {
+            held.set_content(&whole);
+            match begun {
+                None => drop(fs::remove_file(lab.path("copy"))),
+                Some(size) => fs::write(lab.path("copy"), &whole[..size]).unwrap(),
+            }
+            held.change_on_read(Some(OnRead::Grow));
+            let ran = sftp(&lab, port, command);
+            held.change_on_read(None);
+            assert_eq!(ran.code, 0, "{command}: {}", ran.err);
+            let told = "held/file\": file changed while it was copied: it grew to ";
+            assert!(ran.err.contains(told), "{command}: {}", ran.err);
+            let copy = fs::read(lab.path("copy")).unwrap();
+            assert!(copy.starts_with(&whole) && held.content().starts_with(&copy), "{command}");
+            // Nothing is told of a source that stays as it is.
+            let ran = sftp(&lab, port, command).ok(command);
+            assert!(!ran.err.contains("changed"), "{command}: {}", ran.err);
+            assert!(fs::read(lab.path("copy")).unwrap() == held.content(), "{command}");
+        }
+    }
+}
+
+/// A source that ends before its size is a failure: the copy would not be what the source was or is.
+///
+/// Covers: sftp -b
+#[test]
+fn sources_that_shrink_are_failures() {
+    const TEST: &str = "sources_that_shrink_are_failures";
+    let lab = Lab::new();
+    let Some(held) = changing(TEST, &lab) else { return };
+    let whole = whole(&lab);
+    let server = Lhsshd::start(&lab, "");
+    let there = |name: &str| format!("127.0.0.1:{}", lab.arg(name));
+    let commands: [(&str, &dyn Fn() -> Ran); 4] = [
+        ("put", &|| sftp(&lab, server.port, "put held/file copy")),
+        ("get", &|| sftp(&lab, server.port, "get held/file copy")),
+        ("up", &|| copy(&lab, server.port, &[], "held/file", &there("copy"))),
+        ("down", &|| copy(&lab, server.port, &[], &there("held/file"), "copy")),
+    ];
+    for (name, run) in commands {
+        held.set_content(&whole);
+        held.change_on_read(Some(OnRead::Shrink));
+        let ran = run();
+        held.change_on_read(None);
+        assert_eq!(ran.code, 1, "{name}: {}", ran.err);
+        assert!(ran.err.contains("held/file") && ran.err.contains("shrank"), "{name}: {}", ran.err);
+    }
+}
+
+/// The far side of scp's old protocol tells on standard error, which SSH passes on: a record would count as an error.
+///
+/// Covers: lhscp -f
+#[test]
+fn the_far_side_of_the_old_protocol_tells_of_growth() {
+    let lab = Lab::new();
+    let Some(held) = changing("the_far_side_of_the_old_protocol_tells_of_growth", &lab) else { return };
+    held.set_content(&whole(&lab));
+    held.change_on_read(Some(OnRead::Grow));
+    lab.write("answers", "\0\0\0");
+    let answers = fs::File::open(lab.path("answers")).unwrap();
+    let ran = lab.run_with(&our("lhscp"), &["-f".to_owned(), "held/file".to_owned()], answers.into());
+    held.change_on_read(None);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("held/file\": file changed while it was copied: it grew to "), "{}", ran.err);
+    let announced = format!("C0644 {SIZE} file\n");
+    assert!(ran.out.starts_with(announced.as_bytes()));
+    assert_eq!(ran.out.len(), announced.len() + SIZE + 1, "as announced, and the end of the file");
 }

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use lh_interop::cuts::{Break, Cuts};
 use lh_interop::tunnel::free_port;
 use lh_interop::{
-    Inetd, Lab, Lhsshd, Ran, Terminal, TestUser, assert_same_file, eventually, is_root, make_blob, me, our,
-    peers, skip,
+    Inetd, Lab, Lhsshd, Ran, Terminal, TestUser, assert_same_file, assert_same_tree, eventually, is_root,
+    make_blob, make_tree, me, our, peers, skip,
 };
 
 const MB: u64 = 1 << 20;
@@ -96,6 +96,137 @@ fn an_upload_survives_broken_connections() {
     assert_eq!((ran.code, ran.err.as_str(), ran.out.as_slice()), (3, "", &b"0\n"[..]));
     assert_same_file(&scene.lab.path("blob"), &scene.lab.path("copy"));
     assert_eq!(scene.cuts.broken(), PLAN.len());
+}
+
+impl Broken {
+    /// Options of a copy through the relay.
+    fn copy_options(&self, options: &[&str]) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        for option in ["ServerAliveInterval=1", "ServerAliveCountMax=3"].iter().chain(options) {
+            args.extend(["-o".to_owned(), (*option).to_owned()]);
+        }
+        args.extend(["-P".to_owned(), self.cuts.port.to_string()]);
+        args
+    }
+
+    fn logins(&self) -> usize {
+        self.server.log().matches("Accepted publickey for ").count()
+    }
+
+    fn remote(&self, name: &str) -> String {
+        format!("{}@127.0.0.1:{}", me(), self.lab.arg(name))
+    }
+}
+
+/// One login, nothing on standard error, and no byte of the files wrong, up and down.
+///
+/// Covers: ssh_config Resume; wire resume@longhaul
+#[test]
+fn copies_survive_broken_connections() {
+    for upload in [true, false] {
+        let scene = Broken::new("ResumeGrace 2m\n", &PLAN);
+        let tree = scene.lab.path("tree");
+        make_tree(&tree, 40);
+        make_blob(&tree.join("blob"), 24 << 20);
+        let (from, to) = if upload {
+            (scene.lab.arg("tree"), scene.remote("copy"))
+        } else {
+            (scene.remote("tree"), scene.lab.arg("copy"))
+        };
+        let mut args = scene.copy_options(&["Resume=yes"]);
+        args.extend(["-q", "-r", "-j1", "--verify", "--retries", "0"].map(str::to_owned));
+        args.extend([from, to]);
+        let ran = scene.lab.run(&our("lhscp"), &args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "upload: {upload}");
+        assert_same_tree(&tree, &scene.lab.path("copy"));
+        assert_eq!(scene.cuts.broken(), PLAN.len(), "upload: {upload}");
+        assert_eq!(scene.logins(), 1, "upload: {upload}");
+        assert!(scene.resumptions() >= PLAN.len(), "{}", scene.resumptions());
+    }
+}
+
+/// Both connections of a copy between two hosts break, and each goes on.
+///
+/// Covers: ssh_config Resume; lhscp -3
+#[test]
+fn a_copy_between_hosts_survives_broken_connections() {
+    let plan = [(MB, Break::Reset), (MB, Break::End), (3 * MB, Break::Reset), (2 * MB, Break::Reset)];
+    let scene = Broken::new("ResumeGrace 2m\n", &plan);
+    make_blob(&scene.lab.path("blob"), 12 << 20);
+    let mut args = scene.copy_options(&["Resume=yes"]);
+    args.extend(["-3", "-q", "-j1"].map(str::to_owned));
+    args.extend([scene.remote("blob"), scene.remote("copy")]);
+    let ran = scene.lab.run(&our("lhscp"), &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("copy"));
+    assert_eq!((scene.cuts.broken(), scene.logins()), (plan.len(), 2));
+}
+
+/// A connection that has joined a copy's session is lost with its break; its work goes over the one that goes on.
+///
+/// Covers: ssh_config Resume; lhscp -j
+#[test]
+fn copies_over_several_connections_survive_breaks() {
+    let plan = [(3 * MB, Break::Reset), (2 * MB, Break::Reset), (MB, Break::Reset)];
+    let scene = Broken::new("ResumeGrace 2m\nLonghaulTickets yes\n", &plan);
+    make_blob(&scene.lab.path("blob"), 32 << 20);
+    for (from, to) in
+        [(scene.lab.arg("blob"), scene.remote("up")), (scene.remote("blob"), scene.lab.arg("down"))]
+    {
+        let mut args = scene.copy_options(&["Resume=yes"]);
+        args.extend(["-q", "-j3", "--verify", "--retries", "0"].map(str::to_owned));
+        args.extend([from, to]);
+        let ran = scene.lab.run(&our("lhscp"), &args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    }
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("up"));
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("down"));
+    assert_eq!((scene.cuts.broken(), scene.logins()), (plan.len(), 2));
+}
+
+/// lhsftp: both commands, and what is asked between them, in one session.
+///
+/// Covers: ssh_config Resume; wire resume@longhaul
+#[test]
+fn sftp_commands_survive_broken_connections() {
+    let scene = Broken::new("ResumeGrace 2m\n", &PLAN);
+    make_blob(&scene.lab.path("blob"), 16 << 20);
+    let batch = format!(
+        "cd {dir}\nput blob up\n!true\npwd\nls -l up\nget up down\n",
+        dir = scene.lab.dir().display()
+    );
+    std::fs::write(scene.lab.path("batch"), batch).unwrap();
+    let mut args = scene.copy_options(&["Resume=yes"]);
+    args.extend(["-q", "-j1", "-b", "batch"].map(str::to_owned));
+    args.push(format!("{}@127.0.0.1", me()));
+    let ran = scene.lab.run(&our("lhsftp"), &args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("down"));
+    assert_eq!((scene.cuts.broken(), scene.logins()), (PLAN.len(), 1));
+}
+
+/// A copy whose host stays away ends by a signal, and the same command goes on where it was.
+///
+/// Covers: ssh_config Resume
+#[test]
+fn a_copy_that_is_away_ends_by_a_signal() {
+    let plan: Vec<_> = [(4 * MB, Break::Reset)].into_iter().chain([(0, Break::End); 1000]).collect();
+    let scene = Broken::new("ResumeGrace 2m\n", &plan);
+    make_blob(&scene.lab.path("blob"), 16 << 20);
+    let mut args = scene.copy_options(&["Resume=yes"]);
+    args.extend([scene.lab.arg("blob"), scene.remote("copy")]);
+    let mut command = Command::new(our("lhscp"));
+    command.args(&args).env("HOME", scene.lab.path("home")).env_remove("SSH_AUTH_SOCK");
+    command.env_remove("XDG_STATE_HOME").stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    eventually("attempts to reach the host", || scene.cuts.connections() > 3);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command again goes on from here"), "{said}");
+    assert!(!scene.lab.path("copy").exists());
 }
 
 /// Key exchanges in the middle of breaks, compression, and a chained cipher.

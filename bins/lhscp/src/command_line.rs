@@ -104,7 +104,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let port = match parsed.text('P') {
         Some(text) => Some(
             lh_client::destination::parse_port(&text)
-                .ok_or_else(|| SCP.error(&format!("bad port \"{text}\"")))?,
+                // OpenSSH's status here.
+                .ok_or_else(|| Stop { status: 255, ..SCP.error(&format!("bad port \"{text}\"")) })?,
         ),
         None => None,
     };
@@ -487,9 +488,9 @@ mod tests {
             assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
         }
         assert!(interpreted(&["a"]).expect_err("a mistake").err.starts_with("usage: lhscp"));
-        for words in [&["-P", "x", "a", "h:b"][..], &["-M", "ftp", "a", "h:b"]] {
-            assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
-        }
+        assert_eq!(interpreted(&["-M", "ftp", "a", "h:b"]).expect_err("a mistake").status, 1);
+        let stop = interpreted(&["-P", "x", "a", "h:b"]).expect_err("a mistake");
+        assert_eq!((stop.status, stop.err.as_str()), (255, "lhscp: bad port \"x\"\n"));
     }
 
     #[test]

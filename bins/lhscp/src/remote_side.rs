@@ -15,6 +15,7 @@ use lh_transfer::Current;
 use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
 
 use crate::outcome::FAILURE;
+use crate::show::say;
 
 /// Serves one copy; returns the exit status.
 pub(crate) fn run(parsed: &Parsed) -> u8 {
@@ -91,7 +92,9 @@ impl rcp::Report for Told {
                 self.write(path, moved, now.saturating_duration_since(started), Some(why));
             }
             rcp::Event::Debug(text) if self.verbose => eprintln!("{text}"),
-            rcp::Event::Debug(_) | rcp::Event::Failed(_) | rcp::Event::Changed { .. } => {}
+            // SSH passes it on to the user. As a record of the protocol it would count as an error.
+            rcp::Event::Changed { text, .. } => say(&text),
+            rcp::Event::Debug(_) | rcp::Event::Failed(_) => {}
         }
     }
 

@@ -97,6 +97,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let name = format!("Connected to {}.", place.host);
     let path = place.path.clone();
     let Place { user, host, port, .. } = &place;
+    if let Some(text) = parsed.text('P')
+        && lh_client::destination::parse_port(&text).is_none_or(|port| port == 0)
+    {
+        return Err(fatal(&format!("Bad port \"{text}\"")));
+    }
     let port = port.map(|port| port.to_string()).or_else(|| parsed.text('P'));
     let known_as = format!("{user:?}@{host}:{port:?}").into_bytes();
     settings.journals = Some(Journals { directory, server: known_as });
@@ -273,6 +278,7 @@ mod tests {
             (&["-R0", "h"], 255),
             (&["-j0", "h"], 255),
             (&["-j65", "h"], 255),
+            (&["-P", "99999", "h"], 255),
             (&["-X", "x=1", "h"], 255),
             (&["-X", "buffer=0", "h"], 255),
             (&["-b", "a", "-b", "b", "h"], 255),

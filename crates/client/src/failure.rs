@@ -74,8 +74,17 @@ fn transport_failed(error: &TransportError, at: &str) -> String {
                 sanitise(offer)
             )
         }
-        TransportError::NotSsh(line) => {
-            format!("kex_exchange_identification: {}\nConnection closed by {at}", sanitise(line))
+        TransportError::NotSsh(what) => {
+            format!(
+                "kex_exchange_identification: {}\nbanner exchange: Connection to {at}: invalid format",
+                sanitise(what)
+            )
+        }
+        TransportError::BadIdentification(_) => {
+            format!("{error}\nbanner exchange: Connection to {at}: invalid format")
+        }
+        TransportError::ProtocolVersion(_) => {
+            format!("{error}\nbanner exchange: Connection to {at}: could not read protocol version")
         }
         TransportError::PacketLength { length } => {
             format!(
@@ -116,6 +125,21 @@ mod tests {
         assert_eq!(
             text(LinkError::Io { stage: Stage::Established, source: reset }),
             "Connection reset by 192.0.2.7 port 2022"
+        );
+        assert_eq!(
+            text(LinkError::Transport(TransportError::ProtocolVersion("1".to_owned()))),
+            "Protocol major versions differ: 2 vs. 1\n\
+             banner exchange: Connection to 192.0.2.7 port 2022: could not read protocol version"
+        );
+        assert_eq!(
+            text(LinkError::Transport(TransportError::BadIdentification("SSH-2.0".to_owned()))),
+            "Bad remote protocol version identification: 'SSH-2.0'\n\
+             banner exchange: Connection to 192.0.2.7 port 2022: invalid format"
+        );
+        assert_eq!(
+            text(LinkError::Transport(TransportError::NotSsh("banner line too long".to_owned()))),
+            "kex_exchange_identification: banner line too long\n\
+             banner exchange: Connection to 192.0.2.7 port 2022: invalid format"
         );
         let offer = TransportError::NoMatch { what: "cipher", offer: "3des-cbc".to_owned() };
         assert_eq!(

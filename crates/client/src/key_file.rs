@@ -16,30 +16,22 @@ const MAX_KEY_FILE: u64 = 1024 * 1024;
 pub enum ReadFailure {
     /// The file cannot be read.
     Open(io::Error),
-    /// The file is private and other users may read it; its mode.
+    /// Other users may read the file; its mode.
     TooOpen(u32),
 }
 
-/// Reads a file that may contain a private key. A private key is refused if the file belongs to the user and
-/// other users can read it.
+/// Reads a file that is to contain a private key. Like OpenSSH, this refuses a file of the user's own that
+/// other users can read, whatever it contains.
 ///
 /// # Errors
 /// See [`ReadFailure`].
 pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ReadFailure> {
     let file = File::open(path).map_err(ReadFailure::Open)?;
     let meta = file.metadata().map_err(ReadFailure::Open)?;
-    if meta.is_dir() {
-        return Err(ReadFailure::Open(io::Error::from(io::ErrorKind::IsADirectory)));
-    }
-    // Public keys may be readable by all, so only files with a private key are checked. Like OpenSSH, this
-    // checks only files of the user's own.
-    let bytes = read_limited(&file, meta.len()).map_err(ReadFailure::Open)?;
-    let marker = b"PRIVATE KEY-----";
-    let private = bytes.windows(marker.len()).any(|window| window == marker);
-    if private && meta.uid() == rustix::process::getuid().as_raw() && meta.mode() & 0o077 != 0 {
+    if meta.uid() == rustix::process::getuid().as_raw() && meta.mode() & 0o077 != 0 {
         return Err(ReadFailure::TooOpen(meta.mode() & 0o777));
     }
-    Ok(bytes)
+    read_limited(&file, meta.len()).map_err(ReadFailure::Open)
 }
 
 /// Reads up to 1 MiB (OpenSSH's limit for key files) from a descriptor or standard input.

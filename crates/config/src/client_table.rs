@@ -430,8 +430,8 @@ keyword_table! {
     /// Example: `HappyDelay 100`
     happy_delay: u32 = "250", "HappyDelay", Match, Works;
     /// When the connection breaks, connect again and go on where it broke, for as long as the server keeps the
-    /// session (ResumeGrace), or for this time at most. Copies (lhscp, lhsftp) have a restart of their own instead.
-    /// Our own keyword.
+    /// session (ResumeGrace), or for this time at most. Copies (lhscp, lhsftp) that could not go on log in again
+    /// and resume their files. Our own keyword.
     /// Example: `Resume yes`
     resume: Resume = "no", "Resume", Match, Works;
     /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it

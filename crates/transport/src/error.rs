@@ -31,10 +31,16 @@ pub enum TransportError {
         /// What is wrong with the received line, printable.
         String,
     ),
-    /// The peer supports only SSH-1, or a version newer than 2.
-    #[error("protocol major versions differ: 2 vs. {0}")]
+    /// The identification has no versions or no software name. OpenSSH's words.
+    #[error("Bad remote protocol version identification: '{0}'")]
+    BadIdentification(
+        /// The received line, printable.
+        String,
+    ),
+    /// The peer supports only SSH-1, or a version newer than 2. OpenSSH's words.
+    #[error("Protocol major versions differ: 2 vs. {0}")]
     ProtocolVersion(
-        /// The peer's version, printable.
+        /// The peer's major version.
         String,
     ),
     /// No algorithm in common.
@@ -131,7 +137,7 @@ impl TransportError {
     /// understand packets yet.
     pub const fn disconnect_reason(&self) -> Option<u32> {
         Some(match self {
-            Self::Closed { .. } | Self::NotSsh(_) => return None,
+            Self::Closed { .. } | Self::NotSsh(_) | Self::BadIdentification(_) => return None,
             Self::ProtocolVersion(_) => disconnect::PROTOCOL_VERSION_NOT_SUPPORTED,
             Self::NoMatch { .. } | Self::KeyExchange(_) => disconnect::KEY_EXCHANGE_FAILED,
             Self::HostKey(_) | Self::HostKeySignature => disconnect::HOST_KEY_NOT_VERIFIABLE,

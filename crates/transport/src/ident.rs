@@ -40,32 +40,44 @@ pub(crate) fn next(role: Role, lines: usize, bytes: &[u8]) -> Result<Found, Tran
     if role == Role::Server && !window.iter().zip(b"SSH-").all(|(got, want)| got == want) {
         return Err(TransportError::NotSsh(format!("\"{}\"", printable(first_line(window)))));
     }
-    let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
+    let end = window.iter().position(|&byte| byte == b'\n');
+    let text = window.get(..end.unwrap_or(window.len())).unwrap_or_default();
+    let line = text.strip_suffix(b"\r").unwrap_or(text);
+    if line.iter().any(|byte| matches!(byte, 0 | b'\r')) {
+        return Err(TransportError::NotSsh("banner line contains invalid characters".to_owned()));
+    }
+    let Some(end) = end else {
         if window.len() == MAX_LINE {
-            return Err(TransportError::NotSsh("line too long".to_owned()));
+            return Err(TransportError::NotSsh("banner line too long".to_owned()));
         }
         return Ok(Found::Nothing);
     };
-    let line = window.get(..end).unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.contains(&0) {
-        return Err(TransportError::NotSsh("line contains a null byte".to_owned()));
-    }
-    if !line.starts_with(b"SSH-") {
+    if !line.starts_with(b"SSH-") || line == b"SSH-" {
         if lines >= MAX_LINES {
-            return Err(TransportError::NotSsh("no SSH identification string received".to_owned()));
+            let text = format!("No SSH version received in first {MAX_LINES} lines from server");
+            return Err(TransportError::NotSsh(text));
         }
         return Ok(Found::Banner(end + 1, line.to_vec()));
     }
-    let rest = line.get(4..).unwrap_or_default();
-    let Some(dash) = rest.iter().position(|&byte| byte == b'-') else {
-        return Err(TransportError::NotSsh(format!("bad identification \"{}\"", printable(line))));
+    let Some((major, minor)) = version(line) else {
+        return Err(TransportError::BadIdentification(printable(line.get(..100).unwrap_or(line))));
     };
-    match rest.get(..dash).unwrap_or_default() {
-        // 1.99 is a 2.0 that also supports SSH-1 (RFC 4253 section 5.1).
-        b"2.0" | b"1.99" => Ok(Found::Identification(end + 1, line.to_vec())),
-        version => Err(TransportError::ProtocolVersion(printable(version))),
+    // 1.99 is a 2.0 that also supports SSH-1 (RFC 4253 section 5.1).
+    if major == "2" || (major, minor) == ("1", "99") {
+        Ok(Found::Identification(end + 1, line.to_vec()))
+    } else {
+        Err(TransportError::ProtocolVersion(major.to_owned()))
     }
+}
+
+/// The major and minor version in `SSH-MAJOR.MINOR-SOFTWARE`. `None` for lines of another form.
+fn version(line: &[u8]) -> Option<(&str, &str)> {
+    let text = line.strip_prefix(b"SSH-")?;
+    let dash = text.iter().position(|&byte| byte == b'-')?;
+    let numbers = std::str::from_utf8(text.get(..dash)?).ok()?;
+    let (major, minor) = numbers.split_once('.')?;
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(major) && is_number(minor) && text.len() > dash + 1).then_some((major, minor))
 }
 
 fn first_line(bytes: &[u8]) -> &[u8] {
@@ -119,11 +131,19 @@ mod tests {
     fn other_versions_and_malformed_lines_are_refused() {
         assert_eq!(
             next(Role::Client, 0, b"SSH-1.5-x\n"),
-            Err(TransportError::ProtocolVersion("1.5".to_owned()))
+            Err(TransportError::ProtocolVersion("1".to_owned()))
         );
-        assert!(matches!(next(Role::Client, 0, b"SSH-2.0\n"), Err(TransportError::NotSsh(_))));
-        assert!(matches!(next(Role::Client, 0, b"SSH-2.0-a\0b\n"), Err(TransportError::NotSsh(_))));
-        assert!(matches!(next(Role::Client, 0, &[b'x'; MAX_LINE]), Err(TransportError::NotSsh(_))));
+        for line in ["SSH-2.0", "SSH-2.0-", "SSH-x.y-z", "SSH-2-z", "SSH-.0-z"] {
+            let found = next(Role::Client, 0, format!("{line}\r\n").as_bytes());
+            assert_eq!(found, Err(TransportError::BadIdentification(line.to_owned())));
+        }
+        let not_ssh = |text: &str| Err(TransportError::NotSsh(text.to_owned()));
+        let invalid = not_ssh("banner line contains invalid characters");
+        for line in [&b"SSH-2.0-a\0b\n"[..], b"\x15\x03\x01\0", b"SSH-2.0-a\rb\n"] {
+            assert_eq!(next(Role::Client, 0, line), invalid);
+        }
+        assert_eq!(next(Role::Client, 0, &[b'x'; MAX_LINE]), not_ssh("banner line too long"));
+        assert_eq!(next(Role::Client, 0, b"SSH-\n"), Ok(Found::Banner(5, b"SSH-".to_vec())));
     }
 
     proptest! {

@@ -186,7 +186,9 @@ impl Transport {
                 error => error.to_string(),
             };
             self.disconnect(reason, &text);
-        } else if let (TransportError::NotSsh(_), Role::Server) = (error, self.config.role) {
+        } else if let (TransportError::NotSsh(_) | TransportError::BadIdentification(_), Role::Server) =
+            (error, self.config.role)
+        {
             // Plain text that clients of other protocols can display, in OpenSSH's words.
             self.send.push_raw(b"Invalid SSH identification string.\r\n");
         }

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use crate::agent::Agent;
 use crate::key_types::short_type;
 use crate::log::Log;
+use crate::ui::LogLevel;
 
 /// A key to try.
 pub(crate) struct Identity {
@@ -34,8 +35,19 @@ pub(super) enum Source {
     Token,
     /// A certificate: another identity has its private half.
     Certificate,
-    /// The passphrase was wrong, or the file contains no key.
+    /// A file without a usable private key. Like OpenSSH, the login complains of it when the key is needed:
+    /// the server may not want it.
+    Broken(Broken),
+    /// The passphrase was wrong.
     Useless,
+}
+
+/// Why a file yields no private key.
+pub(super) enum Broken {
+    /// It does not exist; the reason.
+    Missing(String),
+    /// It cannot be read or decoded; the error message.
+    Unusable(String),
 }
 
 /// The configuration for identities.
@@ -92,9 +104,10 @@ pub(crate) enum SignFailure {
 impl Identity {
     /// `NAME TYPE FINGERPRINT explicit agent`, as in the output of `-v`.
     pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
-        let mut line = crate::log::sanitise(&self.name);
+        // A space follows the name even where the type is unknown, as in OpenSSH's line.
+        let mut line = format!("{} ", crate::log::sanitise(&self.name));
         if let Some(key) = &self.public {
-            line.push_str(&format!(" {} {}", short_type(key.key_type()), key.fingerprint(hash)));
+            line.push_str(&format!("{} {}", short_type(key.key_type()), key.fingerprint(hash)));
         }
         if self.explicit {
             line.push_str(" explicit");
@@ -108,8 +121,23 @@ impl Identity {
         line
     }
 
+    /// True if the file has no usable private key, and no public key to offer.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.public.is_none() && matches!(self.from, Source::Broken(_))
+    }
+
     /// Loads a key file, asking for its passphrase if it has one.
     pub(super) fn unlock(&mut self, config: &IdentityConfig, log: &mut Log<'_>) -> Result<(), SignFailure> {
+        if let Source::Broken(broken) = &self.from {
+            match broken {
+                Broken::Missing(why) => {
+                    let level = if self.explicit { LogLevel::Info } else { LogLevel::Debug3 };
+                    log.say(level, &format!("no such identity: {}: {why}", self.name));
+                }
+                Broken::Unusable(message) => log.error(message),
+            }
+            return Err(SignFailure::Skip);
+        }
         let Source::File(path, bytes) = std::mem::replace(&mut self.from, Source::Useless) else {
             return Err(SignFailure::Skip);
         };

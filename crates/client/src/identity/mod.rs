@@ -75,9 +75,12 @@ impl Identities {
         }
         list.append(&mut others);
         list.append(&mut on_token);
+        // A file without a private key is of no use where an agent, a token or a certificate has its key.
+        files.retain(|file| {
+            let has_key = |other: &Identity| other.public.is_some() && other.public == file.public;
+            !matches!(file.from, Source::Broken(_)) || !list.iter().any(has_key)
+        });
         list.append(&mut files);
-        // A `.pub` file alone helps only with an agent that has the key.
-        list.retain(|identity| !matches!(identity.from, Source::Useless));
         if log.shows(LogLevel::Debug1) {
             for identity in &list {
                 let line = identity.describe(config.fingerprint);
@@ -95,7 +98,9 @@ impl Identities {
             return Some(index);
         }
         let wanted = identity.public.as_ref()?.plain();
-        let is_plain_key = |other: &Identity| other.public.as_ref() == Some(wanted);
+        let is_plain_key = |other: &Identity| {
+            !matches!(other.from, Source::Broken(_)) && other.public.as_ref() == Some(wanted)
+        };
         // A key whose `.pub` file is another certificate of that key.
         let other_certificate = |other: &Identity| {
             matches!(other.from, Source::Loaded(..) | Source::File(..))
@@ -126,7 +131,7 @@ impl Identities {
         let Some(identity) = self.list.get_mut(signer) else {
             return Err(SignFailure::Skip);
         };
-        if matches!(identity.from, Source::File(..)) {
+        if matches!(identity.from, Source::File(..) | Source::Broken(_)) {
             identity.unlock(config, log)?;
         }
         let result = match &identity.from {
@@ -146,7 +151,9 @@ impl Identities {
                     .map_err(|error| error.to_string()),
                 _ => return Err(SignFailure::Skip),
             },
-            Source::File(..) | Source::Certificate | Source::Useless => return Err(SignFailure::Skip),
+            Source::File(..) | Source::Certificate | Source::Broken(_) | Source::Useless => {
+                return Err(SignFailure::Skip);
+            }
         };
         result.map_err(|why| {
             let kind = identity.public.as_ref().map_or_else(String::new, |key| short_type(key.key_type()));

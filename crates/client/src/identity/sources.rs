@@ -6,17 +6,16 @@ use lh_crypto::{CertificateKind, KeyFileError, PrivateKey, PublicKey};
 use lh_security_key::FileKey;
 use zeroize::Zeroizing;
 
-use super::key::{Identity, IdentityConfig, SessionProof, Source};
+use super::key::{Broken, Identity, IdentityConfig, SessionProof, Source};
 use crate::agent::{Agent, AgentKey};
 use crate::key_file::{self, ReadFailure};
 use crate::log::Log;
-use crate::ui::LogLevel;
 
 /// The keys in `IdentityFile`s, each followed by the certificate beside it.
 pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
     let mut found = Vec::new();
     for path in &config.files {
-        found.extend(from_file(path, config.explicit, log));
+        found.push(from_file(path, config.explicit));
         if config.certificates.is_empty() {
             // The certificate of `id` is in `id-cert.pub`, and so it is for `-i id.pub`.
             let private = path.extension().filter(|end| *end == "pub").map(|_| path.with_extension(""));
@@ -115,71 +114,57 @@ pub(super) fn ask_agent(
     }
 }
 
-/// Reads one `IdentityFile`. `None` if it yields nothing to try.
-fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity> {
+/// Reads one `IdentityFile`. What is wrong with it is told when the key is needed, not here.
+fn from_file(path: &Path, explicit: bool) -> Identity {
     let name = path.display().to_string();
-    let (bytes, private_path) = match key_file::read(path) {
-        Ok(bytes) => (Some(bytes), path.to_path_buf()),
+    let read = match key_file::read(path) {
+        Ok(bytes) if key_file::public_line(&bytes).is_none() => {
+            return private_identity(path.to_path_buf(), bytes, name, explicit);
+        }
+        other => other,
+    };
+    // `-i key.pub` names the private key beside it, or a key that only the agent has.
+    if path.extension().is_some_and(|end| end == "pub") {
+        let beside = path.with_extension("");
+        if let Ok(bytes) = key_file::read(&beside) {
+            return private_identity(beside, bytes, name, explicit);
+        }
+    }
+    let broken = match read {
+        Ok(_) => Broken::Unusable(format!("Load key \"{name}\": {}", KeyFileError::InvalidFormat)),
         Err(ReadFailure::Open(error)) => {
-            // `-i key.pub` names the private key beside it, or a key that only the agent has.
-            let beside = (path.extension().is_some_and(|e| e == "pub")).then(|| path.with_extension(""));
-            let found = beside.and_then(|p| key_file::read(&p).ok().map(|bytes| (Some(bytes), p)));
-            match found {
-                Some(found) => found,
-                None if public_file(path).is_some() => (None, path.to_path_buf()),
-                None => {
-                    let level = if explicit { LogLevel::Info } else { LogLevel::Debug3 };
-                    let why = lh_sys::errno_text(&error);
-                    log.say(level, &format!("no such identity: {name}: {why}"));
-                    return None;
-                }
+            let why = lh_sys::errno_text(&error);
+            match std::fs::metadata(path) {
+                Ok(_) => Broken::Unusable(format!("Load key \"{name}\": {why}")),
+                Err(_) => Broken::Missing(why),
             }
         }
         Err(ReadFailure::TooOpen(mode)) => {
             let warning = key_file::unprotected(&name, mode);
-            log.error(&format!("{warning}\nLoad key \"{name}\": bad permissions"));
-            return None;
+            Broken::Unusable(format!("{warning}\nLoad key \"{name}\": bad permissions"))
         }
     };
-    let Some(bytes) = bytes else {
-        return Some(Identity { name, public: public_file(path), explicit, from: Source::Useless });
-    };
-    // A public key as identity file: its private half is in the agent, or in the file beside it.
-    if let Some((public, _)) = key_file::public_line(&bytes) {
-        let beside = path.with_extension("");
-        if path.extension().is_some_and(|e| e == "pub")
-            && let Ok(bytes) = key_file::read(&beside)
-        {
-            return private_identity(beside, bytes, name, explicit, log);
-        }
-        return Some(Identity { name, public: Some(public), explicit, from: Source::Useless });
-    }
-    private_identity(private_path, bytes, name, explicit, log)
+    let public = key_file::public_in(path).map(|(key, _)| key).or_else(|| public_file(path));
+    Identity { name, public, explicit, from: Source::Broken(broken) }
 }
 
-fn private_identity(
-    path: PathBuf,
-    bytes: Zeroizing<Vec<u8>>,
-    name: String,
-    explicit: bool,
-    log: &mut Log<'_>,
-) -> Option<Identity> {
+fn private_identity(path: PathBuf, bytes: Zeroizing<Vec<u8>>, name: String, explicit: bool) -> Identity {
     match FileKey::parse(&bytes, None) {
         Ok((key, comment)) => {
             let public =
                 certificate_from_pub_file(&path, key.public()).or_else(|| Some(key.public().clone()));
-            Some(Identity { name, public, explicit, from: Source::Loaded(key, comment) })
+            Identity { name, public, explicit, from: Source::Loaded(key, comment) }
         }
         Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
             let public = match PrivateKey::parse_public(&bytes) {
                 Ok(key) => certificate_from_pub_file(&path, &key).or(Some(key)),
                 Err(_) => public_file(&path),
             };
-            Some(Identity { name, public, explicit, from: Source::File(path, bytes) })
+            Identity { name, public, explicit, from: Source::File(path, bytes) }
         }
         Err(error) => {
-            log.error(&format!("Load key \"{name}\": {error}"));
-            None
+            let broken = Broken::Unusable(format!("Load key \"{name}\": {error}"));
+            Identity { name, public: public_file(&path), explicit, from: Source::Broken(broken) }
         }
     }
 }

@@ -92,6 +92,7 @@ fn shown(identities: &Identities) -> Vec<(String, &'static str)> {
         Source::Loaded(..) => "loaded",
         Source::Token => "token",
         Source::Certificate => "certificate",
+        Source::Broken(_) => "broken",
         Source::Useless => "useless",
     };
     let name = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -260,4 +261,67 @@ fn add_keys_to_agent_adds_keys_that_logged_in() {
     assert!(asked.is_empty());
     assert_eq!(questions, [format!("Add key {0} (a) to agent?", place.path("a").display())]);
     assert_eq!(add(ask, &["yes"]).0.len(), 1);
+}
+
+/// Like OpenSSH: what is wrong with a file is told when its key is needed, and not before.
+#[test]
+fn broken_files_are_reported_when_needed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let (open, cut, alone) = (place.key("open"), place.key("cut"), place.key("alone"));
+    place.key("good");
+    let mode = |name: &str, mode| {
+        std::fs::set_permissions(place.path(name), std::fs::Permissions::from_mode(mode)).expect("mode");
+    };
+    mode("open", 0o644);
+    std::fs::write(place.path("cut"), "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb").expect("written");
+    std::fs::remove_file(place.path("alone")).expect("gone");
+    std::fs::create_dir(place.path("directory")).expect("a directory");
+    mode("directory", 0o755);
+    mode("alone.pub", 0o644);
+    let names = ["open", "cut", "alone.pub", "directory", "missing", "good"];
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    let mut identities = Identities::gather(place.config(&names), &mut log);
+    let publics: Vec<Option<PublicKey>> = identities.list.iter().map(|each| each.public.clone()).collect();
+    let known = [&open, &cut, &alone].map(|key| Some(key.public().clone()));
+    assert_eq!(publics[..3], known, "their public halves are offered");
+    assert_eq!(publics[3..5], [None, None]);
+    let hopeless: Vec<bool> = identities.list.iter().map(Identity::is_hopeless).collect();
+    assert_eq!(hopeless, [false, false, false, true, true, false]);
+    for index in 0..3 {
+        assert!(identities.sign(index, "ssh-ed25519", b"data", &mut log).is_err());
+    }
+    for index in 3..5 {
+        assert!(identities.load(index, &mut log).is_err());
+    }
+    assert!(identities.sign(5, "ssh-ed25519", b"data", &mut log).is_ok());
+    let told: Vec<&str> = ui.messages.iter().filter_map(|text| text.lines().last()).collect();
+    let load = |name: &str, why: &str| format!("Load key \"{}\": {why}", place.path(name).display());
+    let missing = format!("no such identity: {}: No such file or directory", place.path("missing").display());
+    let expected = [
+        load("open", "bad permissions"),
+        load("cut", "invalid format"),
+        load("alone.pub", "bad permissions"),
+        load("directory", "bad permissions"),
+        missing,
+    ];
+    assert_eq!(told, expected);
+}
+
+/// A public key file is of no use where the agent has the key, and names the private key beside it.
+#[test]
+fn public_key_files_name_other_keys() {
+    let place = Place::new();
+    let (held, _) = (place.key("held"), place.key("beside"));
+    std::fs::remove_file(place.path("held")).expect("gone");
+    let replies = vec![Reply::Identities(vec![entry(held.public(), "held")])];
+    let peer = crate::agent::scripted(&place.path("agent"), replies);
+    let mut config = place.config(&["beside.pub", "held.pub", "held.pub"]);
+    config.agent = Some(place.path("agent"));
+    let (identities, ui) = gather(config);
+    assert_eq!(shown(&identities), words(&[("held.pub", "agent"), ("beside.pub", "loaded")]));
+    assert!(ui.messages.is_empty(), "{:?}", ui.messages);
+    drop(identities);
+    peer.join().expect("agent");
 }

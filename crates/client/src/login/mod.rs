@@ -230,7 +230,10 @@ impl Login<'_> {
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
         // The user must not be asked for a passphrase before a key is known to be wanted.
         let wanted = self.packets.wants_keys();
-        let Some(first) = identities.list.first().filter(|first| first.explicit || wanted) else { return };
+        let hopeless = identities.list.iter().take_while(|identity| identity.is_hopeless()).count();
+        let Some(first) = identities.list.get(hopeless).filter(|first| first.explicit || wanted) else {
+            return;
+        };
         // The server may send its algorithms for this user only with the reply to `none`. For RSA they decide
         // how to sign; for other key types, whether to.
         let server = self.packets.server_sig_algs();
@@ -238,7 +241,14 @@ impl Login<'_> {
             public.plain().key_type() != "ssh-rsa"
                 && choose_algorithm(public, &config.pubkey_algorithms, server.as_deref()).is_some()
         });
-        if one_way && self.try_next_key(log) {
+        if !one_way {
+            return;
+        }
+        // These only tell what is wrong with their files.
+        for _ in 0..hopeless {
+            self.try_next_key(log);
+        }
+        if self.try_next_key(log) {
             self.method = PUBLICKEY;
         }
     }
@@ -338,10 +348,11 @@ impl Login<'_> {
         let index = self.next_key;
         self.next_key += 1;
         let Some(identity) = identities.list.get(index) else { return false };
-        let asks_passphrase = identity.public.is_none();
-        if asks_passphrase {
+        if identity.public.is_none() {
             log.debug(|| format!("Trying private key: {}", identity.name));
-            if log.is_batch() || identities.load(index, log).is_err() {
+            // No passphrase helps with a broken file, so its error is told in batch mode, too.
+            let asks = !identity.is_hopeless();
+            if (asks && log.is_batch()) || identities.load(index, log).is_err() {
                 return false;
             }
         }

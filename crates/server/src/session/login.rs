@@ -256,7 +256,9 @@ fn failed(link: &mut Link, monitor: &MonitorClient, address: &Address, problem: 
             }
         }
         LinkError::Transport(TransportError::Closed { .. }) => info!(log, "Connection closed by {client}"),
-        LinkError::Transport(problem @ TransportError::NotSsh(_)) => {
+        LinkError::Transport(
+            problem @ (TransportError::NotSsh(_) | TransportError::BadIdentification(_)),
+        ) => {
             let peer = address.peer;
             let (ip, port) = (peer.ip(), peer.port());
             info!(log, "banner exchange: Connection from {ip} port {port}: invalid format: {problem}");

@@ -119,11 +119,11 @@ impl Source {
     }
 
     /// A file that was written to while it was sent: the peer has what was read, up to the size that it was told. The
-    /// protocol has no warnings, so the remote side does not report it.
+    /// protocol has no warnings, so the peer is not told; the program may.
     fn report_changed(&mut self, sent: &Sending) {
         let after = info_of(&sent.file);
         let changed = Changed::between(&sent.before, &after, sent.sent, Precision::Exact);
-        if let (Some(changed), false) = (changed, self.options.remote_side) {
+        if let Some(changed) = changed {
             let text = wording::source_changed(&sent.path, changed);
             self.events.push_back(Event::Changed { path: sent.path.clone(), text });
         }
