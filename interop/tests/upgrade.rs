@@ -358,8 +358,10 @@ fn echo_server() -> u16 {
     port
 }
 
-/// What runs in the threads, with the name of each kind.
-const KINDS: &[(&str, usize, fn(Place<'_>))] = &[
+/// A kind of session: its name, how many there are, and what runs in the thread of each.
+type Kind = (&'static str, usize, fn(Place<'_>));
+
+const KINDS: &[Kind] = &[
     ("command", COMMANDS, |place| streams(place, &[], &["cat"])),
     ("shell", SHELLS, shell),
     ("-W", SINGLE_FORWARDS, |place| streams(place, &["-W", &format!("127.0.0.1:{}", place.echo)], &[])),
