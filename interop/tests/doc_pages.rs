@@ -203,6 +203,11 @@ fn the_page_about_keys_can_be_followed() {
 }
 
 #[test]
+fn the_page_about_openid_can_be_followed() {
+    run_page("docs/oidc.md");
+}
+
+#[test]
 fn blocks_end_where_their_fences_do() {
     let page = "a\n```sh runnable needs=jq\none\ntwo\n```\n```sh\nnot\n```\n```sh runnable\nthree\n```\n";
     let found = blocks(page);

@@ -68,14 +68,50 @@ as_ada "echo 'get blob third' | lhsftp $options -q -b - -P 2222 127.0.0.1 && cmp
 grep -q ':2222 ' /proc/net/tcp || grep -q ':08AE ' /proc/net/tcp || fail "another port"
 ! grep -q ':0016 ' /proc/net/tcp || fail "port 22 is taken"
 
-step "upgrade with an open session"
-rm -f /tmp/to /tmp/from
-mkfifo /tmp/to
-chmod 666 /tmp/to
-as_ada "lhssh $options -p 2222 127.0.0.1 'echo up; cat' < /tmp/to > from" &
-client=$!
-exec 9> /tmp/to
-wait_for "the session" grep -q up /home/ada/from
+step "fifty open sessions"
+# Clients of root's, sessions of ada's: their process ids are those of the clients.
+load=/tmp/load
+mkdir $load
+chmod 777 $load
+as="-i /home/ada/.ssh/id_ed25519 -o UserKnownHostsFile=/home/ada/.ssh/known_hosts $options"
+# Sends lines until the test ends, and keeps what it has sent.
+lines() {
+    count=0
+    while [ ! -e $load/end ]; do
+        echo "line $count"
+        count=$((count + 1))
+        sleep 0.5
+    done
+    echo end
+}
+# NAME STATUS COMMAND…: a session that gets lines and returns them.
+session() {
+    name=$1 expected=$2; shift 2
+    { lines | tee $load/$name.sent | { code=0; "$@" > $load/$name.got || code=$?; echo $code > $load/$name.code; }; } &
+    echo "$! $name $expected" >> $load/sessions
+    wait_for "the session $name" grep -qs "line 0" $load/$name.got
+}
+head -c 4000000 /home/ada/blob > $load/blob
+for n in 1 2 3 4 5 6 7 8 9 10; do
+    session command-$n 0 lhssh $as -p 2222 ada@127.0.0.1 cat
+    session second-command-$n 0 lhssh $as -p 2222 ada@127.0.0.1 'while read -r line; do echo "$line"; done'
+    session terminal-$n 5 lhssh -tt $as -p 2222 ada@127.0.0.1 \
+        'stty -echo -onlcr; while read -r line; do echo "$line"; if [ "$line" = end ]; then exit 5; fi; done'
+    # Through a forwarded connection of another session.
+    session jump-$n 0 lhssh $as -o "ProxyCommand=lhssh $as -p 2222 -W 127.0.0.1:2222 ada@127.0.0.1" ada@127.0.0.1 cat
+    # A copy of eight seconds, stopped in its middle.
+    mkdir $load/copy-$n
+    chmod 777 $load/copy-$n
+    lhscp $as -q -l 4000 -P 2222 $load/blob ada@127.0.0.1:$load/copy-$n/blob &
+    copy=$!
+    echo "$copy copy-$n 0" >> $load/sessions
+    wait_for "the copy $n" sh -c "find $load/copy-$n -type f -size +0 | grep -q ."
+    kill -STOP $copy
+    [ ! -e $load/copy-$n/blob ] || fail "the copy $n was too fast"
+done
+[ "$(wc -l < $load/sessions)" = 50 ] || fail "not fifty sessions"
+
+step "upgrade with open sessions"
 for package in longhaul longhaul-server longhaul-openssh-names; do
     rm -rf /tmp/unpacked
     dpkg-deb --raw-extract /packages/${package}_*.deb /tmp/unpacked
@@ -83,19 +119,56 @@ for package in longhaul longhaul-server longhaul-openssh-names; do
     dpkg-deb --root-owner-group -Znone --build /tmp/unpacked /tmp/next-$package.deb > /dev/null
 done
 echo '# changed by the administrator' >> /etc/ssh/lhsshd_config
+old=$(stat -Lc %i /proc/$server/exe)
 dpkg --install /tmp/next-longhaul.deb /tmp/next-longhaul-server.deb > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "upgrade"; }
-kill -HUP "$server"
-wait_for "the new server" sh -c '[ "$(grep -c "Server listening on 0.0.0.0 port 2222" /tmp/lhsshd.log)" -ge 2 ]'
+# What `systemctl restart` does.
+kill "$server"
+wait "$server" || true
+mv /tmp/lhsshd.log /tmp/lhsshd.first.log
+start_server
+[ "$(stat -Lc %i /proc/$server/exe)" != "$old" ] || fail "the server is the old one"
 [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the upgrade"
-echo "still here" >&9
-exec 9>&-
-wait "$client" || fail "the session has ended with an error"
-grep -q "still here" /home/ada/from || fail "the session was lost"
 grep -q 'changed by the administrator' /etc/ssh/lhsshd_config || fail "the configuration was replaced"
 
 step "downgrade"
 dpkg --install /packages/longhaul_*.deb /packages/longhaul-server_*.deb > /tmp/dpkg.log 2>&1 || { cat /tmp/dpkg.log; fail "downgrade"; }
+# What `systemctl reload` does.
+kill -HUP "$server"
+wait_for "the new server" sh -c '[ "$(grep -c "Server listening on 0.0.0.0 port 2222" /tmp/lhsshd.log)" -ge 2 ]'
 [ "$(as_ada "lhssh $options -p 2222 127.0.0.1 id -un")" = ada ] || fail "no session after the downgrade"
+
+step "all sessions are still there"
+while read -r pid name expected; do
+    kill -0 "$pid" 2> /dev/null || fail "the session $name has ended"
+    [ ! -s $load/$name.got ] || wc -l < $load/$name.got > $load/$name.before
+done < $load/sessions
+still_moving() {
+    for file in $load/*.before; do
+        now=$(wc -l < "${file%.before}.got")
+        [ "$now" -gt "$(cat "$file")" ] || return 1
+    done
+}
+wait_for "a line from each session" still_moving
+touch $load/end
+while read -r pid name expected; do
+    case $name in copy-*) kill -CONT "$pid" ;; esac
+done < $load/sessions
+while read -r pid name expected; do
+    case $name in
+    copy-*)
+        wait "$pid" || fail "$name"
+        cmp $load/blob $load/$name/blob || fail "$name has other contents"
+        ;;
+    *)
+        wait "$pid" || true
+        [ "$(cat $load/$name.code)" = "$expected" ] || fail "$name ended with $(cat $load/$name.code)"
+        # What was sent before a terminal had its settings comes twice.
+        case $name in terminal-*) tr -d '\r' < $load/$name.got | awk '!seen[$0]++' > $load/got && mv $load/got $load/$name.got ;; esac
+        cmp $load/$name.sent $load/$name.got || fail "$name lost something"
+        ;;
+    esac
+done < $load/sessions
+rm -r $load
 
 step "OpenSSH's names, taken and given back"
 theirs=$(command -v ssh > /dev/null && ssh -V 2>&1 || echo none)

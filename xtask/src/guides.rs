@@ -181,6 +181,40 @@ fn what_openssh_does_not_have_is_in_the_pages_for_users() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
+/// Versions in names of packages and images, such as `longhaul_0.1.0-1_amd64.deb` and `longhaul:0.1.0`.
+fn package_versions(text: &str) -> Vec<&str> {
+    let dotted =
+        |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let begins: Vec<usize> = ["longhaul", "-server", "-openssh-names"]
+        .iter()
+        .flat_map(|name| text.match_indices(name).map(|(at, name)| at + name.len()))
+        .collect();
+    let behind = |at: usize| text[at..].strip_prefix(['-', '_', ':']);
+    let version = |rest| -> Option<&str> {
+        let version = str::get(rest, ..dotted(rest))?.trim_end_matches('.');
+        (version.matches('.').count() == 2).then_some(version)
+    };
+    begins.into_iter().filter_map(behind).filter_map(version).collect()
+}
+
+/// RELEASING.md has a command that changes them all.
+#[test]
+fn pages_name_the_packages_of_this_version() {
+    let page =
+        |name: &str| fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut seen = 0;
+    for path in files("docs", "md").iter().map(|path| relative(path)).chain(["README.md".to_owned()]) {
+        let text = page(&path);
+        for version in package_versions(&text) {
+            assert_eq!(version, env!("CARGO_PKG_VERSION"), "{path} names packages of another version");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "only {seen} names of packages found");
+    let example = "a longhaul_0.1.0-1_amd64.deb b/longhaul-server-1.2.3-1.noarch.rpm longhaul:4.5.6. longhaul-VERSION longhaul-1.2";
+    assert_eq!(package_versions(example), ["0.1.0", "4.5.6", "1.2.3"]);
+}
+
 /// The name that a heading is linked by.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

@@ -6,12 +6,13 @@ use std::process::Command;
 
 use crate::workspace::{Outcome, call, cargo, root, target_dir};
 
-/// Builds the targets with these flags into a directory of their own below the target directory.
-pub(super) fn build(flags: &str, directory: &str) -> Outcome {
+/// Builds these targets with these flags into a directory of their own below the target directory.
+pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
     call(
         cargo()
             .current_dir(root().join("fuzz"))
-            .args(["build", "--release", "--bins", "--target", &host()?])
+            .args(["build", "--release", "--target", &host()?])
+            .args(names.iter().flat_map(|name| ["--bin", name]))
             .env("CARGO_TARGET_DIR", target_dir().join(directory))
             .env("RUSTFLAGS", flags),
     )

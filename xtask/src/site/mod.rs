@@ -36,6 +36,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("docs/pam.md", "PAM builds"),
             ("docs/containers.md", "Containers"),
             ("docs/keys.md", "Keys"),
+            ("docs/oidc.md", "Logins by OpenID"),
             ("docs/measuring.md", "Measuring a path"),
             ("docs/troubleshooting.md", "Troubleshooting"),
         ],

@@ -48,7 +48,8 @@ fn freezing_in_the_middle_of_traffic_keeps_data() {
         assert!(pair.server.packets == payloads && pair.client.packets == payloads, "{cipher}");
         let server = &pair.server.transport;
         assert_eq!(server.session_id(), Some(&id[..]));
-        assert_eq!(server.peer_identification(), Some("SSH-2.0-Longhaul_0.1.0"));
+        let ours = concat!("SSH-2.0-Longhaul_", env!("CARGO_PKG_VERSION"));
+        assert_eq!(server.peer_identification(), Some(ours));
         assert!(pair.client.transport.peer_extension("server-sig-algs").is_some());
         // A rekey needs the identifications and the host key.
         pair.server.transport.request_rekey();

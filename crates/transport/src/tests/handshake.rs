@@ -31,7 +31,8 @@ fn events_come_in_order() {
     assert_eq!(client.negotiated(), server.negotiated());
     assert_eq!(client.host_key(), server.host_key());
     assert!(client.negotiated().unwrap().strict);
-    assert_eq!(client.peer_identification(), Some("SSH-2.0-Longhaul_0.1.0"));
+    let ours = concat!("SSH-2.0-Longhaul_", env!("CARGO_PKG_VERSION"));
+    assert_eq!(client.peer_identification(), Some(ours));
     assert!(client.peer_extension("server-sig-algs").unwrap().starts_with(b"ssh-ed25519"));
     assert_eq!(server.peer_extension("ext-info-in-auth@openssh.com"), Some(&b"0"[..]));
 }

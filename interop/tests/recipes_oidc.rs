@@ -1,0 +1,80 @@
+//! Recipes for logins by an OpenID provider: keys that carry a token, and certificates that last minutes (docs/oidc.md).
+
+use lh_interop::recipe::{RECIPE, Recipe};
+
+/// The provider, its users' logins and the verifier, as a file in the world.
+const PROGRAM: &str = concat!(
+    "cat >/usr/local/bin/oidc <<'END'\n",
+    include_str!("oidc/oidc.py"),
+    "END\nchmod 755 /usr/local/bin/oidc\n\
+     mkdir /etc/opk /srv/op; echo 'http://127.0.0.1:8080 longhaul' >/etc/opk/providers\n\
+     printf '%s http://127.0.0.1:8080\\n' 'bob ada@example.org' 'bob ben@example.org' 'ann ben@example.org' >/etc/opk/auth_id\n\
+     account ann 2003; : >/home/ann/.ssh/authorized_keys; rm /home/bob/.ssh/authorized_keys /home/me/.ssh/id_ed25519*\n\
+     ssh-keygen -q -t ed25519 -N '' -f /srv/op/ca; cp /srv/op/ca.pub /etc/ssh/user_ca.pub\n\
+     for port in 8080 8081; do /usr/bin/python3 /usr/local/bin/oidc provider $port /srv/op </dev/null >/srv/op/log.$port 2>&1 & listening $port; done\n"
+);
+
+/// Keys that carry an OpenID token in a certificate, as opkssh makes them: the authority is the key itself, and a program
+/// that the server asks checks the token.
+///
+/// Covers: sshd_config AuthorizedKeysCommand (opkssh); authorized_keys cert-authority
+#[test]
+fn keys_with_tokens_of_an_openid_provider() {
+    Recipe {
+        tools: &["/usr/bin/python3", "/usr/lib/python3/dist-packages/cryptography/__init__.py"],
+        server: "AuthorizedKeysCommand /usr/local/bin/oidc verify %u %k %t\nAuthorizedKeysCommandUser nobody",
+        setup: PROGRAM,
+        client: "export op=http://127.0.0.1:8080\n\
+            login() { name=$1; shift; rm -f $name $name.pub; ssh-keygen -q -t ecdsa -N '' -f $name; ssh-keygen -q -s $name -I $2 -n opkssh-wildcard -O extension:openpubkey-pkt=$(oidc token $1 $2 ${3:-$name} $4) $name.pub; }\n\
+            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server 'id -un; tty >/dev/null; echo $?'; echo $?; }\n\
+            login ada $op ada@example.org; login ben $op ben@example.org; login eve $op eve@example.org\n\
+            try ada bob; try ada ann; try ben ann; try eve bob\n\
+            head -c 300000 /dev/urandom >f; scp -q -i ada f bob@server:g; ssh -tt -i ada bob@server 'sha256sum <g; tty' 2>/dev/null | cut -c1-8 >h; sha256sum <f | cut -c1-8 | cmp - <(tr -d '\\r' <h | head -1) && sed 1d h\n\
+            eval \"$(ssh-agent)\" >/dev/null; ssh-add -q ada; ssh -o BatchMode=yes bob@server echo by the agent; ssh-agent -k >/dev/null\n\
+            echo '== a token that has expired'; login old $op ada@example.org old lifetime=-1; try old bob\n\
+            echo '== for another program'; login aud $op ada@example.org aud audience=mail; try aud bob\n\
+            echo '== by another provider'; login other http://127.0.0.1:8081 ada@example.org; try other bob\n\
+            echo '== of another key'; login stolen $op ada@example.org ada; try stolen bob\n\
+            echo '== without a token'; ssh-keygen -q -t ecdsa -N '' -f none; ssh-keygen -q -s none -I x -n opkssh-wildcard none.pub; try none bob\n\
+            echo '== the key alone'; rm ada-cert.pub; try ada bob",
+        look: "sort /tmp/verified | uniq",
+        sees: &[
+            "== ada as bob\nbob\n1\n0\n",
+            "== ada as ann\n255\n",
+            "== ben as ann\nann\n",
+            "== eve as bob\n255\n",
+            "/dev/pts\nby the agent\n",
+            "== old as bob\n255\n",
+            "== stolen as bob\n255\n",
+            "bob an expired token",
+            "bob a token for another audience",
+            "bob a provider that is not trusted",
+            "bob the certificate is for another key than the token",
+            "ann ada@example.org may not log in as ann",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// A small authority that signs users' keys for five minutes when they show a token: nothing runs at the server.
+///
+/// Covers: sshd_config TrustedUserCAKeys (certificates that last minutes)
+#[test]
+fn certificates_of_minutes_by_a_small_authority() {
+    Recipe {
+        tools: &["/usr/bin/python3", "/usr/lib/python3/dist-packages/cryptography/__init__.py"],
+        server: "TrustedUserCAKeys /etc/ssh/user_ca.pub\nAuthorizedKeysFile none",
+        setup: PROGRAM,
+        client: "op=http://127.0.0.1:8080\n\
+            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server id -un; echo $?; }\n\
+            for who in ada ben; do ssh-keygen -q -t ecdsa -N '' -f $who; oidc certificate $op $who@example.org $who >$who-cert.pub; done\n\
+            try ada bob; try ada ann; try ben ann\n\
+            ssh-keygen -Lf ada-cert.pub | grep -A1 'Principals\\|Key ID' | sed 's/^ *//'",
+        look: "cp /home/me/ada.pub /srv/old.pub; ssh-keygen -q -s /srv/op/ca -I old -n bob -V -10m:-1m /srv/old.pub; cp /home/me/ada /srv/old; \
+            ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i /srv/old bob@server id -un 2>/dev/null; echo $?; grep -o 'Certificate invalid: .*' /var/log/sshd.log | sort -u",
+        sees: &["== ada as bob\nbob\n0\n", "== ada as ann\n255\n", "== ben as ann\nann\n0\n", "255\nCertificate invalid: expired\n"],
+        ..RECIPE
+    }
+    .run();
+}
