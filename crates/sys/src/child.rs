@@ -96,14 +96,37 @@ impl AsFd for Watched {
     }
 }
 
-/// A descriptor that is readable when the child with this id has ended.
+/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it.
+///
+/// # Errors
+/// There is no such process any more.
 #[cfg(target_os = "linux")]
-fn end_of(child: Pid) -> io::Result<OwnedFd> {
-    Ok(rustix::process::pidfd_open(child, rustix::process::PidfdFlags::NONBLOCK)?)
+pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(process, rustix::process::PidfdFlags::NONBLOCK)?)
+}
+
+/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it, and no
+/// copy of this process made by fork.
+///
+/// # Errors
+/// There is no such process any more.
+#[cfg(not(target_os = "linux"))]
+#[expect(unsafe_code, reason = "kqueue(2) can close descriptors that others own")]
+pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
+    use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, kevent, kqueue};
+    let queue = kqueue()?;
+    let exit = EventFilter::Proc { pid: process, flags: ProcessEvents::EXIT };
+    let exit = [Event::new(exit, EventFlags::ADD, std::ptr::null_mut())];
+    let mut none: [Event; 0] = [];
+    // SAFETY: the event names a process, and no descriptor.
+    unsafe { kevent(&queue, &exit, &mut none, Some(std::time::Duration::ZERO)) }?;
+    Ok(queue)
 }
 
 #[cfg(not(target_os = "linux"))]
 use end_by_thread as end_of;
+#[cfg(target_os = "linux")]
+use end_of_process as end_of;
 
 /// A pipe that a thread closes when the child with this id has ended, which it leaves to be waited for.
 #[cfg(any(test, not(target_os = "linux")))]

@@ -6,16 +6,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, recvmsg,
+    sendmsg,
 };
 
-/// macOS has neither flag. Writing to a closed socket ends no process that ignores SIGPIPE, as all our programs do, and
-/// what is received is marked at once.
-#[cfg(not(target_os = "macos"))]
-const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
-#[cfg(target_os = "macos")]
-const NO_SIGNAL: SendFlags = SendFlags::empty();
+use crate::socket::NO_SIGNAL;
+
+/// macOS has no such flag, and what is received is marked at once.
 #[cfg(not(target_os = "macos"))]
 const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(target_os = "macos")]
@@ -43,11 +40,26 @@ pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// `WouldBlock` when no message is there, `UnexpectedEof` when the peer has closed.
 pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    match receive(socket, RecvFlags::DONTWAIT)? {
+        (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        (_, fd) => Ok(fd),
+    }
+}
+
+/// Waits for a message and returns the descriptor in it; `None` for one without, and when the peer has closed.
+///
+/// # Errors
+/// Those of recvmsg(2).
+pub fn wait_for_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    Ok(rustix::io::retry_on_intr(|| receive(&socket, RecvFlags::empty()))?.1)
+}
+
+/// Receives at most one byte and returns the number of bytes, and the first descriptor.
+fn receive(socket: impl AsFd, flags: RecvFlags) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let flags = RecvFlags::DONTWAIT | CLOSE_ON_EXEC;
-    let got = recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let got = recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags | CLOSE_ON_EXEC)?;
     let mut first = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
@@ -58,10 +70,7 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
             }
         }
     }
-    if got.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(first)
+    Ok((got.bytes, first))
 }
 
 /// User id of the process at the other end of a connected Unix socket.

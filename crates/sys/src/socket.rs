@@ -3,13 +3,101 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, getpeername, getsockname};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrAny, SocketType, getpeername, getsockname};
 
 use crate::tcp_info::TcpInfo;
+
+/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+#[cfg(not(target_os = "macos"))]
+pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+#[cfg(target_os = "macos")]
+pub const NO_SIGNAL: SendFlags = SendFlags::empty();
+
+/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+#[cfg(not(target_os = "macos"))]
+pub const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
+/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+#[cfg(target_os = "macos")]
+pub const PEER_CLOSED: PollFlags = PollFlags::HUP;
+
+/// A new stream socket, which does not block and which no program inherits.
+///
+/// # Errors
+/// Those of socket(2).
+#[cfg(not(target_os = "macos"))]
+pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    use rustix::net::SocketFlags;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// A new stream socket, which does not block and which no program inherits.
+///
+/// # Errors
+/// Those of socket(2).
+#[cfg(target_os = "macos")]
+pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(socket)
+}
+
+/// Like [`stream`], for multipath TCP.
+///
+/// # Errors
+/// The system has none; those of socket(2).
+#[cfg(target_os = "linux")]
+pub fn multipath(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    use rustix::net::{SocketFlags, ipproto};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))
+}
+
+/// Multipath TCP is supported on Linux only.
+///
+/// # Errors
+/// `EPROTONOSUPPORT`, always.
+#[cfg(not(target_os = "linux"))]
+pub fn multipath(_: AddressFamily) -> Result<OwnedFd, Errno> {
+    Err(Errno::PROTONOSUPPORT)
+}
+
+/// Accepts a connection, which no program inherits.
+///
+/// # Errors
+/// Those of accept(2).
+#[cfg(not(target_os = "macos"))]
+pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
+    rustix::net::acceptfrom_with(listener, rustix::net::SocketFlags::CLOEXEC)
+}
+
+/// Accepts a connection, which no program inherits.
+///
+/// # Errors
+/// Those of accept(2).
+#[cfg(target_os = "macos")]
+pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
+    let (socket, from) = rustix::net::acceptfrom(listener)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    Ok((socket, from))
+}
+
+/// True for a Unix socket that listens. macOS does not tell whether it listens; accepting from another one fails.
+pub fn is_unix_listener(socket: impl AsFd) -> bool {
+    #[cfg(not(target_os = "macos"))]
+    let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
+    #[cfg(target_os = "macos")]
+    let listens = true;
+    listens && matches!(family(&socket), Ok(AddressFamily::UNIX))
+}
 
 /// Address of the peer; an IPv4 peer on an IPv6 socket is returned as IPv4. `None` where the descriptor is
 /// not a connected internet socket.
