@@ -120,6 +120,30 @@ mod tests {
     }
 
     #[test]
+    #[expect(unsafe_code, reason = "socket addresses as the kernel writes them")]
+    fn socket_addresses_are_read_at_any_alignment() {
+        // SAFETY: all-zero bytes are valid socket addresses.
+        let (mut v4, mut v6): (libc::sockaddr_in, libc::sockaddr_in6) = unsafe { std::mem::zeroed() };
+        v4.sin_family = libc::AF_INET as _;
+        v4.sin_addr.s_addr = u32::from_ne_bytes([192, 0, 2, 7]);
+        v6.sin6_family = libc::AF_INET6 as _;
+        v6.sin6_addr.s6_addr = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+        v6.sin6_scope_id = 3;
+        let mut bytes = [0_u8; size_of::<libc::sockaddr_in6>() + 1];
+        let at: *mut u8 = &raw mut bytes[1];
+        // SAFETY: the array has space for the larger of the two behind its first byte, which `at` points to, and holds one
+        // of the two when it is read.
+        unsafe {
+            at.cast::<libc::sockaddr_in>().write_unaligned(v4);
+            assert_eq!(super::address(at.cast()), Some("192.0.2.7:0".parse().unwrap()));
+            at.cast::<libc::sockaddr_in6>().write_unaligned(v6);
+            let six = super::address(at.cast()).unwrap();
+            assert_eq!(six.to_string(), "[fe80::9%3]:0");
+            assert_eq!(super::address(std::ptr::null()), None);
+        }
+    }
+
+    #[test]
     fn interfaces_have_numbers() {
         let Some(first) = super::addresses().unwrap().into_iter().next() else {
             eprintln!("SKIPPED: no interface here");

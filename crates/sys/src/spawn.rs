@@ -486,6 +486,24 @@ mod tests {
     }
 
     #[test]
+    fn pointers_for_the_child_survive_moves() {
+        let texts = |pointers: &[*const c_char]| -> Vec<String> {
+            let (last, pointers) = pointers.split_last().unwrap();
+            assert!(last.is_null());
+            // SAFETY: the value that owns the strings is alive.
+            let text = |pointer: &*const c_char| unsafe { std::ffi::CStr::from_ptr(*pointer) };
+            pointers.iter().map(|pointer| text(pointer).to_str().unwrap().to_owned()).collect()
+        };
+        let words = ["/bin/x", "-a"].map(|word| CString::new(word).unwrap()).to_vec();
+        let env = [("A".into(), "b c".into()), ("PATH".into(), "/bin".into())];
+        let (stdin, _writer) = crate::fd::pipe().unwrap();
+        let first = Box::new(First::new(Before { words, stdin }, Some(&env)).unwrap());
+        let moved = std::thread::spawn(move || (*first, 0)).join().unwrap().0;
+        assert_eq!(texts(&moved.arguments), ["/bin/x", "-a"]);
+        assert_eq!(texts(&moved.environment), ["A=b c", "PATH=/bin"]);
+    }
+
+    #[test]
     fn missing_program_fails_to_spawn() {
         let error = Program::new("/no/such/program").new_session().spawn().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -279,6 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_the_c_library_are_copied() {
+        let texts = ["ada", "Ada", "/home/ada", ""].map(|text| CString::new(text).unwrap());
+        // SAFETY: all-zero bytes are a valid `passwd`: integers and null pointers.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        (entry.pw_uid, entry.pw_gid) = (1000, 100);
+        // SAFETY: the strings are null.
+        assert_eq!(unsafe { user_from(&entry) }.name, "");
+        let [name, gecos, home, shell] = &texts;
+        entry.pw_name = name.as_ptr().cast_mut();
+        entry.pw_gecos = gecos.as_ptr().cast_mut();
+        entry.pw_dir = home.as_ptr().cast_mut();
+        entry.pw_shell = shell.as_ptr().cast_mut();
+        // SAFETY: the strings live in `texts`.
+        let user = unsafe { user_from(&entry) };
+        drop(texts);
+        assert_eq!((&*user.name, &*user.gecos, user.uid, user.gid), ("ada", "Ada", 1000, 100));
+        assert_eq!((&*user.home, &*user.shell), (Path::new("/home/ada"), Path::new("/bin/sh")));
+    }
+
+    #[test]
     fn unknown_and_invalid_names_are_not_found() {
         assert_eq!(by_name(OsStr::new("no-such-user-here")).unwrap(), None);
         assert_eq!(by_name(OsStr::from_bytes(b"a\0b")).unwrap(), None);
