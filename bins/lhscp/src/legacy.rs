@@ -207,8 +207,8 @@ fn relay_programs(
 
 /// Two pipes, one each way: what a channel reads and writes, and the other ends of both.
 fn pipes() -> io::Result<((OwnedFd, OwnedFd), (File, File))> {
-    let (channel_reads, writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let (reads, channel_writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (channel_reads, writes) = lh_sys::fd::pipe()?;
+    let (reads, channel_writes) = lh_sys::fd::pipe()?;
     Ok(((channel_reads, channel_writes), (reads.into(), writes.into())))
 }
 

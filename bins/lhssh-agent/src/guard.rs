@@ -3,11 +3,15 @@
 
 use std::io;
 
+#[cfg(target_os = "linux")]
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+#[cfg(target_os = "linux")]
+use rustix::process::getrlimit;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Lower limit of RLIMIT_MEMLOCK for locking all memory, bytes. Below it a later allocation could fail, which
 /// would end the agent.
+#[cfg(target_os = "linux")]
 const ROOM_TO_LOCK: u64 = 1 << 30;
 
 /// Forbids core files of this process, and access to its memory by other programs of the user.
@@ -15,12 +19,13 @@ const ROOM_TO_LOCK: u64 = 1 << 30;
 /// # Errors
 /// The system's error. The agent must not run then, because any program of the user could read its keys.
 pub(crate) fn protect() -> io::Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    lh_cli::helper::forbid_debuggers()?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     Ok(())
 }
 
 /// Locks memory against swapping, where the resource limit is high enough.
+#[cfg(target_os = "linux")]
 pub(crate) fn lock_memory() {
     let room = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
     if room >= ROOM_TO_LOCK {
@@ -28,3 +33,7 @@ pub(crate) fn lock_memory() {
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }
 }
+
+/// Other systems cannot lock touched pages alone.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lock_memory() {}

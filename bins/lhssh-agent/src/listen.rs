@@ -14,7 +14,6 @@ use lh_sys::directories;
 use lh_sys::errno_text;
 use lh_sys::service::Service;
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, sockopt};
 
 use crate::options::Options;
 
@@ -73,10 +72,7 @@ impl Socket {
             return Err(format!("the service manager passed {} sockets, not one", sockets.len() + 1));
         }
         let bad = || "the service manager passed a descriptor that is no listening Unix socket".to_owned();
-        let listens = sockopt::socket_acceptconn(&passed.socket).unwrap_or(false);
-        let is_unix =
-            sockopt::socket_domain(&passed.socket).is_ok_and(|domain| domain == AddressFamily::UNIX);
-        if !(listens && is_unix) {
+        if !lh_sys::socket::is_unix_listener(&passed.socket) {
             return Err(bad());
         }
         let listener = UnixListener::from(passed.socket);

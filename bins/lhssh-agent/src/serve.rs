@@ -12,8 +12,7 @@ use lh_sys::errno_text;
 use lh_sys::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
+use rustix::process::{Pid, Signal, getuid};
 use zeroize::Zeroize as _;
 
 use crate::answer::{Outcome, Signing, Work, WorkDone, after_question, after_work, answer};
@@ -45,7 +44,7 @@ impl Until {
     /// # Errors
     /// The system's error.
     pub(crate) fn process_ends(pid: Pid) -> io::Result<Self> {
-        Ok(Self(Some(pidfd_open(pid, PidfdFlags::empty())?)))
+        Ok(Self(Some(lh_sys::child::end_of_process(pid)?)))
     }
 }
 
@@ -233,8 +232,8 @@ impl Server {
                     return;
                 }
             };
-            let peer = socket_peercred(&socket).map(|peer| peer.uid);
-            let allowed = peer.is_ok_and(|uid| uid.is_root() || uid == getuid());
+            let peer = lh_sys::pass::peer_uid(&socket);
+            let allowed = peer.is_ok_and(|uid| uid == 0 || uid == getuid().as_raw());
             if !allowed {
                 self.log.error("refused a client of another user");
                 continue;

@@ -6,7 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Exit status of a failure; OpenSSH's helpers call it fatal.
 const FATAL: u8 = 255;
@@ -30,9 +32,36 @@ pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
 /// # Errors
 /// The line to print.
 pub fn protect_memory() -> Result<(), String> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+    forbid_debuggers()
         .and_then(|()| setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }))
         .map_err(|error| format!("cannot protect the memory of this process: {error}"))
+}
+
+/// Keeps other programs of the user from this process's memory.
+///
+/// # Errors
+/// The kernel refuses.
+#[cfg(target_os = "linux")]
+pub fn forbid_debuggers() -> rustix::io::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
+/// Keeps other programs of the user from this process's memory.
+///
+/// # Errors
+/// The kernel refuses.
+#[cfg(target_os = "freebsd")]
+pub fn forbid_debuggers() -> rustix::io::Result<()> {
+    set_dumpable_behavior(None, DumpableBehavior::NotDumpable)
+}
+
+/// Does nothing: this system has no such call, or asks the user before a debugger may attach.
+///
+/// # Errors
+/// None.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+pub fn forbid_debuggers() -> rustix::io::Result<()> {
+    Ok(())
 }
 
 /// Moves standard input and output to other descriptors, so that libraries that read or print cannot disturb

@@ -9,7 +9,7 @@ use lh_sys::errno_text;
 use lh_sys::tuning::{Refused, Tuning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, sockopt};
 
 use crate::race::{Begun, Tried, race};
 
@@ -154,14 +154,13 @@ impl Dial {
 
     /// A socket of the requested kind; if multipath TCP is refused, plain TCP and the reason.
     fn socket(&self, family: AddressFamily, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if self.multipath {
-            match rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP)) {
+            match lh_sys::socket::multipath(family) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => shortfall.multipath = Some(error.into()),
             }
         }
-        Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+        Ok(lh_sys::socket::stream(family)?)
     }
 
     fn begin(&self, address: &SocketAddr, shortfall: &mut Shortfall) -> io::Result<Begun> {

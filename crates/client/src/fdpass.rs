@@ -1,12 +1,10 @@
 //! `ProxyUseFdpass`: the proxy command connects, passes the socket back over its standard output, and exits.
 
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use lh_sys::spawn::Program;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::options::user_shell;
 
@@ -24,28 +22,13 @@ pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
         .stdio(theirs.try_clone()?, theirs, stderr)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("proxy dialer: {error}")))?;
-    let socket = receive(&ours);
+    let socket = lh_sys::pass::wait_for_fd(&ours);
     drop(ours);
     child.wait()?;
     match socket? {
         Some(socket) => Ok(socket),
         None => Err(io::Error::other("proxy dialer did not pass back a connection")),
     }
-}
-
-/// The descriptor that comes with the next byte; `None` if the peer closes without one.
-fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    rustix::io::retry_on_intr(|| {
-        recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags).map(|_| ())
-    })?;
-    Ok(ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    }))
 }
 
 #[cfg(test)]

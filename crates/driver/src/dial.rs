@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub use lh_sys::forward_lookup::Family;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 
 use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
@@ -128,18 +128,17 @@ impl Connecting {
 
 /// Starts one connect. The flag is true when the socket is connected already.
 fn try_one(address: &Address) -> Result<(OwnedFd, bool), Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (socket, result) = match address {
         Address::Tcp(address) => {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-            let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+            let socket = lh_sys::socket::stream(family)?;
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             lh_sys::tuning::unpaced_within_machine(&socket, address);
             let result = connect(&socket, address);
             (socket, result)
         }
         Address::Unix(address, _) => {
-            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let socket = lh_sys::socket::stream(AddressFamily::UNIX)?;
             let result = connect(&socket, address);
             (socket, result)
         }

@@ -6,12 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, RawMode};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
-    getsockname, listen, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, bind, getsockname, listen, sockopt};
 
 use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
@@ -86,7 +83,7 @@ pub fn listen_tcp(addresses: &[SocketAddr]) -> Bound {
 
 fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    let socket = lh_sys::socket::stream(family)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
         // IPv4 gets a socket of its own.
@@ -115,8 +112,7 @@ impl UnixListener {
     /// The path is too long or in use, or its directory is not writable.
     pub fn bind(path: &Path, mask: u32, unlink: bool) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let socket = lh_sys::socket::stream(AddressFamily::UNIX)?;
         if unlink {
             match std::fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -124,7 +120,7 @@ impl UnixListener {
             }
         }
         // The umask belongs to the process, but no other code creates files in this one while a loop runs.
-        let before = rustix::process::umask(Mode::from_raw_mode(mask & 0o777));
+        let before = rustix::process::umask(Mode::from_raw_mode((mask & 0o777) as RawMode));
         let result = bind(&socket, &address);
         rustix::process::umask(before);
         result?;
@@ -224,7 +220,7 @@ impl Source for Listening {
 
     fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
         for _ in 0..PER_TURN {
-            match acceptfrom_with(&self.socket, SocketFlags::CLOEXEC) {
+            match lh_sys::socket::accept(&self.socket) {
                 Ok((socket, from)) => {
                     let from = from.and_then(|from: SocketAddrAny| SocketAddr::try_from(from).ok());
                     if from.is_some() {

@@ -157,7 +157,7 @@ impl LocalFd {
                 &self.fd,
                 slices,
                 &mut SendAncillaryBuffer::default(),
-                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+                SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL,
             ),
             Way::AskFirst => {
                 if !self.poll(PollFlags::OUT).map_err(|_| Errno::IO)? {

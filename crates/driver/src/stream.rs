@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use lh_sys::fd::set_nonblocking;
+use lh_sys::socket::PEER_CLOSED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Limit of unsent bytes in the kernel before the path is measured.
@@ -80,14 +81,14 @@ impl Stream {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::OUT, write);
         let mut fds =
-            [PollFd::new(&self.read, PollFlags::RDHUP), PollFd::from_borrowed_fd(self.write_fd(), flags)];
+            [PollFd::new(&self.read, PEER_CLOSED), PollFd::from_borrowed_fd(self.write_fd(), flags)];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let ended = PEER_CLOSED | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         Ok(fds.iter().any(|fd| fd.revents().intersects(ended)))
     }
 }

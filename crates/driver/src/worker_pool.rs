@@ -16,7 +16,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lh_transport::Job;
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Number of threads that seal and open packets besides the loop's own.
@@ -137,7 +136,9 @@ impl WorkerPool {
     /// # Errors
     /// Not one thread could be started.
     pub fn start(n: usize) -> io::Result<Self> {
-        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (wake, waker) = lh_sys::fd::pipe()?;
+        lh_sys::fd::set_nonblocking(&wake, true)?;
+        lh_sys::fd::set_nonblocking(&waker, true)?;
         let shared =
             Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), waker });
         let mut threads = Vec::new();

@@ -4,13 +4,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+#[cfg(target_os = "linux")]
 use rustix::buffer::spare_capacity;
-use rustix::fs::{self, SeekFrom, XattrFlags};
+#[cfg(target_os = "linux")]
+use rustix::fs::XattrFlags;
+use rustix::fs::{self, SeekFrom};
 use rustix::io::Errno;
 
-use lh_sftp::extended_attrs::{self, MAX_RANGES, MAX_XATTRS, Ranges, Xattrs};
+use lh_sftp::extended_attrs::{self, MAX_RANGES, Ranges, Xattrs};
 
 /// The kernel's limits for one value, and for all names of a file.
+#[cfg(target_os = "linux")]
 const LONGEST: usize = 64 * 1024;
 
 /// Returns where an open file has data, from `offset` on: everywhere on a file system without holes.
@@ -38,6 +42,7 @@ pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
 }
 
 /// Calls for a value of unknown length until it fits.
+#[cfg(target_os = "linux")]
 fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut value = Vec::with_capacity(1024);
     match read(&mut value) {
@@ -53,6 +58,7 @@ fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>,
 }
 
 /// What has extended attributes.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there are none"))]
 enum Of<'a> {
     /// What a path leads to.
     Target(&'a Path),
@@ -61,6 +67,21 @@ enum Of<'a> {
     Open(BorrowedFd<'a>),
 }
 
+/// Names of other systems have other forms than the protocol's: as on a file system without such attributes, there are
+/// none, and none can be set.
+#[cfg(not(target_os = "linux"))]
+impl Of<'_> {
+    fn all(&self, _: u32) -> io::Result<Xattrs> {
+        Ok(Vec::new())
+    }
+
+    fn become_these(&self, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+        let is_none = !xattrs.iter().any(|(name, _)| extended_attrs::is_wanted(name, wanted));
+        if is_none { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl Of<'_> {
     /// The names of those that are `wanted`.
     fn names(&self, wanted: u32) -> io::Result<Vec<Vec<u8>>> {
@@ -113,7 +134,7 @@ impl Of<'_> {
                 value => value?,
             };
             size += name.len() + value.len() + 8;
-            if size > MAX_XATTRS {
+            if size > extended_attrs::MAX_XATTRS {
                 return Err(io::Error::other("more extended attributes than fit into a message"));
             }
             found.push((name, value));

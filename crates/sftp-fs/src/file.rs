@@ -85,7 +85,7 @@ impl File for LocalFile {
 
     fn identity(&mut self) -> io::Result<(u64, u64)> {
         let stat = fs::fstat(&self.fd)?;
-        Ok((stat.st_dev, stat.st_ino))
+        Ok((stat.st_dev as _, stat.st_ino))
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -93,6 +93,7 @@ impl File for LocalFile {
     }
 
     fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize> {
+        #[cfg(target_os = "linux")]
         if let Some(to_fd) = to.as_fd() {
             let (mut from_at, mut to_at) = (offset, to_offset);
             let copied = retry_on_intr(|| {
@@ -206,14 +207,14 @@ pub(crate) fn attrs_of(stat: &Stat) -> Attrs {
     Attrs {
         size: Some(u64::try_from(stat.st_size).unwrap_or(0)),
         ids: Some((stat.st_uid, stat.st_gid)),
-        permissions: Some(stat.st_mode),
+        permissions: Some(stat.st_mode as _),
         times: Some((seconds(stat.st_atime), seconds(stat.st_mtime))),
         full_times: Some(FileTimes {
             access: (stat.st_atime, nanoseconds(stat.st_atime_nsec)),
             modification: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
         }),
         inode: Some(Inode {
-            device: stat.st_dev,
+            device: stat.st_dev as _,
             number: stat.st_ino,
             links: u32::try_from(links_of(stat)).unwrap_or(u32::MAX),
         }),
@@ -258,7 +259,7 @@ pub(crate) fn apply(
         outcome = truncate(size);
     }
     if let Some(permissions) = attrs.permissions {
-        outcome = chmod(Mode::from_bits_truncate(permissions & 0o7777)).and(outcome);
+        outcome = chmod(crate::local::mode(permissions)).and(outcome);
     }
     let whole = |(access, modification): (u32, u32)| FileTimes {
         access: (access.into(), 0),

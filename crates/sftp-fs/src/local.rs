@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
 use lh_sftp::extended_attrs::Xattrs;
@@ -46,7 +46,7 @@ impl LocalFs {
     /// changed during the call.
     #[must_use]
     pub const fn with_umask(mut self, umask: u32) -> Self {
-        self.umask = Some(Mode::from_bits_truncate(umask & 0o777));
+        self.umask = Some(Mode::from_bits_truncate((umask & 0o777) as RawMode));
         self
     }
 
@@ -76,7 +76,7 @@ impl LocalFs {
 impl FileSystem for LocalFs {
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
         let path = self.path(path);
-        let permissions = Mode::from_bits_truncate(permissions.unwrap_or(0o666) & 0o7777);
+        let permissions = mode(permissions.unwrap_or(0o666));
         // Without NONBLOCK, opening a FIFO would stop the whole session until another process opens its other
         // end.
         let how = kernel_flags(flags) | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -104,7 +104,7 @@ impl FileSystem for LocalFs {
         permissions: Option<u32>,
     ) -> io::Result<Box<dyn File>> {
         let path = self.path(path);
-        let permissions = Mode::from_bits_truncate(permissions.unwrap_or(0o666) & 0o7777);
+        let permissions = mode(permissions.unwrap_or(0o666));
         let opened = self.under_umask(|| parts::open(&path, flags, kernel_flags(flags), permissions));
         Ok(Box::new(LocalFile::locked(opened?)))
     }
@@ -155,7 +155,7 @@ impl FileSystem for LocalFs {
 
     fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()> {
         let path = self.path(path);
-        Ok(self.under_umask(|| fs::mkdir(&*path, Mode::from_bits_truncate(permissions & 0o7777)))?)
+        Ok(self.under_umask(|| fs::mkdir(&*path, mode(permissions)))?)
     }
 
     fn remove_dir(&mut self, path: &[u8]) -> io::Result<()> {
@@ -172,7 +172,8 @@ impl FileSystem for LocalFs {
         if replace {
             return Ok(fs::rename(&*old, &*new)?);
         }
-        match fs::renameat_with(CWD, &*old, CWD, &*new, RenameFlags::NOREPLACE) {
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        match fs::renameat_with(CWD, &*old, CWD, &*new, fs::RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             done => return Ok(done?),
         }
@@ -246,7 +247,19 @@ fn kernel_flags(flags: OpenFlags) -> OFlags {
     how
 }
 
+/// Permissions as the kernel takes them.
+pub(crate) const fn mode(permissions: u32) -> Mode {
+    Mode::from_bits_truncate((permissions & 0o7777) as RawMode)
+}
+
+/// fchmodat(2) with AT_SYMLINK_NOFOLLOW.
+#[cfg(not(target_os = "linux"))]
+fn chmod_no_follow(path: &Path, permissions: Mode) -> Result<(), Errno> {
+    fs::chmodat(CWD, path, permissions, AtFlags::SYMLINK_NOFOLLOW)
+}
+
 /// fchmodat(2) with AT_SYMLINK_NOFOLLOW, which kernels before 6.6 lack.
+#[cfg(target_os = "linux")]
 fn chmod_no_follow(path: &Path, permissions: Mode) -> Result<(), Errno> {
     let opened = fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if file::attrs_of(&fs::fstat(&opened)?).is_symlink() {

@@ -4,19 +4,22 @@
 //! costs a third less than another name and a rename.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+#[cfg(target_os = "linux")]
+use rustix::fs::{self, AtFlags, CWD, OFlags};
+#[cfg(target_os = "linux")]
 use rustix::io::Errno;
 
 /// A new file in `directory`, for reading and writing, without a name. The umask counts, as for any new file.
 /// Fails with [`io::ErrorKind::Unsupported`] where the file system has no such files; else with the error of
 /// open(2).
+#[cfg(target_os = "linux")]
 pub(crate) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<OwnedFd> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let how = OFlags::RDWR | OFlags::TMPFILE | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match fs::open(directory, how, Mode::from_bits_truncate(permissions & 0o7777)) {
+    match fs::open(directory, how, crate::local::mode(permissions)) {
         // Errors of kernels and file systems without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => Err(io::ErrorKind::Unsupported.into()),
         done => Ok(done?),
@@ -25,16 +28,29 @@ pub(crate) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<Own
 
 /// Gives a file of [`open_unnamed`] its name, in the same file system. Replaces nothing and follows no link.
 /// Fails with [`io::ErrorKind::AlreadyExists`] where the name exists; else with the error of linkat(2).
+#[cfg(target_os = "linux")]
 pub(crate) fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
-    let file: BorrowedFd<'_> = file.as_fd();
+    let file = file.as_fd();
     match fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 that is for the superuser alone, and others go by way of /proc.
         Err(Errno::NOENT) => {
-            let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
             Ok(fs::linkat(CWD, open, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
         }
         done => Ok(done?),
     }
+}
+
+/// Other systems have no such files.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_unnamed(_: &Path, _: u32) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Other systems have no such files.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn give_name(_: impl AsFd, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

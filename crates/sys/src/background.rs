@@ -12,7 +12,7 @@ use rustix::process::Pid;
 /// The process has more than one thread (only the calling one would survive, with the others' locks held
 /// forever), or the system cannot create another process. Then nothing has happened.
 pub fn continue_in_background() -> io::Result<()> {
-    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (reader, writer) = std::io::pipe()?;
     match fork()? {
         Copy::Original(_) => {
             drop(writer);
@@ -58,15 +58,49 @@ pub fn split() -> io::Result<Option<Pid>> {
     }
 }
 
-/// One entry for each thread of this process.
-const THREADS: &str = "/proc/self/task";
-
 /// Number of threads of this process; 1 without `/proc`.
-fn threads() -> usize {
+#[cfg(target_os = "linux")]
+fn threads() -> io::Result<usize> {
+    /// One entry for each thread of this process.
+    const THREADS: &str = "/proc/self/task";
     // Linux counts a directory for each thread in the links of this one, beside the usual two. That is one system
     // call where listing takes five, three times a login.
     let links = rustix::fs::lstat(THREADS).map_or(0, |stat| stat.st_nlink);
-    if links == 3 { 1 } else { std::fs::read_dir(THREADS).map_or(1, Iterator::count) }
+    Ok(if links == 3 { 1 } else { std::fs::read_dir(THREADS).map_or(1, Iterator::count) })
+}
+
+/// Number of threads of this process.
+#[cfg(target_os = "macos")]
+fn threads() -> io::Result<usize> {
+    // SAFETY: all-zero bytes are a valid `proc_taskinfo`, which is integers only.
+    let mut info: libc::proc_taskinfo = unsafe { std::mem::zeroed() };
+    let length = libc::c_int::try_from(size_of::<libc::proc_taskinfo>()).map_err(io::Error::other)?;
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    // SAFETY: the kernel writes at most `length` bytes, the size of `info`.
+    let written =
+        unsafe { libc::proc_pidinfo(own, libc::PROC_PIDTASKINFO, 0, (&raw mut info).cast(), length) };
+    if written != length {
+        return Err(io::Error::last_os_error());
+    }
+    usize::try_from(info.pti_threadnum).map_err(io::Error::other)
+}
+
+/// Number of threads of this process.
+#[cfg(target_os = "freebsd")]
+fn threads() -> io::Result<usize> {
+    // SAFETY: all-zero bytes are a valid `kinfo_proc`: integers, arrays and null pointers.
+    let mut info: libc::kinfo_proc = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::kinfo_proc>();
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let name = [libc::CTL_KERN, libc::KERN_PROC, libc::KERN_PROC_PID, own];
+    // SAFETY: the name has four numbers, and the kernel writes at most `length` bytes, the size of `info`.
+    let status = unsafe {
+        libc::sysctl(name.as_ptr(), 4, (&raw mut info).cast(), &raw mut length, std::ptr::null(), 0)
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    usize::try_from(info.ki_numthreads).map_err(io::Error::other)
 }
 
 enum Copy {
@@ -75,14 +109,14 @@ enum Copy {
 }
 
 fn fork() -> io::Result<Copy> {
-    let mut threads = threads();
+    let mut threads = threads()?;
     for _ in 0..50 {
         if threads == 1 {
             break;
         }
         // A thread that was just joined may still be listed.
         std::thread::sleep(std::time::Duration::from_millis(1));
-        threads = self::threads();
+        threads = self::threads()?;
     }
     if threads != 1 {
         return Err(io::Error::other(format!("cannot fork with {threads} threads running")));

@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// A running child and its pid descriptor.
+/// A running child, and a descriptor that tells of its end.
 ///
 /// Dropping it neither kills the child nor waits for it: a child that outlives its session is intended
 /// (`nohup`).
 #[derive(Debug)]
 pub struct Watched {
     child: Child,
-    pidfd: OwnedFd,
+    end: OwnedFd,
     ended: Option<Ended>,
 }
 
@@ -46,8 +46,8 @@ impl From<ExitStatus> for Ended {
 impl Watched {
     /// Takes over a child.
     pub fn new(child: Child) -> io::Result<Self> {
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)?;
-        Ok(Self { child, pidfd, ended: None })
+        let end = end_of(Pid::from_child(&child))?;
+        Ok(Self { child, end, ended: None })
     }
 
     /// The process id.
@@ -92,8 +92,55 @@ impl Watched {
 impl AsFd for Watched {
     /// Descriptor that is readable when the child has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.end.as_fd()
     }
+}
+
+/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it.
+///
+/// # Errors
+/// There is no such process any more.
+#[cfg(target_os = "linux")]
+pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(process, rustix::process::PidfdFlags::NONBLOCK)?)
+}
+
+/// A descriptor that is readable when any process with this id has ended, child or not. No program inherits it, and no
+/// copy of this process made by fork.
+///
+/// # Errors
+/// There is no such process any more.
+#[cfg(not(target_os = "linux"))]
+#[expect(unsafe_code, reason = "kqueue(2) can close descriptors that others own")]
+pub fn end_of_process(process: Pid) -> io::Result<OwnedFd> {
+    use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, kevent, kqueue};
+    let queue = kqueue()?;
+    let exit = EventFilter::Proc { pid: process, flags: ProcessEvents::EXIT };
+    let exit = [Event::new(exit, EventFlags::ADD, std::ptr::null_mut())];
+    let mut none: [Event; 0] = [];
+    // SAFETY: the event names a process, and no descriptor.
+    unsafe { kevent(&queue, &exit, &mut none, Some(std::time::Duration::ZERO)) }?;
+    Ok(queue)
+}
+
+#[cfg(not(target_os = "linux"))]
+use end_by_thread as end_of;
+#[cfg(target_os = "linux")]
+use end_of_process as end_of;
+
+/// A pipe that a thread closes when the child with this id has ended, which it leaves to be waited for.
+#[cfg(any(test, not(target_os = "linux")))]
+fn end_by_thread(child: Pid) -> io::Result<OwnedFd> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let (reader, writer) = crate::fd::pipe()?;
+    let waits = move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // It fails where the child has been waited for already.
+        let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(child), options));
+        drop(writer);
+    };
+    std::thread::Builder::new().name("child".to_owned()).spawn(waits)?;
+    Ok(reader)
 }
 
 #[cfg(test)]
@@ -114,6 +161,19 @@ mod tests {
         assert_eq!(ended("exit 0"), Ended::Exit(0));
         assert_eq!(ended("exit 77"), Ended::Exit(77));
         assert_eq!(ended("kill -TERM $$"), Ended::Signal { number: 15, core_dumped: false });
+    }
+
+    #[test]
+    fn thread_tells_of_the_end_and_leaves_the_child() {
+        let mut child = Program::new("/bin/sh").arg("-c").arg("exec sleep 1000").spawn().unwrap();
+        let end = end_by_thread(Pid::from_child(&child)).unwrap();
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&now)).unwrap(), 0);
+        child.kill().unwrap();
+        poll(&mut [PollFd::new(&end, PollFlags::IN)], None).unwrap();
+        assert_eq!(Ended::from(child.wait().unwrap()), Ended::Signal { number: 9, core_dumped: false });
+        let end = end_by_thread(Pid::from_child(&child)).unwrap();
+        poll(&mut [PollFd::new(&end, PollFlags::IN)], None).unwrap();
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Size to which a pipe between a session and its program is enlarged when it carries much, bytes: fewer
 /// wake-ups per megabyte. It is the default limit for unprivileged processes
@@ -14,7 +13,8 @@ pub const PIPE_LEN: usize = 1 << 20;
 
 /// A pipe (read end, write end), close-on-exec, of the kernel's size: mostly 64 KiB.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(pipe_with(PipeFlags::CLOEXEC)?)
+    let (reader, writer) = io::pipe()?;
+    Ok((reader.into(), writer.into()))
 }
 
 /// Sets or clears non-blocking mode. It belongs to the open file description, so other processes that share
@@ -48,21 +48,16 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
 /// owned descriptors must not be used or dropped afterwards: end with [`std::process::exit`].
 ///
 /// # Errors
-/// The kernel is older than 5.9 and lacks the call.
-#[expect(unsafe_code, reason = "close_range(2) is offered by the C library alone")]
+/// Those of [`close_inherited`].
 pub fn close_all() -> io::Result<()> {
-    // SAFETY: no memory is involved; the documentation above covers descriptors with other owners.
-    match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    close_inherited(&[])
 }
 
 /// Closes every descriptor from 3 up but those in `keep`: what a program inherits without asking for it, such as
 /// the end of a pipe whose reader waits until all copies are closed. Call it before anything else owns one.
 ///
 /// # Errors
-/// The kernel is older than 5.9, and there is no `/proc`.
+/// The kernel lacks the call (Linux before 5.9, macOS), and there is no `/dev/fd` (on Linux a link into `/proc`).
 pub fn close_inherited(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<RawFd> = keep.iter().copied().filter(|fd| *fd > 2).collect();
     keep.sort_unstable();
@@ -77,17 +72,29 @@ pub fn close_inherited(keep: &[RawFd]) -> io::Result<()> {
 }
 
 /// Closes the descriptors from `first` to `last`; returns false where the kernel lacks the call.
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
 #[expect(unsafe_code, reason = "descriptors that nothing in this process owns are closed by number")]
 fn close_numbers(first: RawFd, last: RawFd) -> bool {
     let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
+    // By number on Linux: old C libraries lack the function.
     // SAFETY: no memory is involved, and as documented at `close_inherited` nothing owns these descriptors.
-    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) == 0 }
+    #[cfg(target_os = "linux")]
+    return unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) == 0 };
+    // SAFETY: as above.
+    #[cfg(target_os = "freebsd")]
+    return unsafe { libc::close_range(first, last, 0) == 0 };
 }
 
-/// Like [`close_inherited`], by the list in `/proc`.
+/// macOS has no such call.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+fn close_numbers(_: RawFd, _: RawFd) -> bool {
+    false
+}
+
+/// Like [`close_inherited`], by the list in `/dev/fd`.
 #[expect(unsafe_code, reason = "descriptors that nothing in this process owns are closed by number")]
 fn close_listed(keep: &[RawFd]) -> io::Result<()> {
-    let names = std::fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
+    let names = std::fs::read_dir("/dev/fd")?.flatten().map(|entry| entry.file_name());
     let numbers: Vec<RawFd> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
     for fd in numbers.into_iter().filter(|fd| *fd > 2 && !keep.contains(fd)) {
         // SAFETY: as documented nothing owns it. The list's own descriptor is closed by now, which is no fault.

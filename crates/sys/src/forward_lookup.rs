@@ -66,8 +66,11 @@ pub fn canonical_name(host: &str, family: Family) -> Option<String> {
     Some(found)
 }
 
+#[cfg_attr(target_os = "macos", link(name = "resolv"))]
 unsafe extern "C" {
-    /// resolver(3).
+    /// resolver(3). Elsewhere than on Linux the name in `<resolv.h>` is a macro for the function's.
+    #[cfg_attr(target_os = "macos", link_name = "res_9_query")]
+    #[cfg_attr(target_os = "freebsd", link_name = "__res_query")]
     fn res_query(
         name: *const c_char,
         class: c_int,

@@ -1,7 +1,7 @@
 //! Addresses of this machine's network interfaces.
-#![expect(unsafe_code, reason = "getifaddrs exists only in the C library")]
+#![expect(unsafe_code, reason = "getifaddrs and its relatives exist only in the C library")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ptr;
@@ -57,22 +57,26 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
 
 /// Returns the number of the interface with this name.
 pub fn index_of(name: &str) -> Option<u32> {
-    let socket =
-        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None).ok()?;
-    rustix::net::netdevice::name_to_index(socket, name).ok()
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is a C string that outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index != 0).then_some(index)
+}
+
+/// Returns the name of the interface with this number.
+fn name_of(index: u32) -> Option<String> {
+    let mut name: [c_char; libc::IF_NAMESIZE] = [0; libc::IF_NAMESIZE];
+    // SAFETY: the call writes at most IF_NAMESIZE bytes, the length of `name`, with a final NUL.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    // SAFETY: where the call succeeded, the array holds a C string.
+    (!found.is_null()).then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
 /// Returns the IP address as getnameinfo(3) writes it: with the interface of a link-local one, `fe80::1%eth0`.
 pub fn numeric_host(address: &SocketAddr) -> String {
-    let name = |scope| {
-        let socket =
-            rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::DGRAM, None);
-        let name = rustix::net::netdevice::index_to_name(socket.ok()?, scope);
-        name.ok()
-    };
     match address {
         SocketAddr::V6(v6) if v6.scope_id() != 0 => {
-            format!("{}%{}", v6.ip(), name(v6.scope_id()).unwrap_or_else(|| v6.scope_id().to_string()))
+            format!("{}%{}", v6.ip(), name_of(v6.scope_id()).unwrap_or_else(|| v6.scope_id().to_string()))
         }
         other => other.ip().to_string(),
     }
@@ -112,6 +116,30 @@ mod tests {
         assert_eq!(host("[fe80::1%4000000]:22"), "fe80::1%4000000", "no such interface");
         if let Some(first) = super::addresses().unwrap().iter().find(|each| each.name == "lo") {
             assert_eq!(host("[fe80::1%1]:22"), format!("fe80::1%{}", first.name));
+        }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "socket addresses as the kernel writes them")]
+    fn socket_addresses_are_read_at_any_alignment() {
+        // SAFETY: all-zero bytes are valid socket addresses.
+        let (mut v4, mut v6): (libc::sockaddr_in, libc::sockaddr_in6) = unsafe { std::mem::zeroed() };
+        v4.sin_family = libc::AF_INET as _;
+        v4.sin_addr.s_addr = u32::from_ne_bytes([192, 0, 2, 7]);
+        v6.sin6_family = libc::AF_INET6 as _;
+        v6.sin6_addr.s6_addr = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+        v6.sin6_scope_id = 3;
+        let mut bytes = [0_u8; size_of::<libc::sockaddr_in6>() + 1];
+        let at: *mut u8 = &raw mut bytes[1];
+        // SAFETY: the array has space for the larger of the two behind its first byte, which `at` points to, and holds one
+        // of the two when it is read.
+        unsafe {
+            at.cast::<libc::sockaddr_in>().write_unaligned(v4);
+            assert_eq!(super::address(at.cast()), Some("192.0.2.7:0".parse().unwrap()));
+            at.cast::<libc::sockaddr_in6>().write_unaligned(v6);
+            let six = super::address(at.cast()).unwrap();
+            assert_eq!(six.to_string(), "[fe80::9%3]:0");
+            assert_eq!(super::address(std::ptr::null()), None);
         }
     }
 

@@ -39,35 +39,49 @@
 //! | [`tuning`] | user settings of a TCP connection |
 //! | [`directories`] | private directories |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
+//!
+//! The server runs on Linux alone, and so do the modules that only it uses. The others compile on macOS and FreeBSD too,
+//! for the client programs: by portable calls where there are such, and with [`std::io::ErrorKind::Unsupported`] where a
+//! caller can do without (docs/install.md lists what lacks). What is portable but not used on Linux has its tests there
+//! all the same.
 
 pub mod background;
 pub mod child;
+#[cfg(target_os = "linux")]
 pub mod crypt;
 pub mod directories;
+#[cfg(target_os = "linux")]
 pub mod dumps;
 mod errno_text;
 pub mod fd;
 pub mod forward_lookup;
 pub mod gssapi;
+#[cfg(target_os = "linux")]
 pub mod ids;
 pub mod interfaces;
+#[cfg(target_os = "linux")]
 pub mod journal;
 pub mod memory;
 pub mod network_changes;
+#[cfg(target_os = "linux")]
 pub mod pam;
 pub mod pass;
 pub mod pipe;
 mod proc_file;
 pub mod pty;
+#[cfg(target_os = "linux")]
 pub mod records;
 pub mod reverse_lookup;
+#[cfg(target_os = "linux")]
 pub mod sandbox;
+#[cfg(target_os = "linux")]
 pub mod scheduling;
 pub mod security_key;
 pub mod service;
 pub mod signals;
 pub mod socket;
 pub mod spawn;
+#[cfg(target_os = "linux")]
 pub mod syslog;
 pub mod tcp_info;
 pub mod termios;

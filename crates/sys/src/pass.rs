@@ -6,9 +6,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, recvmsg,
+    sendmsg,
 };
+
+use crate::socket::NO_SIGNAL;
+
+/// macOS has no such flag, and what is received is marked at once.
+#[cfg(not(target_os = "macos"))]
+const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(target_os = "macos")]
+const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();
 
 /// Sends one descriptor, with the one data byte that the kernel requires.
 ///
@@ -21,9 +29,8 @@ pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(io::Error::other("no space for a descriptor"));
     }
-    let sent = rustix::io::retry_on_intr(|| {
-        sendmsg(&socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)
-    })?;
+    let sent =
+        rustix::io::retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(&[0])], &mut control, NO_SIGNAL))?;
     if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
@@ -33,29 +40,44 @@ pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// `WouldBlock` when no message is there, `UnexpectedEof` when the peer has closed.
 pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    match receive(socket, RecvFlags::DONTWAIT)? {
+        (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        (_, fd) => Ok(fd),
+    }
+}
+
+/// Waits for a message and returns the descriptor in it; `None` for one without, and when the peer has closed.
+///
+/// # Errors
+/// Those of recvmsg(2).
+pub fn wait_for_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    Ok(rustix::io::retry_on_intr(|| receive(&socket, RecvFlags::empty()))?.1)
+}
+
+/// Receives at most one byte and returns the number of bytes, and the first descriptor.
+fn receive(socket: impl AsFd, flags: RecvFlags) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let got = recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let got = recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags | CLOSE_ON_EXEC)?;
     let mut first = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
             for fd in fds {
+                #[cfg(target_os = "macos")]
+                rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
                 first.get_or_insert(fd);
             }
         }
     }
-    if got.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(first)
+    Ok((got.bytes, first))
 }
 
 /// User id of the process at the other end of a connected Unix socket.
 ///
 /// # Errors
 /// The descriptor is not a Unix socket.
+#[cfg(target_os = "linux")]
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     // Not by rustix: its process id cannot be 0, which the kernel tells of a process in another pid namespace.
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
@@ -74,6 +96,20 @@ pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
         return Err(io::Error::last_os_error());
     }
     Ok(found.uid)
+}
+
+/// User id of the process at the other end of a connected Unix socket.
+///
+/// # Errors
+/// The descriptor is not a Unix socket.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
+    let (mut uid, mut gid) = (0, 0);
+    // SAFETY: the descriptor is open during the call, and both pointers are to numbers of ours.
+    match unsafe { libc::getpeereid(socket.as_fd().as_raw_fd(), &raw mut uid, &raw mut gid) } {
+        0 => Ok(uid),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub struct PipeGrowth(AtomicUsize);
 impl PipeGrowth {
     /// Asks for the size of a pipe. Any other descriptor never grows.
     pub fn of(fd: impl AsFd) -> Self {
-        Self(AtomicUsize::new(rustix::pipe::fcntl_getpipe_size(fd).unwrap_or(FIXED)))
+        Self(AtomicUsize::new(size(fd).unwrap_or(FIXED)))
     }
 
     /// For a descriptor that is no pipe.
@@ -43,10 +43,33 @@ impl PipeGrowth {
             return false;
         }
         let wanted = len.saturating_mul(FACTOR).min(PIPE_LEN);
-        let grown = wanted > len && rustix::pipe::fcntl_setpipe_size(fd, wanted).is_ok();
+        let grown = wanted > len && set_size(fd, wanted);
         self.0.store(if grown { wanted } else { FIXED }, Ordering::Relaxed);
         grown
     }
+}
+
+/// The size of a pipe; `None` for other descriptors.
+#[cfg(target_os = "linux")]
+fn size(pipe: impl AsFd) -> Option<usize> {
+    rustix::pipe::fcntl_getpipe_size(pipe).ok()
+}
+
+/// True when the pipe has this size now.
+#[cfg(target_os = "linux")]
+fn set_size(pipe: impl AsFd, bytes: usize) -> bool {
+    rustix::pipe::fcntl_setpipe_size(pipe, bytes).is_ok()
+}
+
+/// Only Linux has pipes whose size can be changed; macOS and FreeBSD enlarge those that carry much themselves.
+#[cfg(not(target_os = "linux"))]
+fn size(_: impl AsFd) -> Option<usize> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_size(_: impl AsFd, _: usize) -> bool {
+    false
 }
 
 /// An end of a pipe to another program, which grows when one call empties or fills it. It works for ends that block
@@ -111,7 +134,7 @@ mod tests {
     }
 
     fn size(fd: impl AsFd) -> usize {
-        rustix::pipe::fcntl_getpipe_size(fd).unwrap()
+        super::size(fd).unwrap()
     }
 
     /// Fills a pipe of `len` bytes to the last.

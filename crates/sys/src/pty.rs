@@ -25,7 +25,13 @@ pub struct Pty {
 impl Pty {
     /// Allocates a terminal. Fails with the kernel's error when there is no devpts or no free terminal.
     pub fn allocate() -> io::Result<Self> {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        #[cfg(not(target_os = "macos"))]
+        let master = openpt(flags | OpenptFlags::CLOEXEC)?;
+        #[cfg(target_os = "macos")]
+        let master = openpt(flags)?;
+        #[cfg(target_os = "macos")]
+        rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;

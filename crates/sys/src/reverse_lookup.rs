@@ -34,16 +34,16 @@ pub fn local_name(connection: impl AsFd) -> String {
 /// The resolver's name for an address, not verified.
 fn host_name(address: IpAddr) -> Option<String> {
     let mut name: [c_char; LONGEST] = [0; LONGEST];
-    let room = libc::socklen_t::try_from(name.len()).ok()?;
     let address = SocketAddr::new(address, 0).as_any();
     // SAFETY: the pointer refers to a socket address of that length, alive until the end of the function, and
-    // at most `room` bytes, the length of `name`, are written.
+    // at most as many bytes as `name` has are written (the type of their number differs from
+    // system to system; it is small).
     let status = unsafe {
         libc::getnameinfo(
             address.as_ptr().cast(),
             address.addr_len(),
             name.as_mut_ptr(),
-            room,
+            LONGEST as _,
             std::ptr::null_mut(),
             0,
             libc::NI_NAMEREQD,

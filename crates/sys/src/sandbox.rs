@@ -5,7 +5,6 @@
 //! filter that permits only the system calls for computing and for reading and writing open descriptors.
 //! Calls that open or inspect files fail with `EACCES` (libraries try some of them); every other call ends
 //! the process.
-//! that here and there); every other call ends the process.
 
 use std::io;
 use std::path::PathBuf;

@@ -466,6 +466,59 @@ impl Options {
 mod tests {
     use super::*;
 
+    /// What a library would have allocated.
+    fn allocated(bytes: &[u8]) -> *mut u8 {
+        // SAFETY: malloc returns null or space for as many bytes as are written.
+        unsafe {
+            let to = libc::malloc(bytes.len()).cast::<u8>();
+            assert!(!to.is_null());
+            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            to
+        }
+    }
+
+    #[test]
+    fn responses_are_copied_and_freed() {
+        let mut raw = RawEnrolled {
+            flags: 5,
+            public: allocated(b"public"),
+            public_len: 6,
+            handle: allocated(b"handle"),
+            handle_len: 6,
+            signature: null_mut(),
+            signature_len: 9,
+            certificate: allocated(b"c"),
+            certificate_len: 1,
+            authenticator_data: allocated(b"data"),
+            authenticator_data_len: 4,
+        };
+        // SAFETY: the members come from malloc with their lengths, and are not used again.
+        let enrolled = unsafe { take_enrolled(&raw mut raw) }.unwrap();
+        assert_eq!(
+            (enrolled.flags, &*enrolled.public, &**enrolled.handle),
+            (5, &b"public"[..], &b"handle"[..])
+        );
+        assert_eq!((enrolled.signature.len(), &*enrolled.certificate), (0, &b"c"[..]));
+        assert_eq!(enrolled.authenticator_data, b"data");
+    }
+
+    #[test]
+    fn options_can_be_read_after_moves() {
+        let options = Options::new(&[("device", "x"), ("user", ""), ("application", "ssh:")]).unwrap();
+        let mut moved = Box::new(std::convert::identity(options));
+        let list = moved.pointer();
+        // SAFETY: the list ends in null, and everything that it points to belongs to `moved`.
+        let read = |at: usize| unsafe {
+            let option = *list.add(at);
+            let text = |from: *mut c_char| CStr::from_ptr(from).to_str().unwrap().to_owned();
+            (!option.is_null()).then(|| (text((*option).name), text((*option).value), (*option).required))
+        };
+        assert_eq!(read(0), Some(("device".to_owned(), "x".to_owned(), 0)));
+        assert_eq!(read(1), Some(("application".to_owned(), "ssh:".to_owned(), 0)));
+        assert_eq!(read(2), None);
+        assert!(Options::new(&[("user", "")]).unwrap().pointer().is_null());
+    }
+
     #[test]
     fn invalid_providers_are_refused() {
         for (path, why) in

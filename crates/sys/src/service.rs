@@ -5,9 +5,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use rustix::io::FdFlags;
@@ -124,7 +123,10 @@ impl Service {
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
         let sent = match address.as_bytes().split_first() {
+            // Only Linux has sockets without a path.
+            #[cfg(target_os = "linux")]
             Some((b'@', name)) => {
+                use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
                 socket.send_to_addr(assignments.as_bytes(), &SocketAddr::from_abstract_name(name)?)
             }
             _ => socket.send_to(assignments.as_bytes(), address),
@@ -190,6 +192,7 @@ fn is_stream(stream: &OsStr, fd: impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr};
 
     #[test]
     fn notifications_reach_path_and_abstract_name() {

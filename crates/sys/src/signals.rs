@@ -1,8 +1,8 @@
 //! Signal names of SSH, and signals as a readable descriptor for the loop.
-#![expect(unsafe_code, reason = "signalfd and the signal mask exist only in the C library")]
+#![expect(unsafe_code, reason = "signal masks and handlers exist only in the C library")]
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd};
+use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::process::Signal;
@@ -36,29 +36,31 @@ pub fn name_of(number: i32) -> &'static str {
     NAMES.iter().find(|(_, signal)| signal.as_raw() == number).map_or("SIG@openssh.com", |&(name, _)| name)
 }
 
-/// Blocked signals that wait to be read from a descriptor instead of interrupting or ending this process.
-///
-/// Create it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`]
-/// get an empty mask; the standard library's `Command` passes this one on, so that they would never receive
-/// these signals.
-#[derive(Debug)]
-pub struct Signals {
-    fd: OwnedFd,
-    before: Mask,
+#[cfg(any(test, not(target_os = "linux")))]
+mod by_handler;
+#[cfg(target_os = "linux")]
+mod by_signalfd;
+
+#[cfg(not(target_os = "linux"))]
+pub use by_handler::Signals;
+#[cfg(target_os = "linux")]
+pub use by_signalfd::Signals;
+
+/// Signals that this thread, and threads that it starts, do not take; and the mask from before.
+struct Blocked {
+    #[cfg(target_os = "linux")]
+    set: libc::sigset_t,
+    before: libc::sigset_t,
 }
 
-/// The signal mask from before.
-struct Mask(libc::sigset_t);
-
-impl std::fmt::Debug for Mask {
+impl std::fmt::Debug for Blocked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Mask")
+        f.write_str("Blocked")
     }
 }
 
-impl Signals {
-    /// Blocks these signals for this thread (and threads it starts), and collects them from now on.
-    pub fn collect(signals: &[Signal]) -> io::Result<Self> {
+impl Blocked {
+    fn new(signals: &[Signal]) -> io::Result<Self> {
         // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes.
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -71,43 +73,20 @@ impl Signals {
         // SAFETY: sigset_t is plain memory, filled by the call below.
         let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` is initialised, `before` is ours to write to.
-        let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) } {
+            0 => Ok(Self {
+                #[cfg(target_os = "linux")]
+                set,
+                before,
+            }),
+            error => Err(io::Error::from_raw_os_error(error)),
         }
-        // SAFETY: `set` is initialised.
-        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and has no other owner.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, before: Mask(before) })
     }
 
-    /// Stops collecting and restores the mask. Signals that are pending take effect now.
-    pub fn release(self) {
+    /// Restores the mask. Signals that are pending take effect now.
+    fn release(self) {
         // SAFETY: the mask came from the kernel, so the call cannot fail.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before.0, std::ptr::null_mut()) };
-    }
-
-    /// The next pending signal; `None` when there is none. Several of one kind may be merged.
-    pub fn take(&self) -> io::Result<Option<Signal>> {
-        let mut buffer = [0; size_of::<libc::signalfd_siginfo>()];
-        match rustix::io::read(&self.fd, &mut buffer) {
-            Ok(0) | Err(rustix::io::Errno::AGAIN) => Ok(None),
-            Ok(_) => {
-                // `ssi_signo` is the first field.
-                let number = i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]);
-                Ok(Signal::from_named_raw(number))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl AsFd for Signals {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
 
@@ -115,13 +94,24 @@ impl AsFd for Signals {
 static CAME: AtomicI32 = AtomicI32::new(0);
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
 
+/// Where the C library keeps this thread's error number.
+fn errno() -> *mut libc::c_int {
+    // SAFETY: the function returns an address that is valid for as long as the thread runs.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        return libc::__errno_location();
+        #[cfg(not(target_os = "linux"))]
+        return libc::__error();
+    }
+}
+
 extern "C" fn notify(signal: libc::c_int) {
     let _ = CAME.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
     let byte = [0_u8];
     // SAFETY: write(2) may be called in a handler; the byte lives during the call, and the pipe is never closed. What it
     // does to errno is undone: the code that was interrupted may be about to read that.
     unsafe {
-        let errno = libc::__errno_location();
+        let errno = errno();
         let before = *errno;
         libc::write(NOTIFY.load(Ordering::SeqCst), byte.as_ptr().cast(), 1);
         *errno = before;
@@ -138,7 +128,7 @@ pub fn on_first(signals: &[Signal], act: impl FnOnce(Signal) + Send + 'static) -
     // The handler uses it for as long as the process lives.
     NOTIFY.store(writer.into_raw_fd(), Ordering::SeqCst);
     // The new thread must not take signals that another one collects.
-    let blocked = Signals::collect(signals)?;
+    let blocked = Blocked::new(signals)?;
     let waits = move || {
         while rustix::io::retry_on_intr(|| rustix::io::read(&reader, &mut [0; 1])) == Ok(0) {}
         if let Some(signal) = Signal::from_named_raw(CAME.load(Ordering::SeqCst)) {
@@ -160,16 +150,20 @@ pub fn has_come() -> bool {
     CAME.load(Ordering::SeqCst) != 0
 }
 
-fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+/// Sets the handler of a signal that this process does not ignore, and returns the action from before; `None` where it
+/// does, and where the kernel refuses.
+fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Option<libc::sigaction> {
     // SAFETY: sigaction is plain memory; the handler keeps to what a handler may do.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let known = libc::sigaction(signal, std::ptr::null(), &mut action) == 0;
-        if known && action.sa_sigaction != libc::SIG_IGN {
-            action.sa_sigaction = handler as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
+        if !known || action.sa_sigaction == libc::SIG_IGN {
+            return None;
         }
+        let before = action;
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        (libc::sigaction(signal, &action, std::ptr::null_mut()) == 0).then_some(before)
     }
 }
 
@@ -183,7 +177,6 @@ pub fn ignore_sigpipe() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, poll};
 
     #[test]
     fn signal_names_round_trip() {
@@ -195,16 +188,5 @@ mod tests {
         for (name, signal) in NAMES {
             assert_eq!(name_of(signal.as_raw()), name);
         }
-    }
-
-    #[test]
-    fn collected_signals_are_read_not_delivered() {
-        let signals = Signals::collect(&[Signal::USR2]).unwrap();
-        assert_eq!(signals.take().unwrap(), None);
-        // Sent to this thread, which has blocked it; other tests' threads may not have.
-        // SAFETY: no memory is involved.
-        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) };
-        poll(&mut [PollFd::new(&signals, PollFlags::IN)], None).unwrap();
-        assert_eq!(signals.take().unwrap(), Some(Signal::USR2));
     }
 }

@@ -3,13 +3,101 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, getpeername, getsockname};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrAny, SocketType, getpeername, getsockname};
 
 use crate::tcp_info::TcpInfo;
+
+/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+#[cfg(not(target_os = "macos"))]
+pub const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+/// Sends to a peer that is gone without a signal. macOS has no such flag: there the programs ignore SIGPIPE.
+#[cfg(target_os = "macos")]
+pub const NO_SIGNAL: SendFlags = SendFlags::empty();
+
+/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+#[cfg(not(target_os = "macos"))]
+pub const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
+/// The peer has closed its end, where the kernel tells that without a read. macOS does so when both ends are closed.
+#[cfg(target_os = "macos")]
+pub const PEER_CLOSED: PollFlags = PollFlags::HUP;
+
+/// A new stream socket, which does not block and which no program inherits.
+///
+/// # Errors
+/// Those of socket(2).
+#[cfg(not(target_os = "macos"))]
+pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    use rustix::net::SocketFlags;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// A new stream socket, which does not block and which no program inherits.
+///
+/// # Errors
+/// Those of socket(2).
+#[cfg(target_os = "macos")]
+pub fn stream(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(socket)
+}
+
+/// Like [`stream`], for multipath TCP.
+///
+/// # Errors
+/// The system has none; those of socket(2).
+#[cfg(target_os = "linux")]
+pub fn multipath(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    use rustix::net::{SocketFlags, ipproto};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))
+}
+
+/// Multipath TCP is supported on Linux only.
+///
+/// # Errors
+/// `EPROTONOSUPPORT`, always.
+#[cfg(not(target_os = "linux"))]
+pub fn multipath(_: AddressFamily) -> Result<OwnedFd, Errno> {
+    Err(Errno::PROTONOSUPPORT)
+}
+
+/// Accepts a connection, which no program inherits.
+///
+/// # Errors
+/// Those of accept(2).
+#[cfg(not(target_os = "macos"))]
+pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
+    rustix::net::acceptfrom_with(listener, rustix::net::SocketFlags::CLOEXEC)
+}
+
+/// Accepts a connection, which no program inherits.
+///
+/// # Errors
+/// Those of accept(2).
+#[cfg(target_os = "macos")]
+pub fn accept(listener: impl AsFd) -> Result<(OwnedFd, Option<SocketAddrAny>), Errno> {
+    let (socket, from) = rustix::net::acceptfrom(listener)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    Ok((socket, from))
+}
+
+/// True for a Unix socket that listens. macOS does not tell whether it listens; accepting from another one fails.
+pub fn is_unix_listener(socket: impl AsFd) -> bool {
+    #[cfg(not(target_os = "macos"))]
+    let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
+    #[cfg(target_os = "macos")]
+    let listens = true;
+    listens && matches!(family(&socket), Ok(AddressFamily::UNIX))
+}
 
 /// Address of the peer; an IPv4 peer on an IPv6 socket is returned as IPv4. `None` where the descriptor is
 /// not a connected internet socket.
@@ -31,7 +119,16 @@ pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
 
 /// Limits the bytes in the kernel that have not been sent once (`TCP_NOTSENT_LOWAT`): a socket with more is
 /// not writable. Bytes that are sent and not acknowledged do not count, so the path stays full.
+///
+/// # Errors
+/// The kernel does not know the option, as FreeBSD's does not.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    use libc::TCP_NOTSENT_LOWAT;
+    /// From `<netinet/tcp.h>`; not in the `libc` crate.
+    #[cfg(target_os = "macos")]
+    const TCP_NOTSENT_LOWAT: libc::c_int = 0x201;
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
     // SAFETY: the descriptor is open during the call, and the pointer refers to a live c_int, with its
@@ -40,7 +137,7 @@ pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
+            TCP_NOTSENT_LOWAT,
             (&raw const value).cast(),
             length,
         )
@@ -48,9 +145,19 @@ pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// This system has no such limit.
+///
+/// # Errors
+/// `Unsupported`.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub fn set_unsent_limit(_: impl AsFd, _: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the name of the congestion control (`TCP_CONGESTION`). `None` where the socket has none, or where what
 /// answers is no name: emulators such as qemu's user mode answer with a number, without the final zero that rustix's
 /// function insists on.
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
 pub(crate) fn congestion(socket: impl AsFd) -> Option<String> {
     // Names have at most 16 bytes with their zero (`TCP_CA_NAME_MAX`).
     let mut name = [0_u8; 16];
@@ -68,7 +175,14 @@ pub(crate) fn congestion(socket: impl AsFd) -> Option<String> {
     (result == 0).then(|| name_in(name.get(..length as usize)?)).flatten()
 }
 
+/// macOS does not name its congestion control.
+#[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+pub(crate) fn congestion(_: impl AsFd) -> Option<String> {
+    None
+}
+
 /// Returns what stands before the first zero, if it is the name of a kernel's module.
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
 fn name_in(answer: &[u8]) -> Option<String> {
     let name = answer.split(|byte| *byte == 0).next()?;
     let is_name =
@@ -80,6 +194,7 @@ fn name_in(answer: &[u8]) -> Option<String> {
 ///
 /// Stock clients leave Nagle's algorithm on during login: their second small packet in a row waits for our
 /// acknowledgement of the first, which the kernel would delay by 40 ms.
+#[cfg(target_os = "linux")]
 pub fn acknowledge_now(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
@@ -91,7 +206,7 @@ pub fn set_keepalive(socket: impl AsFd, on: bool) -> io::Result<()> {
 
 /// Sets the type-of-service byte (DSCP in its upper six bits) of IPv4 or the traffic class of IPv6.
 pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
-    match sockopt::socket_domain(&socket)? {
+    match family(&socket)? {
         AddressFamily::INET6 => {
             // Takes effect for a mapped IPv4 peer; some kernels refuse it for others, which is harmless.
             let _ = sockopt::set_ip_tos(&socket, tos);
@@ -111,7 +226,16 @@ pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
 
 /// True when the descriptor is an IPv4 or IPv6 socket; with `-i` a server may get any kind.
 pub fn is_internet(socket: impl AsFd) -> bool {
-    matches!(sockopt::socket_domain(socket), Ok(AddressFamily::INET | AddressFamily::INET6))
+    matches!(family(&socket), Ok(AddressFamily::INET | AddressFamily::INET6))
+}
+
+/// The address family of a socket.
+fn family(socket: &impl AsFd) -> io::Result<AddressFamily> {
+    // macOS does not tell it of a socket without an address, but there every socket has an empty one of its family.
+    #[cfg(not(target_os = "macos"))]
+    return Ok(sockopt::socket_domain(socket)?);
+    #[cfg(target_os = "macos")]
+    return Ok(getsockname(socket)?.address_family());
 }
 
 /// Writes an IPv4 address inside an IPv6 one as IPv4; others keep their scope.

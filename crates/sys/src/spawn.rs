@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
 
+#[cfg(target_os = "linux")]
 use crate::ids::Ids;
 
 /// Exit status of a process whose program could not be executed ([`Program::start`]). Shells use the same.
@@ -31,6 +32,7 @@ pub struct Program {
     stdio: [Option<OwnedFd>; 3],
     session: Session,
     keep: Vec<OwnedFd>,
+    #[cfg(target_os = "linux")]
     ids: Option<Ids>,
     before: Option<Before>,
 }
@@ -66,6 +68,7 @@ impl Program {
             stdio: [None, None, None],
             session: Session::Inherited,
             keep: Vec::new(),
+            #[cfg(target_os = "linux")]
             ids: None,
             before: None,
         }
@@ -129,6 +132,7 @@ impl Program {
     }
 
     /// Runs the program as another user: sets groups, group id and user id permanently. Needs root's rights.
+    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn ids(mut self, ids: Ids) -> Self {
         self.ids = Some(ids);
@@ -142,7 +146,7 @@ impl Program {
         self
     }
 
-    /// Starts the program. Every descriptor from 3 up is closed in it except those of [`extended_attrs`](Self::keep).
+    /// Starts the program. Every descriptor from 3 up is closed in it except those of [`keep`](Self::keep).
     /// Its signals have their default actions, and none is blocked.
     pub fn spawn(self) -> io::Result<Child> {
         let (mut command, keep) = self.command()?;
@@ -194,6 +198,7 @@ impl Program {
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         let session = self.session;
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
+        #[cfg(target_os = "linux")]
         let ids = self.ids;
         let ignored = ignored_signals();
         // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock),
@@ -201,6 +206,7 @@ impl Program {
         unsafe {
             command.pre_exec(move || {
                 in_child(session, ignored, &keep)?;
+                #[cfg(target_os = "linux")]
                 if let Some(ids) = &ids {
                     change_ids(ids)?;
                 }
@@ -227,9 +233,17 @@ fn ignored_signals() -> u64 {
     read().unwrap_or(u64::MAX)
 }
 
+/// Largest signal number of which the action is reset. Elsewhere than on Linux these are the signals with names.
+fn last_signal() -> libc::c_int {
+    #[cfg(target_os = "linux")]
+    return libc::SIGRTMAX();
+    #[cfg(not(target_os = "linux"))]
+    return 31;
+}
+
 /// Runs between fork and exec: async-signal-safe calls only.
 fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
-    for signal in 1..=libc::SIGRTMAX() {
+    for signal in 1..=last_signal() {
         // One system call for each of 64 signals would be a tenth of those of a login.
         let is_ignored = ignored & (1 << (signal - 1)) != 0;
         if is_ignored && signal != libc::SIGKILL && signal != libc::SIGSTOP {
@@ -252,7 +266,7 @@ fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     }
     if session == Session::NewWithTerminal {
         // SAFETY: the request takes an integer argument; descriptor 0 is set up by now.
-        if unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } < 0 {
+        if unsafe { libc::ioctl(0, libc::TIOCSCTTY as _, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
@@ -260,7 +274,12 @@ fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     // Kernels before 5.11 lack it; there the descriptors' own close-on-exec flags, which Rust always sets,
     // suffice.
     // SAFETY: no memory is involved.
-    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
+    #[cfg(not(target_os = "linux"))]
+    mark_for_closing();
     for &fd in keep {
         // SAFETY: no memory is involved; the descriptor is open, because its owner lives on the parent's
         // stack.
@@ -271,8 +290,22 @@ fn in_child(session: Session, ignored: u64, keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
+/// Marks every descriptor from 3 up to be closed when the program is executed, one by one.
+#[cfg(not(target_os = "linux"))]
+fn mark_for_closing() {
+    /// Upper limit: the tables of some systems have no end. Where one has more open, the flags that Rust sets suffice.
+    const MOST: libc::c_int = 1 << 16;
+    // SAFETY: no memory is involved; both calls are async-signal-safe, and fail for numbers that are not open.
+    unsafe {
+        for fd in 3..libc::getdtablesize().min(MOST) {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}
+
 /// Becomes another user between fork and exec, by raw system calls: the C library's functions would take
 /// locks to reach all threads, while a forked child has only one thread.
+#[cfg(target_os = "linux")]
 fn change_ids(ids: &Ids) -> io::Result<()> {
     // SAFETY: pointer and length belong to the same slice; the other calls involve no memory.
     let done = unsafe {
@@ -450,6 +483,24 @@ mod tests {
         let ids = Ids { uid: 65_534, gid: 65_533, groups: vec![65_532] };
         let (text, _) = run(Program::new("/bin/sh").arg("-c").arg("id -u; id -g; id -G").ids(ids));
         assert_eq!(text, "65534\n65533\n65533 65532\n");
+    }
+
+    #[test]
+    fn pointers_for_the_child_survive_moves() {
+        let texts = |pointers: &[*const c_char]| -> Vec<String> {
+            let (last, pointers) = pointers.split_last().unwrap();
+            assert!(last.is_null());
+            // SAFETY: the value that owns the strings is alive.
+            let text = |pointer: &*const c_char| unsafe { std::ffi::CStr::from_ptr(*pointer) };
+            pointers.iter().map(|pointer| text(pointer).to_str().unwrap().to_owned()).collect()
+        };
+        let words = ["/bin/x", "-a"].map(|word| CString::new(word).unwrap()).to_vec();
+        let env = [("A".into(), "b c".into()), ("PATH".into(), "/bin".into())];
+        let (stdin, _writer) = crate::fd::pipe().unwrap();
+        let first = Box::new(First::new(Before { words, stdin }, Some(&env)).unwrap());
+        let moved = std::thread::spawn(move || (*first, 0)).join().unwrap().0;
+        assert_eq!(texts(&moved.arguments), ["/bin/x", "-a"]);
+        assert_eq!(texts(&moved.environment), ["A=b c", "PATH=/bin"]);
     }
 
     #[test]

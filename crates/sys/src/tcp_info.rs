@@ -3,9 +3,14 @@
 //! The kernel's structure only grows at its end, and the kernel returns the length that it filled: a field
 //! exists when the filled part includes it. [`FIELDS`] has the offset of each field, under the kernel's name
 //! without `tcpi_`.
-#![expect(unsafe_code, reason = "the option is offered by the C library alone")]
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "the option is offered by the C library alone")
+)]
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd as _;
 
 /// Storage of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +122,7 @@ pub struct TcpInfo {
 
 impl TcpInfo {
     /// Queries a socket; `None` where it is not a TCP socket.
+    #[cfg(target_os = "linux")]
     pub fn of(socket: impl AsFd) -> Option<Self> {
         let mut info = Self { bytes: [0; 256], length: 0 };
         let mut length = libc::socklen_t::try_from(info.bytes.len()).ok()?;
@@ -134,6 +140,12 @@ impl TcpInfo {
         };
         info.length = (length as usize).min(info.bytes.len());
         (status == 0 && info.length > 0).then_some(info)
+    }
+
+    /// `None`: other systems have an option of this name, with other fields at other offsets.
+    #[cfg(not(target_os = "linux"))]
+    pub fn of(_: impl AsFd) -> Option<Self> {
+        None
     }
 
     /// Value of a field; `None` where this kernel does not have it.

@@ -18,8 +18,9 @@ const FIRST_UNDEFINED: u8 = 160;
 /// Value of a disabled character: 255 in the RFC's list of special characters; Linux uses 0.
 const DISABLED: u32 = 255;
 
-/// Special characters and their opcodes. VDSUSP (11), VFLUSH (15) and VSTATUS (17) do not exist on Linux.
-const CHARACTERS: [(u8, Code); 15] = [
+/// Special characters and their opcodes. VDSUSP (11), VFLUSH (15) and VSTATUS (17) do not exist on Linux. What other
+/// systems lack is not in their tables: the peer keeps its default for it.
+const CHARACTERS: &[(u8, Code)] = &[
     (1, Code::VINTR),
     (2, Code::VQUIT),
     (3, Code::VERASE),
@@ -33,11 +34,12 @@ const CHARACTERS: [(u8, Code); 15] = [
     (12, Code::VREPRINT),
     (13, Code::VWERASE),
     (14, Code::VLNEXT),
+    #[cfg(target_os = "linux")]
     (16, Code::VSWTC),
     (18, Code::VDISCARD),
 ];
 
-const INPUT: [(u8, InputModes); 13] = [
+const INPUT: &[(u8, InputModes)] = &[
     (30, InputModes::IGNPAR),
     (31, InputModes::PARMRK),
     (32, InputModes::INPCK),
@@ -45,18 +47,21 @@ const INPUT: [(u8, InputModes); 13] = [
     (34, InputModes::INLCR),
     (35, InputModes::IGNCR),
     (36, InputModes::ICRNL),
+    #[cfg(target_os = "linux")]
     (37, InputModes::IUCLC),
     (38, InputModes::IXON),
     (39, InputModes::IXANY),
     (40, InputModes::IXOFF),
     (41, InputModes::IMAXBEL),
     // RFC 8160.
+    #[cfg(not(target_os = "freebsd"))]
     (42, InputModes::IUTF8),
 ];
 
-const LOCAL: [(u8, LocalModes); 13] = [
+const LOCAL: &[(u8, LocalModes)] = &[
     (50, LocalModes::ISIG),
     (51, LocalModes::ICANON),
+    #[cfg(target_os = "linux")]
     (52, LocalModes::XCASE),
     (53, LocalModes::ECHO),
     (54, LocalModes::ECHOE),
@@ -70,8 +75,9 @@ const LOCAL: [(u8, LocalModes); 13] = [
     (62, LocalModes::PENDIN),
 ];
 
-const OUTPUT: [(u8, OutputModes); 6] = [
+const OUTPUT: &[(u8, OutputModes)] = &[
     (70, OutputModes::OPOST),
+    #[cfg(target_os = "linux")]
     (71, OutputModes::OLCUC),
     (72, OutputModes::ONLCR),
     (73, OutputModes::OCRNL),
@@ -80,7 +86,7 @@ const OUTPUT: [(u8, OutputModes); 6] = [
 ];
 
 /// Flags; CS7 and CS8 share bits (a size, not flags), so they are not in this table.
-const CONTROL: [(u8, ControlModes); 2] = [(92, ControlModes::PARENB), (93, ControlModes::PARODD)];
+const CONTROL: &[(u8, ControlModes)] = &[(92, ControlModes::PARENB), (93, ControlModes::PARODD)];
 const CS7: u8 = 90;
 const CS8: u8 = 91;
 
@@ -93,23 +99,23 @@ pub fn encode_modes(termios: &Termios) -> Vec<u8> {
     };
     put(TTY_OP_OSPEED, termios.output_speed());
     put(TTY_OP_ISPEED, termios.input_speed());
-    for (opcode, code) in CHARACTERS {
+    for &(opcode, code) in CHARACTERS {
         let value = u32::from(termios.special_codes[code]);
         put(opcode, if value == 0 { DISABLED } else { value });
     }
-    for (opcode, mode) in INPUT {
+    for &(opcode, mode) in INPUT {
         put(opcode, termios.input_modes.contains(mode).into());
     }
-    for (opcode, mode) in LOCAL {
+    for &(opcode, mode) in LOCAL {
         put(opcode, termios.local_modes.contains(mode).into());
     }
-    for (opcode, mode) in OUTPUT {
+    for &(opcode, mode) in OUTPUT {
         put(opcode, termios.output_modes.contains(mode).into());
     }
     let size = termios.control_modes & ControlModes::CSIZE;
     put(CS7, u32::from(size == ControlModes::CS7));
     put(CS8, u32::from(size == ControlModes::CS8));
-    for (opcode, mode) in CONTROL {
+    for &(opcode, mode) in CONTROL {
         put(opcode, termios.control_modes.contains(mode).into());
     }
     out.push(TTY_OP_END);
@@ -201,8 +207,11 @@ impl RawMode {
             | InputModes::ICRNL
             | InputModes::IXON
             | InputModes::IXANY
-            | InputModes::IXOFF
-            | InputModes::IUCLC;
+            | InputModes::IXOFF;
+        #[cfg(target_os = "linux")]
+        {
+            raw.input_modes -= InputModes::IUCLC;
+        }
         raw.local_modes -= LocalModes::ISIG
             | LocalModes::ICANON
             | LocalModes::ECHO

@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "unshare(2) can take away what other code relies on; sysconf(3)")]
 
 use std::io;
+#[cfg(target_os = "linux")]
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Gives the calling thread a umask, a root and a working directory of its own, which begin as the process's are. Further calls
@@ -12,6 +14,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 ///
 /// # Errors
 /// The kernel refuses, as it does in some containers.
+#[cfg(target_os = "linux")]
 pub fn own_umask() -> io::Result<()> {
     // SAFETY: CLONE_FS separates only what is named above, and only for this thread: no descriptor and no memory goes, so
     // nothing that Rust's types promise changes.
@@ -26,6 +29,7 @@ pub fn own_umask() -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel refuses, as it does in some containers; then the thread is good for nothing that has to do with descriptors.
+#[cfg(target_os = "linux")]
 pub fn own_descriptors(keep: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: the table of the other threads stays as it is, so what they own stays open; this thread is new and owns nothing.
     unsafe { unshare_unsafe(UnshareFlags::FILES) }?;
@@ -61,7 +65,7 @@ pub struct Thread {
 /// The threads of this process, in the order of their ids. Threads that have ended are left out.
 ///
 /// # Errors
-/// `/proc` is not there.
+/// `/proc` is not there, as on other systems than Linux.
 pub fn all() -> io::Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task")? {

@@ -70,9 +70,9 @@ impl Tuning {
             }
         }
         if let Some(name) = &self.congestion
-            && let Err(error) = sockopt::set_tcp_congestion(&socket, name)
+            && let Err(error) = set_congestion(&socket, name)
         {
-            refused.push(Refused::Congestion(name.clone(), error.into()));
+            refused.push(Refused::Congestion(name.clone(), error));
         }
         if let Some(rate) = self.pacing
             && let Err(error) = set_pacing(&socket, rate)
@@ -83,12 +83,24 @@ impl Tuning {
     }
 }
 
-/// Returns the bytes now available for data. The kernel doubles the requested size, because it counts its own
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
+fn set_congestion(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+fn set_congestion(_: &impl AsFd, _: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns the bytes now available for data. Linux doubles the requested size, because it counts its own
 /// overhead as well.
 fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
     let size = bytes as usize;
-    let there_are = || sockopt::socket_recv_buffer_size(socket).map_or(0, |size| size as u64 / 2);
+    let for_data = if cfg!(target_os = "linux") { 2 } else { 1 };
+    let there_are = || sockopt::socket_recv_buffer_size(socket).map_or(0, |size| size as u64 / for_data);
     let _ = sockopt::set_socket_recv_buffer_size(socket, size);
+    #[cfg(target_os = "linux")]
     if there_are() < u64::from(bytes) {
         // Root may exceed the system-wide limit.
         let _ = sockopt::set_socket_recv_buffer_size_force(socket, size);
@@ -97,9 +109,16 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
 }
 
 /// `SO_MAX_PACING_RATE`, bytes per second.
+#[cfg(target_os = "linux")]
 fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
     // Linux accepts 32 or 64 bits here.
     set_option(socket, libc::SO_MAX_PACING_RATE, rate)
+}
+
+/// Other systems pace no sockets by such a limit.
+#[cfg(not(target_os = "linux"))]
+fn set_pacing(_: &impl AsFd, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Sets a numeric option of [`libc::SOL_SOCKET`].
@@ -175,12 +194,13 @@ pub fn unpaced_within_machine(socket: impl AsFd, address: &SocketAddr) {
     let paces = || congestion_control(&socket).is_some_and(|name| name.starts_with("bbr"));
     if address.ip().to_canonical().is_loopback() && paces() {
         // Every kernel has `reno`, and every user may select it. On failure the control stays unchanged.
-        let _ = sockopt::set_tcp_congestion(&socket, "reno");
+        let _ = set_congestion(&socket, "reno");
     }
 }
 
 /// Maximum send rate of this socket, bytes per second; `None` without a limit or where the kernel does not
 /// report it.
+#[cfg(target_os = "linux")]
 pub fn pacing(socket: impl AsFd) -> Option<u64> {
     let mut rate = 0_u64;
     let mut length = libc::socklen_t::try_from(size_of::<u64>()).ok()?;
@@ -192,9 +212,22 @@ pub fn pacing(socket: impl AsFd) -> Option<u64> {
     (status == 0 && rate < UNREACHED && rate != 0).then_some(rate)
 }
 
+/// Other systems have no such limit.
+#[cfg(not(target_os = "linux"))]
+pub fn pacing(_: impl AsFd) -> Option<u64> {
+    None
+}
+
 /// True for a multipath TCP socket, whether it is in use as such or has fallen back to plain TCP.
+#[cfg(target_os = "linux")]
 pub fn is_multipath(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_protocol(socket), Ok(Some(rustix::net::ipproto::MPTCP)))
+}
+
+/// Multipath TCP is supported on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn is_multipath(_: impl AsFd) -> bool {
+    false
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
 use zeroize::Zeroizing;
 
 /// Upper limit of the buffer for one entry, bytes; it is doubled up to this size. A larger entry is an error
@@ -44,6 +45,7 @@ pub struct Group {
 /// Entry of the shadow database: a password and its validity.
 ///
 /// Days count from 1970-01-01; negative values in the database (not set) become `None`.
+#[cfg(target_os = "linux")]
 #[derive(Clone)]
 pub struct Shadow {
     /// The hash in `crypt(3)` form, or a string that no password hashes to (`!`, `*`, `!!`).
@@ -129,8 +131,10 @@ pub fn groups_of(user: &User) -> io::Result<Vec<u32>> {
     let mut groups: Vec<libc::gid_t> = vec![0; 32];
     loop {
         let mut count = c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // macOS declares group ids as signed numbers of the same size here.
+        let (first, list) = (user.gid as _, groups.as_mut_ptr().cast());
         // SAFETY: `count` is the length of `groups`; the call writes no more than that many.
-        let status = unsafe { libc::getgrouplist(name.as_ptr(), user.gid, groups.as_mut_ptr(), &mut count) };
+        let status = unsafe { libc::getgrouplist(name.as_ptr(), first, list, &mut count) };
         let wanted = usize::try_from(count).unwrap_or(0);
         if status >= 0 {
             groups.truncate(wanted);
@@ -144,6 +148,7 @@ pub fn groups_of(user: &User) -> io::Result<Vec<u32>> {
 }
 
 /// The shadow entry of a user. `None` when there is none; an error when this process may not read it.
+#[cfg(target_os = "linux")]
 pub fn shadow(name: &str) -> io::Result<Option<Shadow>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_buffer(|buffer| {
@@ -271,6 +276,26 @@ mod tests {
         assert!(groups_of(&by_name).unwrap().contains(&0));
         assert_eq!(group_by_gid(0).unwrap().unwrap().name, "root");
         assert_eq!(group_by_name("root").unwrap().unwrap().gid, 0);
+    }
+
+    #[test]
+    fn entries_of_the_c_library_are_copied() {
+        let texts = ["ada", "Ada", "/home/ada", ""].map(|text| CString::new(text).unwrap());
+        // SAFETY: all-zero bytes are a valid `passwd`: integers and null pointers.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        (entry.pw_uid, entry.pw_gid) = (1000, 100);
+        // SAFETY: the strings are null.
+        assert_eq!(unsafe { user_from(&entry) }.name, "");
+        let [name, gecos, home, shell] = &texts;
+        entry.pw_name = name.as_ptr().cast_mut();
+        entry.pw_gecos = gecos.as_ptr().cast_mut();
+        entry.pw_dir = home.as_ptr().cast_mut();
+        entry.pw_shell = shell.as_ptr().cast_mut();
+        // SAFETY: the strings live in `texts`.
+        let user = unsafe { user_from(&entry) };
+        drop(texts);
+        assert_eq!((&*user.name, &*user.gecos, user.uid, user.gid), ("ada", "Ada", 1000, 100));
+        assert_eq!((&*user.home, &*user.shell), (Path::new("/home/ada"), Path::new("/bin/sh")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawMode, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
@@ -37,7 +37,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::OpenWrite { path, mode } => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::CLOEXEC;
             // Writable while it is being written, as scp has it.
-            let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
+            let fd = rustix::fs::open(path, flags, mode_of(mode & 0o777 | 0o200))?;
             let info = info(&rustix::fs::fstat(&fd)?);
             Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
         }
@@ -57,7 +57,12 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             Ok(Done::Ok)
         }
         Op::RenameNew { old, new } => {
+            #[cfg(any(target_os = "linux", target_os = "macos"))]
             rustix::fs::renameat_with(CWD, old, CWD, new, rustix::fs::RenameFlags::NOREPLACE)?;
+            // A second name does not replace either.
+            #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+            rustix::fs::linkat(CWD, old, CWD, new, rustix::fs::AtFlags::empty())
+                .and_then(|()| rustix::fs::unlink(old))?;
             Ok(Done::Ok)
         }
         Op::Remove(path) => {
@@ -71,7 +76,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::Digests { handle, offset, len } => digests(handle, offset, len),
         Op::Peek { handle, offset, len } => peek(handle, offset, len),
         Op::Mkdir { path, mode } => {
-            rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?;
+            rustix::fs::mkdir(path, mode_of(mode))?;
             Ok(Done::Ok)
         }
         Op::List { path, .. } => {
@@ -96,7 +101,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
                 chown(path, ids)?;
             }
             if let Some(mode) = change.mode {
-                rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+                rustix::fs::chmod(path, mode_of(mode))?;
             }
             Ok(Done::Ok)
         }
@@ -189,7 +194,7 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     // Not to hang on a pipe.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let make = || {
-        let mode = Mode::from_raw_mode(mode & 0o777 | 0o200);
+        let mode = mode_of(mode & 0o777 | 0o200);
         rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode)
     };
     let open = || rustix::fs::open(path, flags, Mode::empty());
@@ -343,7 +348,7 @@ fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
         rustix::fs::fchown(fd, user, group)?;
     }
     if let Some(mode) = change.mode {
-        rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?;
+        rustix::fs::fchmod(fd, mode_of(mode))?;
     }
     if let Some(times) = change.times {
         rustix::fs::futimens(fd, &timestamps(times))?;
@@ -417,6 +422,11 @@ fn some_entries(dir: &mut rustix::fs::Dir) -> Result<Option<Vec<Entry>>, Fault> 
         entries.push(Entry { name: name.into(), info: Info { kind, ..Info::UNKNOWN } });
     }
     Ok((!entries.is_empty()).then_some(entries))
+}
+
+/// Permissions as the kernel takes them.
+pub(crate) const fn mode_of(bits: u32) -> Mode {
+    Mode::from_raw_mode(bits as RawMode)
 }
 
 #[cfg(test)]

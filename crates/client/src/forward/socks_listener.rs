@@ -49,7 +49,7 @@ impl Forwards {
 /// Sends a reply. It is a few bytes into an empty socket buffer: if they do not fit, the client is gone.
 pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
     bytes.is_empty()
-        || send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        || send(socket, bytes, SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL)
             .is_ok_and(|sent| sent == bytes.len())
 }
 

@@ -128,7 +128,7 @@ impl Queue {
                 *slice = IoSlice::new(piece);
                 count += 1;
             }
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let flags = SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL;
             match sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
                 Ok(sent) => self.advance(sent),
                 Err(Errno::INTR) => {}

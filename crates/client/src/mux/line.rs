@@ -31,7 +31,7 @@ impl Line {
     pub(super) fn say(&self, message: &[u8]) {
         let mut framed = Vec::with_capacity(message.len() + 4);
         lh_wire::Writer::put_string(&mut framed, message);
-        let sent = send(&*self.0, &framed, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let sent = send(&*self.0, &framed, SendFlags::DONTWAIT | lh_sys::socket::NO_SIGNAL);
         if sent != Ok(framed.len()) {
             self.hang_up();
         }

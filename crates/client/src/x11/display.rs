@@ -6,7 +6,6 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use lh_driver::{ControlCx, Family, Resolver, Target, dial};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// TCP port of display 0; display N has this port plus N.
 const FIRST_PORT: u32 = 6000;
@@ -103,9 +102,16 @@ fn socket(text: &str) -> Option<(PathBuf, u32)> {
     is_socket(path).then(|| Some((path.into(), screen.parse().ok()?))).flatten()
 }
 
+/// Only Linux has sockets without a path.
+#[cfg(not(target_os = "linux"))]
+fn connect_abstract(_: &[u8]) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(target_os = "linux")]
 fn connect_abstract(name: &[u8]) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    use rustix::net::{AddressFamily, SocketAddrUnix, connect};
+    let socket = lh_sys::socket::stream(AddressFamily::UNIX)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
     Ok(socket)
 }

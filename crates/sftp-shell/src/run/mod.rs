@@ -62,7 +62,7 @@ impl Shell {
             Command::Lcd(path) => local::change_directory(path),
             Command::Lmkdir(path) => local::make_directory(&path),
             Command::Lumask(mask) => {
-                rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
+                rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask as _));
                 print(&format!("Local umask: {mask:03o}"));
                 Ok(())
             }

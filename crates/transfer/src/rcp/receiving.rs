@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sys::errno_text;
-use rustix::fs::{Mode, Timespec, Timestamps};
+use rustix::fs::{Timespec, Timestamps};
 
 use crate::end::Times;
 
@@ -95,7 +95,7 @@ impl Receiving {
             note("truncate", self.file.set_len(self.size - self.left));
         }
         if let Some(mode) = self.mode {
-            let mode = Mode::from_raw_mode(mode);
+            let mode = crate::local::mode_of(mode);
             note("set mode", rustix::fs::fchmod(&self.file, mode).map_err(Into::into));
         }
         if let Some(times) = self.times {

@@ -406,5 +406,5 @@ impl Party for Sink {
 fn current_umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
-    mask.as_raw_mode()
+    mask.as_raw_mode() as _
 }

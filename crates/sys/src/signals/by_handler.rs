@@ -1,0 +1,163 @@
+//! Collecting signals where no descriptor of the kernel does: a handler writes the number of each into a pipe.
+#![cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "here it is only tested"))]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use rustix::process::Signal;
+
+/// Upper limit of signal numbers, exclusive: FreeBSD has 128, the others fewer.
+const NUMBERS: usize = 129;
+
+/// The pipe that each signal's number is written to; -1: none.
+static PIPES: [AtomicI32; NUMBERS] = [const { AtomicI32::new(-1) }; NUMBERS];
+
+/// Number of handlers that may be about to write.
+static WRITING: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn forward(signal: libc::c_int) {
+    WRITING.fetch_add(1, Ordering::SeqCst);
+    let pipe = usize::try_from(signal).ok().and_then(|number| PIPES.get(number));
+    let (pipe, number) = (pipe.map_or(-1, |pipe| pipe.load(Ordering::SeqCst)), signal.cast_unsigned() as u8);
+    if pipe >= 0 {
+        // SAFETY: write(2) may be called in a handler, the byte lives during the call, and the pipe is open: its owner
+        // waits until no handler is writing. A full pipe loses the byte, as signals of one kind merge. What the call
+        // does to errno is undone: the code that was interrupted may be about to read that.
+        unsafe {
+            let errno = super::errno();
+            let before = *errno;
+            libc::write(pipe, (&raw const number).cast(), 1);
+            *errno = before;
+        }
+    }
+    WRITING.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Signals that wait to be read from a descriptor instead of ending this process. System calls that wait may return with
+/// `EINTR` when one comes.
+///
+/// A second one for the same signals takes them from the first for as long as it lives. Those that this process ignores
+/// stay ignored. Programs that this process starts have the default actions.
+#[derive(Debug)]
+pub struct Signals {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    collected: Vec<Collected>,
+}
+
+/// A signal, what came of it before, and where its number was written then.
+struct Collected {
+    signal: Signal,
+    action: libc::sigaction,
+    pipe: libc::c_int,
+}
+
+impl std::fmt::Debug for Collected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collected").field("signal", &self.signal).field("pipe", &self.pipe).finish()
+    }
+}
+
+impl Signals {
+    /// Collects these signals from now on.
+    pub fn collect(signals: &[Signal]) -> io::Result<Self> {
+        let (reader, writer) = crate::fd::pipe()?;
+        crate::fd::set_nonblocking(&reader, true)?;
+        crate::fd::set_nonblocking(&writer, true)?;
+        let mut all = Self { reader, writer, collected: Vec::new() };
+        for &signal in signals {
+            let Some(pipe) = slot(signal) else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let before = pipe.swap(all.writer.as_raw_fd(), Ordering::SeqCst);
+            match super::install(signal.as_raw(), forward) {
+                Some(action) => all.collected.push(Collected { signal, action, pipe: before }),
+                None => pipe.store(before, Ordering::SeqCst),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Stops collecting and restores what came of the signals before. Those that have come and were not read are sent
+    /// to this process again.
+    pub fn release(self) {
+        for each in &self.collected {
+            // SAFETY: the action is what the kernel has told.
+            unsafe { libc::sigaction(each.signal.as_raw(), &each.action, std::ptr::null_mut()) };
+        }
+        while let Ok(Some(signal)) = self.take() {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        }
+    }
+
+    /// The next signal that has come; `None` when there is none.
+    pub fn take(&self) -> io::Result<Option<Signal>> {
+        let mut number = [0];
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.reader, &mut number)) {
+            Ok(0) | Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Ok(_) => Ok(Signal::from_named_raw(number[0].into())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn slot(signal: Signal) -> Option<&'static AtomicI32> {
+    PIPES.get(usize::try_from(signal.as_raw()).ok()?)
+}
+
+impl Drop for Signals {
+    /// Without [`release`](Self::release), signals have no effect from now on.
+    fn drop(&mut self) {
+        let own = self.writer.as_raw_fd();
+        for each in self.collected.iter().rev() {
+            if let Some(pipe) = slot(each.signal) {
+                // One that came later may have taken it over.
+                let _ = pipe.compare_exchange(own, each.pipe, Ordering::SeqCst, Ordering::SeqCst);
+            }
+        }
+        // The pipe's number must not be another file's when a handler in another thread writes to it.
+        while WRITING.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    fn raise(signal: Signal) {
+        // SAFETY: no memory is involved; the handler runs in this thread before the call returns.
+        unsafe { libc::pthread_kill(libc::pthread_self(), signal.as_raw()) };
+    }
+
+    /// Handlers are process-wide and tests share a process, so this is one test, with signals that no other uses.
+    #[test]
+    fn signals_are_read_and_actions_restored() {
+        let outer = Signals::collect(&[Signal::WINCH, Signal::URG]).unwrap();
+        assert_eq!(outer.take().unwrap(), None);
+        raise(Signal::URG);
+        raise(Signal::WINCH);
+        poll(&mut [PollFd::new(&outer, PollFlags::IN)], None).unwrap();
+        assert_eq!(outer.take().unwrap(), Some(Signal::URG));
+        assert_eq!(outer.take().unwrap(), Some(Signal::WINCH));
+        assert_eq!(outer.take().unwrap(), None);
+        let inner = Signals::collect(&[Signal::WINCH]).unwrap();
+        raise(Signal::WINCH);
+        raise(Signal::URG);
+        assert_eq!(outer.take().unwrap(), Some(Signal::URG), "the inner one has not taken this");
+        assert_eq!((inner.take().unwrap(), outer.take().unwrap()), (Some(Signal::WINCH), None));
+        inner.release();
+        raise(Signal::WINCH);
+        assert_eq!(outer.take().unwrap(), Some(Signal::WINCH), "it is the outer one's again");
+        drop(outer);
+        raise(Signal::WINCH);
+        assert!(PIPES.iter().all(|pipe| pipe.load(Ordering::SeqCst) == -1));
+    }
+}
