@@ -157,7 +157,9 @@ fn methods_that_are_off_cannot_be_demanded() {
             "AuthenticationMethods publickey publickey,password",
         ],
     );
-    let text = "AuthenticationMethods cannot be satisfied by enabled authentication methods";
+    let text = "Disabled method \"publickey\" in AuthenticationMethods list \"publickey\"\n\
+        Disabled method \"publickey\" in AuthenticationMethods list \"publickey,password\"\n\
+        AuthenticationMethods cannot be satisfied by enabled authentication methods";
     assert_eq!((ran.code, ran.err.trim()), (255, text));
 }
 
