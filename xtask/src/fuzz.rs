@@ -97,6 +97,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Err(format!("no fuzz target {unknown}; there are: {}", names.join(" ")));
     }
     names.retain(|name| plan.only.is_empty() || plan.only.contains(name));
+    // What lacks is named before the campaign, not after it.
+    if plan.coverage {
+        coverage::tools()?;
+    }
     build(&names, INSTRUMENT, "fuzz")?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // More cores than targets: several processes of a target share its corpus.

@@ -68,6 +68,30 @@ fn every_test_named_in_the_table_exists() {
     assert!(wrong.is_empty(), "docs/security.md:\n{}", wrong.join("\n"));
 }
 
+/// The table of the last campaigns has a row for each target, and the sum above it is theirs.
+#[test]
+fn every_fuzz_target_had_a_campaign() {
+    let targets = fs::read_dir(root().join("fuzz/fuzz_targets")).unwrap().flatten();
+    let targets: BTreeSet<String> = targets
+        .filter_map(|file| file.file_name().to_string_lossy().strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    let text = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let section = text.split_once("\n### Fuzzing, last campaigns\n").unwrap().1;
+    let section = section.split("\n### ").next().unwrap();
+    let rows = section.lines().filter_map(|line| {
+        let (name, number) = line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | ")?;
+        Some((name.to_owned(), number.replace(',', "").parse::<u64>().ok()?))
+    });
+    let rows: Vec<(String, u64)> = rows.collect();
+    assert_eq!(rows.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), targets);
+    let sum: u64 = rows.iter().map(|(_, executions)| executions).sum();
+    let said = format!("over {} targets", targets.len());
+    let (million, _) = section.trim_start().split_once(" million executions ").unwrap();
+    let million: u64 = million.replace(',', "").parse().unwrap();
+    assert!(section.contains(&said), "docs/security.md does not say {said:?}");
+    assert!(million.abs_diff(sum / 1_000_000) <= 1, "{million} million, but the rows have {sum}");
+}
+
 #[test]
 fn tables_end_with_their_section() {
     let text = "x\n## A\n\n| a | b |\n|---|---|\n| 1 | `t`, `u` |\n\n## B\n| c | d |\n";

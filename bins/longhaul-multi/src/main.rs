@@ -28,7 +28,11 @@ const PROGRAMS: &[Row] = &[
 /// Argument 0 of the server's session processes, which execute this file again.
 const SESSION: &str = lhsshd::SESSION_NAME;
 
+/// Exit status after a panic, as that of programs that unwind.
+const PANICKED: i32 = 101;
+
 fn main() -> ExitCode {
+    end_on_panic();
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_default();
     if let Some(program) = program(&called) {
@@ -39,6 +43,16 @@ fn main() -> ExitCode {
         Some(name) if named(&name).is_some() => run_as(&name, arguments),
         _ => longhaul::main(),
     }
+}
+
+/// Lets a panic of any thread end the process, with its message. Packages are built without unwinding, so that nothing
+/// catches it; an abort in its place could leave a core file with keys.
+fn end_on_panic() {
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        shown(panic);
+        std::process::exit(PANICKED);
+    }));
 }
 
 /// Returns the program that argument 0 names; `None` for `longhaul` and for unknown names.
@@ -74,6 +88,22 @@ mod tests {
             assert!(rows.contains(name), "{name} has no row");
         }
         assert_eq!(tables.len(), rows.len());
+    }
+
+    /// The test runs itself in a process of its own, which would end well without the hook.
+    #[test]
+    fn panic_of_a_thread_ends_the_process() {
+        const INSIDE: &str = "LH_TEST_PANICS";
+        if std::env::var_os(INSIDE).is_some() {
+            end_on_panic();
+            let _ = std::thread::spawn(|| panic!("planted")).join();
+            std::process::exit(0);
+        }
+        let own = std::env::current_exe().unwrap();
+        let args = ["--exact", "tests::panic_of_a_thread_ends_the_process", "--nocapture"];
+        let done = Command::new(own).args(args).env(INSIDE, "1").output().unwrap();
+        assert_eq!(done.status.code(), Some(PANICKED));
+        assert!(String::from_utf8_lossy(&done.stderr).contains("planted"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn files(lcov: &str, root: &Path) -> BTreeMap<String, (u64, u64)> {
 
 /// Returns the directory of rustup's llvm-tools. The system's may be of another LLVM version than the
 /// compiler.
-fn tools() -> Result<PathBuf, String> {
+pub(super) fn tools() -> Result<PathBuf, String> {
     let sysroot = text(Command::new("rustc").args(["--print", "sysroot"]))?;
     let tools = Path::new(sysroot.trim()).join("lib/rustlib").join(host()?).join("bin");
     match tools.join("llvm-cov").exists() {
