@@ -62,11 +62,13 @@ pub enum Lie {
     FewOpens,
     /// FSTAT returns the size of the first STAT, LSTAT or FSTAT of the file's path.
     StaleFstat,
+    /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
+    SizeEmpties,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -96,6 +98,7 @@ impl Lie {
         Self::FewHandles,
         Self::FewOpens,
         Self::StaleFstat,
+        Self::SizeEmpties,
     ];
 
     /// The fault's name on a command line.
