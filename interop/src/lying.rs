@@ -214,12 +214,12 @@ impl Server {
             FSETSTAT if self.lies(Lie::NoFsetstat) => Err(Fault::denied()),
             SETSTAT => {
                 let (path, attrs) = (self.path(fields), Attrs::read(fields));
-                Files::set(&path, attrs, self.lies(Lie::CutsWriteOnly)).map(|()| Reply::ok())
+                Files::set(&path, attrs, &self.lies).map(|()| Reply::ok())
             }
             FSETSTAT => {
                 let (handle, attrs) = (fields.string(), Attrs::read(fields));
                 let path = self.files.path_of(handle)?;
-                Files::set(&path, attrs, self.lies(Lie::CutsWriteOnly)).map(|()| Reply::ok())
+                Files::set(&path, attrs, &self.lies).map(|()| Reply::ok())
             }
             OPENDIR => self.files.open_dir(&self.path(fields), &self.lies).map(Reply::Handle),
             READDIR => {

@@ -75,6 +75,8 @@ pub struct FdPump {
     read_before: u64,
     output: Option<Sink>,
     output_ext: Option<Sink>,
+    /// The outputs are to be closed when their queues are written.
+    output_ending: bool,
     filtered: Option<Filtered>,
     started: bool,
     start_by_hand: bool,
@@ -107,6 +109,7 @@ impl FdPump {
             read_before: 0,
             output: None,
             output_ext: None,
+            output_ending: false,
             filtered: None,
             started: false,
             start_by_hand: false,
@@ -241,10 +244,23 @@ impl FdPump {
 
     /// Closes the outputs as soon as their queues are written, as if the peer had sent EOF.
     pub fn end_output(&mut self, cx: &mut ChannelCx<'_>) {
-        for sink in self.output.iter_mut().chain(&mut self.output_ext) {
+        self.output_ending = true;
+        if let Some(sink) = &mut self.output_ext {
             sink.end();
         }
+        self.end_main_output();
         self.close_if_done(cx);
+    }
+
+    /// Ends the main output behind the extended one: programs such as rsync kill `ssh` at the end of its standard output, and
+    /// what the remote side has said on standard error would be lost.
+    fn end_main_output(&mut self) {
+        if self.output_ending
+            && self.output_ext.as_ref().is_none_or(|sink| sink.queued() == 0)
+            && let Some(sink) = &mut self.output
+        {
+            sink.end();
+        }
     }
 
     /// Sends EOF once.
@@ -351,6 +367,7 @@ impl FdPump {
         if broken && self.eow {
             cx.request(EOW_REQUEST, false, b"");
         }
+        self.end_main_output();
         self.close_if_done(cx);
     }
 

@@ -217,6 +217,44 @@ fn stderr_goes_to_its_own_output() {
     assert_eq!(text, "to stdoutto stderr");
 }
 
+/// rsync kills `ssh` at the end of its standard output.
+#[test]
+fn stdout_ends_after_stderr_is_written() {
+    let mut world = World::new();
+    let (out, err) = (pipe(), pipe());
+    let (out_end, mut out_got) = UnixStream::pair().unwrap();
+    let (err_end, mut err_got) = UnixStream::pair().unwrap();
+    let mut filler = err_end.try_clone().unwrap();
+    world.serve(vec![Box::new(FdPump::new().input(owned(out.0)).input_ext(1, owned(err.0)))]);
+    let pump = FdPump::new().output(owned(out_end)).output_ext(owned(err_end));
+    filler.set_nonblocking(true).unwrap();
+    let mut filled = 0;
+    while let Ok(n) = filler.write(&[b'-'; 4096]) {
+        filled += n;
+    }
+    drop(filler);
+    let (pump, state) = Watched::new(pump);
+    world.open(pump);
+    std::fs::File::from(out.1).write_all(b"out").unwrap();
+    std::fs::File::from(err.1).write_all(b"err").unwrap();
+    world.until("EOF", |_| state.events.borrow().contains(&ChannelEvent::Eof));
+    assert_eq!((state.written.get(), state.queued.get()), (3, 3));
+    out_got.set_nonblocking(true).unwrap();
+    err_got.set_nonblocking(true).unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    assert_eq!(out_got.read(&mut bytes).unwrap(), 3);
+    let error = out_got.read(&mut bytes).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "stdout has ended before stderr is written");
+    let mut got = 0;
+    world.until("all of stderr", |_| {
+        while let Ok(n @ 1..) = err_got.read(&mut bytes) {
+            got += n;
+        }
+        got == filled + 3
+    });
+    world.until("the end of stdout", |_| matches!(out_got.read(&mut bytes), Ok(0)));
+}
+
 #[test]
 fn nothing_is_read_before_the_start() {
     struct Late(FdPump);

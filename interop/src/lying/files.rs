@@ -254,11 +254,12 @@ impl Files {
         Ok(Attrs::of(&meta?))
     }
 
-    /// Sets attributes. With `keeps_size` it reports success without changing the size.
-    pub(super) fn set(path: &[u8], attrs: Attrs, keeps_size: bool) -> Result<(), Fault> {
+    /// Sets attributes.
+    pub(super) fn set(path: &[u8], attrs: Attrs, lies: &[Lie]) -> Result<(), Fault> {
         let path = at(path);
-        if attrs.has_size && !keeps_size {
-            OpenOptions::new().write(true).open(path)?.set_len(attrs.size)?;
+        if attrs.has_size && !lies.contains(&Lie::CutsWriteOnly) {
+            let empties = lies.contains(&Lie::SizeEmpties);
+            OpenOptions::new().write(true).truncate(empties).open(path)?.set_len(attrs.size)?;
         }
         if let Some((access, modified)) = attrs.times {
             let time = |seconds: u32| UNIX_EPOCH + Duration::from_secs(seconds.into());

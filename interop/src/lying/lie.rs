@@ -68,11 +68,13 @@ pub enum Lie {
     NoLinks,
     /// READLINK is refused.
     NoReadlink,
+    /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
+    SizeEmpties,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -105,6 +107,7 @@ impl Lie {
         Self::LinkFirst,
         Self::NoLinks,
         Self::NoReadlink,
+        Self::SizeEmpties,
     ];
 
     /// The fault's name on a command line.

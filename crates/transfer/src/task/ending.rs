@@ -42,8 +42,16 @@ impl File {
     }
 
     /// What CLOSE is to be preceded by: the length, and mode and times where `preserve`; `mode_mask` has the bits of the mode
-    /// that may be set.
-    pub(crate) fn change_on_close(&self, direction: Direction, preserve: bool, mode_mask: u32) -> Change {
+    /// that may be set. With `foreign` the target is a server that is not Longhaul: it is told a length only where there is
+    /// something to cut off or a hole at the end. Servers that use Paramiko's `set_file_attr` empty a file before they
+    /// set its length. An older, longer tail is cut when the size is compared after CLOSE.
+    pub(crate) fn change_on_close(
+        &self,
+        direction: Direction,
+        preserve: bool,
+        mode_mask: u32,
+        foreign: bool,
+    ) -> Change {
         let failed = self.faults.failed;
         let untouched = !self.state.has_begun();
         if (failed && untouched) || self.faults.tainted {
@@ -58,7 +66,7 @@ impl File {
             if self.holes.left_out && !failed {
                 change.size = Some(size);
             }
-        } else {
+        } else if !foreign || failed || self.holes.left_out {
             change.size = Some(size);
         }
         if failed {
@@ -175,20 +183,25 @@ mod tests {
     #[test]
     fn only_what_began_is_cut() {
         let mut file = file();
-        let change = file.change_on_close(Direction::Upload, true, 0o777);
+        let change = file.change_on_close(Direction::Upload, true, 0o777, false);
         assert_eq!((change.size, change.mode), (Some(100), Some(0o755)));
-        assert_eq!(file.change_on_close(Direction::Download, false, 0o777), Change::default());
+        let change = file.change_on_close(Direction::Upload, true, 0o777, true);
+        assert_eq!((change.size, change.mode), (None, Some(0o755)));
+        file.holes.left_out = true;
+        assert_eq!(file.change_on_close(Direction::Relay, true, 0o777, true).size, Some(0));
+        file.holes.left_out = false;
+        assert_eq!(file.change_on_close(Direction::Download, false, 0o777, false), Change::default());
         file.handles.old_size = Some(200);
-        assert_eq!(file.change_on_close(Direction::Download, false, 0o777).size, Some(40));
+        assert_eq!(file.change_on_close(Direction::Download, false, 0o777, false).size, Some(40));
         file.faults.failed = true;
-        let change = file.change_on_close(Direction::Upload, true, 0o777);
+        let change = file.change_on_close(Direction::Upload, true, 0o777, false);
         assert_eq!((change.size, change.mode), (Some(40), None));
         file.state = State::Opened(Target::Part);
-        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777), Change::default());
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, false), Change::default());
         file.state = State::Opened(Target::InPlace);
-        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777).size, Some(40));
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, false).size, Some(40));
         file.faults.tainted = true;
-        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777), Change::default());
+        assert_eq!(file.change_on_close(Direction::Upload, true, 0o777, false), Change::default());
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Engine {
         file.relay.held.clear();
         let (source, target) = (file.handles.source.take(), file.handles.target.take());
         let (direction, failed) = (self.plan.direction, file.faults.failed);
-        let change = file.change_on_close(direction, self.options.preserve, mode_mask);
+        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let change = file.change_on_close(direction, self.options.preserve, mode_mask, foreign);
         // The cut on the handle is enough, also when its answer is a failure.
         closed.cut = failed;
         if !failed {
@@ -52,8 +53,7 @@ impl Engine {
         }
         file.state = State::Closing(Closing { closed, change, refused: None });
         let existed = file.place.growing().is_none() || file.place.continued;
-        let size_after_wanted =
-            self.ends.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
+        let size_after_wanted = foreign && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
         let sync = close && !failed && self.options.sync;
@@ -219,9 +219,9 @@ impl Engine {
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         let State::Closing(closing) = &mut file.state else { return };
-        let (Some(fault), change) = (closing.refused.take(), closing.change) else { return };
+        let (Some(fault), size) = (closing.refused.take(), closing.closed.size) else { return };
         let (special, right) = match outcome {
-            Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == change.size),
+            Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == Some(size)),
             _ => (false, false),
         };
         if !right && !special {
