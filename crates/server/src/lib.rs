@@ -13,6 +13,7 @@ pub mod authorized_keys;
 mod cert_options;
 mod counters;
 mod exit_status;
+mod external_program;
 mod facts;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -1,29 +1,25 @@
 //! Programs that the server asks about logins: `AuthorizedKeysCommand` and `AuthorizedPrincipalsCommand`.
 //!
 //! They run as a user of their own, with an environment that holds nothing of ours, and only if no other user
-//! than root could have put something else in their place. What they print is bounded, and so is their time.
+//! than root could have put something else in their place.
 
 use std::ffi::OsString;
-use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use lh_config::line::split_words;
 use lh_config::token::Tokens;
-use lh_sys::child::{Ended, Watched};
+use lh_sys::child::Ended;
 use lh_sys::ids::Ids;
-use lh_sys::spawn::Program;
 use lh_sys::users::{self, User};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 
+use crate::external_program::{End, ExternalProgram, Reads};
 use crate::strict;
 
 /// `PATH` of these programs: the one of the C library.
 const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// Most that is read of what a program prints: many thousands of keys.
-const MOST_OUTPUT: u64 = 16 << 20;
+const MOST_OUTPUT: usize = 16 << 20;
 
 /// Where `LoginGraceTime` does not end it, a program ends here.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -78,89 +74,49 @@ impl External<'_> {
         }
         strict::check_program(path.as_ref())
             .map_err(|problem| format!("Unsafe {keyword} \"{path}\": {problem}"))?;
-        let (output, ended) = self
-            .start(&path, arguments, &user)
-            .and_then(|(child, output)| self.collect(child, output))
-            .map_err(|problem| format!("{keyword} {path}: {problem}"))?;
-        match ended {
-            Ended::Exit(0) => Ok(output),
-            Ended::Exit(status) => Err(format!("{keyword} {path} failed, status {status}")),
-            Ended::Signal { number, .. } => Err(format!("{keyword} {path} exited on signal {number}")),
-        }
-    }
-
-    fn start(&self, path: &str, arguments: Vec<String>, user: &User) -> std::io::Result<(Watched, OwnedFd)> {
-        let variables: [(&str, OsString); 4] = [
-            ("PATH", PATH.into()),
-            ("USER", user.name.clone().into()),
-            ("LOGNAME", user.name.clone().into()),
-            ("HOME", user.home.clone().into()),
-        ];
-        let (ours, theirs) = lh_sys::fd::pipe()?;
-        let mut program = Program::new(path)
-            .env(variables.into_iter().map(|(name, value)| (name.into(), value)).collect())
-            .stdio(lh_sys::fd::null()?, theirs, lh_sys::fd::null()?)
-            .dir("/")
-            .new_session();
-        if lh_sys::ids::is_root() {
-            program = program.ids(Ids::of(user)?);
-        } else if rustix::process::getuid().as_raw() != user.uid {
-            return Err(std::io::Error::other("only root can become another user"));
-        }
-        for argument in arguments {
-            program = program.arg(argument);
-        }
-        Ok((Watched::new(program.spawn()?)?, ours))
-    }
-
-    /// Reads until the program closes its output, then waits for its end; neither beyond the deadline.
-    fn collect(&self, mut child: Watched, output: OwnedFd) -> std::io::Result<(String, Ended)> {
+        let failed = |problem: std::io::Error| format!("{keyword} {path}: {problem}");
         let longest = Instant::now() + LONGEST;
-        let deadline = self.deadline.map_or(longest, |deadline| deadline.min(longest));
-        let mut bytes = Vec::new();
-        let read = loop {
-            if !wait_until(&output, deadline) {
-                break Err(std::io::ErrorKind::TimedOut.into());
-            }
-            let mut chunk = [0; 16 * 1024];
-            match std::fs::File::from(output.try_clone()?).read(&mut chunk) {
-                Ok(0) => break Ok(()),
-                Ok(n) => bytes.extend_from_slice(chunk.get(..n).unwrap_or_default()),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-            if bytes.len() as u64 > MOST_OUTPUT {
-                break Err(std::io::Error::other("too much output"));
-            }
+        let program = ExternalProgram {
+            path: &path,
+            arguments: arguments.into_iter().map(OsString::from).collect(),
+            environment: environment(&user),
+            ids: ids(&user).map_err(failed)?,
+            reads: Reads::Output { most: MOST_OUTPUT },
+            deadline: Some(self.deadline.map_or(longest, |deadline| deadline.min(longest))),
+            stop: None,
         };
-        let read = read.and_then(|()| {
-            if wait_until(&child, deadline) { Ok(()) } else { Err(std::io::ErrorKind::TimedOut.into()) }
-        });
-        if let Err(problem) = read {
-            let _ = child.signal(Signal::KILL, true);
-            let _ = child.wait();
-            return Err(problem);
+        let (output, end) = program.run().map_err(failed)?;
+        match end {
+            End::Ended(Ended::Exit(0)) => Ok(String::from_utf8_lossy(&output).into_owned()),
+            End::Ended(Ended::Exit(status)) => Err(format!("{keyword} {path} failed, status {status}")),
+            End::Ended(Ended::Signal { number, .. }) => {
+                Err(format!("{keyword} {path} exited on signal {number}"))
+            }
+            End::TooMuch => Err(format!("{keyword} {path}: too much output")),
+            End::TooLong | End::Stopped => Err(format!("{keyword} {path}: timed out")),
         }
-        let ended = child.wait()?;
-        Ok((String::from_utf8_lossy(&bytes).into_owned(), ended))
     }
 }
 
-/// Whether the descriptor became readable (or its other end closed) in time.
-fn wait_until(fd: impl std::os::fd::AsFd, deadline: Instant) -> bool {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return false,
-            Ok(_) => return true,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
+fn environment(user: &User) -> Vec<(OsString, OsString)> {
+    let variables: [(&str, OsString); 4] = [
+        ("PATH", PATH.into()),
+        ("USER", user.name.clone().into()),
+        ("LOGNAME", user.name.clone().into()),
+        ("HOME", user.home.clone().into()),
+    ];
+    variables.into_iter().map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// What the program's process becomes, where that is not what this one is.
+fn ids(user: &User) -> std::io::Result<Option<Ids>> {
+    if lh_sys::ids::is_root() {
+        return Ids::of(user).map(Some);
     }
+    if rustix::process::getuid().as_raw() != user.uid {
+        return Err(std::io::Error::other("only root can become another user"));
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -5,22 +5,19 @@
 //! can be started.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lh_config::line::split_words;
 use lh_config::token::Tokens;
 use lh_crypto::{Random as _, SystemRandom};
 use lh_sftp::server::{Upload, UploadCheck, Verdict};
-use lh_sys::child::{Ended, Watched};
-use lh_sys::spawn::Program;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use lh_sys::child::Ended;
 
 use super::records::{Notes, recorded_path};
+use crate::external_program::{End, ExternalProgram, Reads};
 use crate::hosts::endpoints;
 use crate::log::Level;
 use crate::session::shared::Shared;
@@ -35,9 +32,6 @@ const MOST_ERRORS: usize = 16 * 1024;
 /// Most characters of the line that a client is told.
 const LONGEST: usize = 200;
 
-/// How soon a hook is killed after its session has ended.
-const STOP_WITHIN: Duration = Duration::from_millis(50);
-
 /// See the module documentation.
 pub(super) struct UploadHook {
     /// Program and arguments, or why there is no running it: then no upload is accepted.
@@ -50,15 +44,6 @@ pub(super) struct UploadHook {
     limit: Option<Duration>,
     stop: Arc<AtomicBool>,
     notes: Notes,
-}
-
-const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-
-/// How a hook came to its end.
-enum End {
-    Ended(Ended),
-    TooLong,
-    Stopped,
 }
 
 impl UploadHook {
@@ -104,69 +89,28 @@ impl UploadHook {
         let words = self.command.as_ref().map_err(String::clone)?;
         let [program, arguments @ ..] = &words[..] else { return Err("no program".to_owned()) };
         strict::check_program(program.as_ref()).map_err(|problem| format!("{program}: {problem}"))?;
-        let failed = |error: std::io::Error| format!("{program}: {}", lh_sys::errno_text(&error));
-        let (errors, theirs) = lh_sys::fd::pipe().map_err(failed)?;
-        lh_sys::fd::set_nonblocking(&errors, true).map_err(failed)?;
         let mut environment = self.environment.clone();
         environment.push(("LONGHAUL_UPLOAD_FILE".into(), file.into()));
         environment.push(("LONGHAUL_UPLOAD_PATH".into(), path.into()));
-        let null = || lh_sys::fd::null().map_err(failed);
-        let start =
-            Program::new(program).env(environment).stdio(null()?, null()?, theirs).dir("/").new_session();
-        let start = arguments.iter().fold(start, Program::arg).arg(file);
-        let child = start.spawn().map_err(failed)?;
-        let group = Pid::from_child(&child);
-        let mut child = Watched::new(child).map_err(|error| {
-            let _ = kill_process_group(group, Signal::KILL);
-            failed(error)
-        })?;
-        let mut said = Vec::new();
-        let end = self.wait(&mut child, &errors, &mut said).map_err(failed);
-        if !matches!(end, Ok(End::Ended(_))) {
-            let _ = child.signal(Signal::KILL, true);
-            let _ = child.wait();
-        }
+        let arguments = arguments.iter().map(OsString::from).chain([file.into()]).collect();
+        let hook = ExternalProgram {
+            path: program,
+            arguments,
+            environment,
+            ids: None,
+            reads: Reads::Errors { kept: MOST_ERRORS },
+            deadline: self.limit.and_then(|limit| Instant::now().checked_add(limit)),
+            stop: Some(&self.stop),
+        };
+        let (said, end) = hook.run().map_err(|error| format!("{program}: {}", lh_sys::errno_text(&error)))?;
         let first = self.note_errors(&said);
-        match end? {
-            End::Ended(Ended::Exit(0)) => Ok((true, first)),
-            End::Ended(Ended::Exit(_)) => Ok((false, first)),
+        match end {
+            End::Ended(Ended::Exit(status)) => Ok((status == 0, first)),
             End::Ended(Ended::Signal { number, .. }) => {
                 Err(format!("{program} was ended by signal {number}"))
             }
-            End::TooLong => Err(format!("{program} took longer than UploadHookTimeout")),
+            End::TooLong | End::TooMuch => Err(format!("{program} took longer than UploadHookTimeout")),
             End::Stopped => Err(format!("{program} was stopped: the session has ended")),
-        }
-    }
-
-    /// Waits for the end of the hook, and reads its standard error meanwhile.
-    fn wait(&self, child: &mut Watched, errors: &OwnedFd, said: &mut Vec<u8>) -> std::io::Result<End> {
-        let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
-        let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(STOP_WITHIN.subsec_nanos()) };
-        let mut open = true;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Ok(End::Stopped);
-            }
-            // Looked at before the pipe, so that all that it wrote before its end is read.
-            let ended = poll(&mut [PollFd::new(&*child, PollFlags::IN)], Some(&NO_TIME)) == Ok(1);
-            if open {
-                open = read_some(errors, said);
-            }
-            if ended {
-                // What it has left running. Its number is its own until it is waited for.
-                let _ = child.signal(Signal::KILL, true);
-                return Ok(End::Ended(child.wait()?));
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(End::TooLong);
-            }
-            let pipe = PollFd::new(errors, PollFlags::IN);
-            let mut fds = vec![PollFd::new(&*child, PollFlags::IN)];
-            fds.extend(open.then_some(pipe));
-            match poll(&mut fds, Some(&slice)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
         }
     }
 
@@ -223,25 +167,6 @@ fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, String> {
     }
 }
 
-/// Reads what is there, and keeps the beginning. False at the end.
-fn read_some(errors: &OwnedFd, said: &mut Vec<u8>) -> bool {
-    let mut chunk = [0; 4096];
-    // More than a pipe holds: what a process that outlives the hook goes on writing is not waited for.
-    for _ in 0..64 {
-        match rustix::io::read(errors, &mut chunk) {
-            Ok(0) => return false,
-            Ok(n) => {
-                let kept = n.min(MOST_ERRORS.saturating_sub(said.len()));
-                said.extend_from_slice(chunk.get(..kept).unwrap_or_default());
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return true,
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
 /// A line without what terminals act on, and not too long.
 fn visible(line: &str) -> String {
     let shown = |c: char| if lh_wire::is_hidden(c) { '?' } else { c };
@@ -252,6 +177,7 @@ fn visible(line: &str) -> String {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
+    use std::sync::atomic::Ordering;
 
     /// Runs `/bin/sh SCRIPT FILE`. Returns the verdict and the lines for the log.
     fn checked(script: &str, name: &str, change: impl FnOnce(&mut UploadHook)) -> (Verdict, Vec<String>) {
