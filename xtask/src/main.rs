@@ -21,6 +21,7 @@ mod regress;
 mod security;
 mod site;
 mod suites;
+mod systems;
 mod tables;
 mod test;
 mod wan;

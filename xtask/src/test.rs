@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
-use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers, processors};
+use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers, processors, systems};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
         call(cargo().args(clippy).args(features()).args(["--", "-D", "warnings"]))
     }),
     ("processors", processors::check),
+    ("systems", systems::check),
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("unit", unit),

@@ -65,7 +65,53 @@ pub(crate) fn has_library(target: &str) -> Result<bool, String> {
     Ok(Path::new(String::from_utf8_lossy(&printed.stdout).trim()).is_dir())
 }
 
+/// Returns whether the standard library for a target is installed, after an attempt to install it where it is not. A
+/// failure to do so is printed as the reason why `step` skips the target.
+pub(crate) fn add_library(step: &str, target: &str) -> Result<bool, String> {
+    if has_library(target)? {
+        return Ok(true);
+    }
+    // A machine without a way out must not wait for long.
+    let add = Command::new("timeout").args(["120", "rustup", "target", "add", target]).status();
+    let is_there = add.is_ok_and(|status| status.success()) && has_library(target)?;
+    if !is_there {
+        println!("{step}: SKIPPED: {target}: `rustup target add {target}` has failed");
+    }
+    Ok(is_there)
+}
+
 /// Shows a path below the root of the workspace.
 pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Flags of cargo that stand for the build script of the cryptography library, for a check: the library is C and
+/// assembler, and a check reads its declarations alone. `lock` is the text of the lock file.
+pub(crate) fn overrides(lock: &str, target: &str) -> Result<Vec<String>, String> {
+    let aws_lc = links_name(lock).ok_or("the lock file names no aws-lc-sys")?;
+    let said = ["include=''", "rustc-cfg=['universal']"];
+    let said = said.map(|said| ["--config".to_owned(), format!("target.{target}.{aws_lc}.{said}")]);
+    Ok(said.concat())
+}
+
+/// The name by which cargo knows what aws-lc-sys links: it has the version of the package.
+fn links_name(lock: &str) -> Option<String> {
+    let (_, entry) = lock.split_once("name = \"aws-lc-sys\"\nversion = \"")?;
+    let (version, _) = entry.split_once('"')?;
+    Some(format!("aws_lc_{}", version.replace('.', "_")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_name_has_the_locked_version() {
+        let lock = "[[package]]\nname = \"aws-lc-rs\"\nversion = \"1.2.3\"\n\n\
+            [[package]]\nname = \"aws-lc-sys\"\nversion = \"0.47.0\"\n";
+        assert_eq!(links_name(lock).as_deref(), Some("aws_lc_0_47_0"));
+        assert_eq!(links_name("name = \"aws-lc-rs\"\n"), None);
+        let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("a lock file");
+        assert!(links_name(&lock).is_some());
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{self, AtFlags, FlockOperation, Gid, Mode, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{self, AtFlags, FlockOperation, Gid, Mode, RawMode, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, retry_on_intr};
 
 use lh_sftp::extended_attrs::{FileTimes, Inode, Ranges, Xattrs};
@@ -246,6 +246,11 @@ pub(crate) fn statvfs_of(stat: &fs::StatVfs) -> StatVfs {
     }
 }
 
+/// Permissions as the kernel takes them.
+pub(crate) const fn mode(permissions: u32) -> Mode {
+    Mode::from_bits_truncate((permissions & 0o7777) as RawMode)
+}
+
 /// Applies what is present, in OpenSSH's order, going on after errors; the last error is returned.
 pub(crate) fn apply(
     attrs: &Attrs,
@@ -259,7 +264,7 @@ pub(crate) fn apply(
         outcome = truncate(size);
     }
     if let Some(permissions) = attrs.permissions {
-        outcome = chmod(crate::local::mode(permissions)).and(outcome);
+        outcome = chmod(mode(permissions)).and(outcome);
     }
     let whole = |(access, modification): (u32, u32)| FileTimes {
         access: (access.into(), 0),

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RawMode};
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use lh_sftp::extended_attrs::Xattrs;
@@ -20,7 +20,7 @@ use lh_sftp::whole::{Made, Whole};
 use lh_sftp::{Attrs, OpenFlags, StatVfs};
 
 use crate::extended_attrs::{set_xattrs, xattrs};
-use crate::file::{self, LocalDir, LocalFile};
+use crate::file::{self, LocalDir, LocalFile, mode};
 use crate::unnamed::{give_name, open_unnamed};
 use crate::{parts, real_path, whole};
 
@@ -46,7 +46,7 @@ impl LocalFs {
     /// changed during the call.
     #[must_use]
     pub const fn with_umask(mut self, umask: u32) -> Self {
-        self.umask = Some(Mode::from_bits_truncate((umask & 0o777) as RawMode));
+        self.umask = Some(mode(umask & 0o777));
         self
     }
 
@@ -245,11 +245,6 @@ fn kernel_flags(flags: OpenFlags) -> OFlags {
         how.set(bit, flags.contains(flag));
     }
     how
-}
-
-/// Permissions as the kernel takes them.
-pub(crate) const fn mode(permissions: u32) -> Mode {
-    Mode::from_bits_truncate((permissions & 0o7777) as RawMode)
 }
 
 /// fchmodat(2) with AT_SYMLINK_NOFOLLOW.

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 pub(crate) fn open_unnamed(directory: &Path, permissions: u32) -> io::Result<OwnedFd> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let how = OFlags::RDWR | OFlags::TMPFILE | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match fs::open(directory, how, crate::local::mode(permissions)) {
+    match fs::open(directory, how, crate::file::mode(permissions)) {
         // Errors of kernels and file systems without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::ISDIR) => Err(io::ErrorKind::Unsupported.into()),
         done => Ok(done?),

@@ -130,7 +130,7 @@ mod tests {
         v6.sin6_addr.s6_addr = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
         v6.sin6_scope_id = 3;
         let mut bytes = [0_u8; size_of::<libc::sockaddr_in6>() + 1];
-        let at: *mut u8 = &raw mut bytes[1];
+        let at = bytes.as_mut_ptr().wrapping_add(1);
         // SAFETY: the array has space for the larger of the two behind its first byte, which `at` points to, and holds one
         // of the two when it is read.
         unsafe {

@@ -434,26 +434,28 @@ impl Pin {
 struct Options {
     /// The strings that the options point to.
     _texts: Vec<CString>,
-    _options: Box<[RawOption]>,
+    /// Not in a box: a box that moves claims its content for itself, which makes pointers to it invalid.
+    _options: Vec<RawOption>,
     pointers: Vec<*mut RawOption>,
 }
 
 impl Options {
     fn new(options: &[(&str, &str)]) -> Result<Self, ProviderError> {
-        let (mut texts, mut raw) = (Vec::new(), Vec::new());
+        // All strings are in their vector before pointers to them are taken: each is a box, too.
+        let mut texts = Vec::new();
         for (name, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-            let (name, value) = (text(name)?, text(value)?);
-            raw.push(RawOption {
-                name: name.as_ptr().cast_mut(),
-                value: value.as_ptr().cast_mut(),
-                required: 0,
-            });
-            texts.extend([name, value]);
+            texts.extend([text(name)?, text(value)?]);
         }
-        // The boxed options never move from here on.
-        let mut options = raw.into_boxed_slice();
-        let pointers = options.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
-        Ok(Self { _texts: texts, _options: options, pointers })
+        let pairs = texts.as_chunks().0;
+        let option = |[name, value]: &[CString; 2]| RawOption {
+            name: name.as_ptr().cast_mut(),
+            value: value.as_ptr().cast_mut(),
+            required: 0,
+        };
+        let mut options_of_c: Vec<RawOption> = pairs.iter().map(option).collect();
+        // The vector does not grow from here on, so its content stays where it is.
+        let pointers = options_of_c.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
+        Ok(Self { _texts: texts, _options: options_of_c, pointers })
     }
 
     /// The list; null when it is empty, as in OpenSSH.
