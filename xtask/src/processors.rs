@@ -1,28 +1,21 @@
 //! Other processors: what is built for 64-bit ARM must go on compiling.
 
-use crate::workspace::{Outcome, add_library, call, cargo, target_dir};
+use std::fs;
+
+use crate::workspace::{Outcome, add_library, call, cargo, overrides, root, target_dir};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// Compiles the cryptography library, which comes with C and assembler.
-const COMPILER: &str = "aarch64-linux-gnu-gcc";
-
-/// Checks all programs for 64-bit ARM, where a compiler for it is installed, and its standard library is or can be.
+/// Checks all programs for 64-bit ARM, where the standard library for it is installed or can be. `dist --static` also
+/// compiles the cryptography library for it.
 pub(crate) fn check() -> Outcome {
-    if lh_interop::find(COMPILER).is_none() {
-        println!("processors: SKIPPED: {TARGET}: apt-get install gcc-aarch64-linux-gnu");
-        return Ok(());
-    }
     if !add_library("processors", TARGET)? {
         return Ok(());
     }
+    let lock =
+        fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     // PAM and Kerberos need libraries of that processor.
     let check = ["check", "--locked", "--workspace", "--bins", "--exclude", "xtask", "--target", TARGET];
     let target = target_dir().join("processors");
-    call(
-        cargo()
-            .args(check)
-            .env("CARGO_TARGET_DIR", target)
-            .env(format!("CC_{}", TARGET.replace('-', "_")), COMPILER),
-    )
+    call(cargo().args(check).args(overrides(&lock, TARGET)?).env("CARGO_TARGET_DIR", target))
 }
