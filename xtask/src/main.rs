@@ -12,6 +12,8 @@ mod fuzz;
 #[cfg(test)]
 mod guides;
 mod layers;
+mod minimal;
+mod miri;
 mod msrv;
 mod names;
 mod peers;

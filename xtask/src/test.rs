@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
-use crate::{bench, campaign, executables, fuzz, layers, msrv, names, peers, processors, systems};
+use crate::{
+    bench, campaign, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors, systems,
+};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -21,6 +23,8 @@ const STEPS: &[Step] = &[
     }),
     ("processors", processors::check),
     ("systems", systems::check),
+    ("minimal", minimal::check),
+    ("miri", miri::check),
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("unit", unit),

@@ -54,6 +54,14 @@ pub(crate) fn build_release() -> Result<PathBuf, String> {
     Ok(target_dir().join("release"))
 }
 
+/// The target that the compiler compiles for where it is not told another.
+pub(crate) fn host() -> Result<String, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let printed = Command::new(rustc).args(["--print", "host-tuple"]).output();
+    let printed = printed.map_err(|error| format!("rustc: {error}"))?;
+    Ok(String::from_utf8_lossy(&printed.stdout).trim().to_owned())
+}
+
 /// Returns whether the standard library for a target is installed.
 pub(crate) fn has_library(target: &str) -> Result<bool, String> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));

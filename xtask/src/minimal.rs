@@ -1,0 +1,53 @@
+//! Minimal versions: the lower bounds of the versions in `Cargo.toml` files must suffice.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::workspace::{Outcome, call, cargo, host, overrides, root, target_dir};
+
+/// What the workspace consists of, beside its lock file.
+const PARTS: [&str; 8] = ["Cargo.toml", "bench", "bins", "campaign", "crates", "fuzz", "interop", "xtask"];
+
+/// Checks the workspace with the oldest version of each direct dependency that `Cargo.toml` permits, and the newest of
+/// those that they bring. The lock file for that is written beside links to the workspace's parts; the workspace's own
+/// stays as it is.
+pub(crate) fn check() -> Outcome {
+    let target = target_dir().join("minimal");
+    let workspace = target.join("workspace");
+    link(&workspace).map_err(|error| format!("{}: {error}", workspace.display()))?;
+    let there = |args: &[&str]| {
+        let mut command = cargo();
+        command.current_dir(&workspace).args(args);
+        command
+    };
+    // Cargo wants the unstable option permitted. This call compiles nothing.
+    let mut update = there(&["update", "-Z", "direct-minimal-versions"]);
+    let updated = update.env("RUSTC_BOOTSTRAP", "1").output().map_err(|error| format!("cargo: {error}"))?;
+    let said = String::from_utf8_lossy(&updated.stderr);
+    if said.contains("failed to select a version") {
+        return Err(format!("a lower bound is too low for what others need:\n{said}"));
+    }
+    let fetched = updated.status.success()
+        && there(&["fetch", "--locked", "--quiet"]).status().is_ok_and(|status| status.success());
+    if !fetched {
+        println!("minimal: SKIPPED: the package registry cannot be reached\n{said}");
+        return Ok(());
+    }
+    let lock =
+        fs::read_to_string(workspace.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+    let mut check = there(&["check", "--locked", "--workspace", "--all-targets"]);
+    call(check.args(overrides(&lock, &host()?)?).env("CARGO_TARGET_DIR", &target))
+}
+
+fn link(workspace: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(workspace)?;
+    for part in PARTS {
+        let link = workspace.join(part);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link)?;
+        }
+        symlink(root().join(part), &link)?;
+    }
+    Ok(())
+}
