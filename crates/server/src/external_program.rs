@@ -23,7 +23,7 @@ const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What is read of a program, and how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reads {
-    /// Its standard output until nobody can write to it any more; more than `most` bytes are its end.
+    /// Its standard output until every write end is closed; more than `most` bytes are its end.
     Output { most: usize },
     /// Its standard error until it has ended, of which the beginning is kept. What it has left running is killed.
     Errors { kept: usize },
@@ -160,8 +160,8 @@ impl Running {
                         Reads::Output { most } if self.read.len() + n > most => return Pipe::Full,
                         Reads::Output { .. } => self.read.extend_from_slice(bytes),
                         Reads::Errors { kept } => {
-                            let room = kept.saturating_sub(self.read.len());
-                            self.read.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+                            let left = kept.saturating_sub(self.read.len());
+                            self.read.extend_from_slice(bytes.get(..left).unwrap_or(bytes));
                         }
                     }
                 }

@@ -43,7 +43,8 @@ use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
 use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
-use crate::quotas::Quotas;
+use crate::quotas::{Moved, Quotas};
+use crate::resuming::Notice;
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use crate::user_connections::UserConnections;
@@ -257,6 +258,14 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     }
 }
 
+/// Reads what a session has said, and adds its counts to the exporter's, where there is one; false when no more will come.
+fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, bool) {
+    let (mut unused, mut words) = (Counters::default(), Vec::new());
+    let sum = exporter.map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
+    let goes_on = reports.read(sum, &mut words);
+    (words, goes_on)
+}
+
 /// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
 /// its end.
 fn first_word(control: &OwnedFd) -> Option<u8> {
@@ -446,71 +455,76 @@ impl Listener {
 
     /// Takes what sessions have counted.
     fn read_reports(&mut self, reporting: &[Pid]) {
-        let mut nobodys = Counters::default();
-        let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
-        let mut ended = Vec::new();
         for pid in reporting {
             let Some(running) = self.running.get_mut(pid) else { continue };
-            let mut words = Vec::new();
-            if running.reports.as_mut().is_some_and(|reports| !reports.read(sum, &mut words)) {
+            let Some(reports) = &mut running.reports else { continue };
+            let (words, goes_on) = read(reports, self.exporter.as_mut());
+            if !goes_on {
                 running.reports = None;
             }
+            let address = running.address;
             for word in words {
                 match word {
                     Word::Ticket((id, record)) => {
-                        self.tickets.keep(*pid, running.address, id, record, Instant::now());
-                    }
-                    Word::Notice(notice) => {
-                        let why = WaitingSessions::reason(&notice);
-                        let owners = self.waiting.hear(Owner::Process(*pid), notice, Instant::now());
-                        ended.extend(owners.into_iter().map(|owner| (owner, why)));
+                        self.tickets.keep(*pid, address, id, record, Instant::now());
                     }
                     // Said at the login, to the listener that adopts the session.
                     Word::User(_) => {}
-                    Word::Moved(moved) => {
-                        if !self.quotas.add(moved, Instant::now()) && !running.over_quota {
-                            running.over_quota = true;
-                            ended.push((Owner::Process(*pid), USED_UP));
-                        }
-                    }
+                    Word::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
+                    Word::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
                 }
             }
         }
-        self.end_waiting(ended);
     }
 
     /// Takes what sessions of earlier listeners say.
     fn hear_adopted(&mut self, ready: &[Id]) {
         for (id, words, has_ended) in self.adopted.read(ready) {
+            let owner = Owner::Adopted(id);
             for word in words {
-                let notice = match word {
-                    Word::Notice(notice) => notice,
+                match word {
+                    Word::Ticket(_) => {}
                     Word::User(connection) => {
-                        self.users.admit(Owner::Adopted(id), connection);
-                        continue;
+                        self.users.admit(owner, connection);
                     }
-                    Word::Moved(moved) => {
-                        if !self.quotas.add(moved, Instant::now()) && !has_ended {
-                            self.end_waiting(vec![(Owner::Adopted(id), USED_UP)]);
-                        }
-                        continue;
+                    Word::Notice(notice) => self.on_notice(owner, notice),
+                    Word::Moved(moved) if has_ended => {
+                        self.quotas.add(moved, Instant::now());
                     }
-                    Word::Ticket(_) => continue,
-                };
-                let why = WaitingSessions::reason(&notice);
-                let owners = self.waiting.hear(Owner::Adopted(id), notice, Instant::now());
-                self.end_waiting(owners.into_iter().map(|owner| (owner, why)).collect());
+                    Word::Moved(moved) => self.on_moved(owner, moved),
+                }
             }
             if has_ended {
-                self.waiting.gone(Owner::Adopted(id));
-                self.users.end(&Owner::Adopted(id));
+                self.waiting.gone(owner);
+                self.users.end(&owner);
             }
         }
     }
 
+    /// Takes what a session says about waiting for its client.
+    fn on_notice(&mut self, owner: Owner, notice: Notice) {
+        let why = WaitingSessions::reason(&notice);
+        let owners = self.waiting.hear(owner, notice, Instant::now());
+        self.end_sessions(owners, why);
+    }
+
+    /// Counts what a session has moved, and ends it, once, where its user has used up the quota.
+    fn on_moved(&mut self, owner: Owner, moved: Moved) {
+        if self.quotas.add(moved, Instant::now()) {
+            return;
+        }
+        if let Owner::Process(pid) = owner
+            && let Some(running) = self.running.get_mut(&pid)
+            && std::mem::replace(&mut running.over_quota, true)
+        {
+            return;
+        }
+        self.end_sessions(vec![owner], USED_UP);
+    }
+
     /// Ends sessions beyond the limits.
-    fn end_waiting(&self, ended: Vec<(Owner, &str)>) {
-        for (owner, why) in ended {
+    fn end_sessions(&self, owners: Vec<Owner>, why: &str) {
+        for owner in owners {
             match owner {
                 Owner::Process(pid) => {
                     let number = pid.as_raw_nonzero();
@@ -542,13 +556,8 @@ impl Listener {
 
     /// Takes what a session has counted that has ended.
     fn read_last(&mut self, running: &mut Running) {
-        let mut nobodys = Counters::default();
-        let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
-        let mut words = Vec::new();
-        if let Some(reports) = &mut running.reports {
-            reports.read(sum, &mut words);
-        }
-        for word in words {
+        let Some(reports) = &mut running.reports else { return };
+        for word in read(reports, self.exporter.as_mut()).0 {
             if let Word::Moved(moved) = word {
                 self.quotas.add(moved, Instant::now());
             }

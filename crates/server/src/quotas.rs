@@ -4,7 +4,6 @@
 //! processes, every few seconds while something moves and at their end.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use lh_config::server_values::TransferQuota;
@@ -46,17 +45,6 @@ impl Moved {
         let (bytes, quota, period) = (numbers.next()?, numbers.next()?, numbers.next()?);
         let quota = TransferQuota { bytes: quota, period: Duration::from_secs(period) };
         Some(Self { uid: u32::from_be_bytes([*a, *b, *c, *d]), bytes, quota })
-    }
-
-    /// Asks the listener whether the user may move anything.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub(crate) fn ask(self, mut listener: impl Read + Write) -> io::Result<bool> {
-        listener.write_all(&self.encode())?;
-        let mut answer = [0];
-        listener.read_exact(&mut answer)?;
-        Ok(answer == [1])
     }
 }
 

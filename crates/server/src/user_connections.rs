@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::{self, Read, Write};
 
 /// First byte of what a monitor says about its user.
 pub(crate) const USER: u8 = b'U';
@@ -38,17 +37,6 @@ impl UserConnection {
         let [USER, a, b, c, d, limit @ ..] = *message else { return None };
         let limit = Some(u32::from_be_bytes(limit)).filter(|limit| *limit != UNLIMITED);
         Some(Self { uid: u32::from_be_bytes([a, b, c, d]), limit })
-    }
-
-    /// Asks the listener whether there may be this connection.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub(crate) fn ask(self, mut listener: impl Read + Write) -> io::Result<bool> {
-        listener.write_all(&self.encode())?;
-        let mut answer = [0];
-        listener.read_exact(&mut answer)?;
-        Ok(answer == [1])
     }
 }
 

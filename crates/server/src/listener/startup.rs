@@ -11,9 +11,9 @@ use rustix::process::Pid;
 
 use crate::hand_over::STARTED;
 use crate::penalties::Source;
-use crate::quotas::{MOVED_LENGTH, Moved, Quotas};
+use crate::quotas::{Moved, Quotas};
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
-use crate::user_connections::{USER_LENGTH, UserConnection, UserConnections};
+use crate::user_connections::{UserConnection, UserConnections};
 
 use super::waiting::Owner;
 
@@ -64,57 +64,57 @@ impl Startup {
 
     /// Takes the word that the process has begun; false when it says something else, or nothing.
     pub(super) fn take_started(&mut self) -> bool {
-        let mut first = [0; STARTED.len()];
-        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        if self.started || !matches!(recv(&self.control, &mut first, look), Ok((1, _))) || first != STARTED {
+        if self.started {
             return false;
         }
-        let _ = recv(&self.control, &mut first, RecvFlags::DONTWAIT);
-        self.started = true;
-        true
+        self.started =
+            self.take(|message: &[u8; STARTED.len()]| (message == STARTED).then_some(())).is_some();
+        self.started
     }
 
     /// Gives the session what the ticket is worth that its client has shown; false when it wants something else.
     pub(super) fn answer_joiner(&self, tickets: &mut Tickets, now: Instant) -> bool {
-        let mut request = [0; TAKE_LENGTH];
-        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let all = matches!(recv(&self.control, &mut request, look), Ok((TAKE_LENGTH, _)));
-        let (TAKE, Some(id)) = (request[0], request[1..].first_chunk().filter(|_| all)) else {
-            return false;
+        let id = |message: &[u8; TAKE_LENGTH]| {
+            let (kind, id) = message.split_first()?;
+            id.first_chunk().copied().filter(|_| *kind == TAKE)
         };
-        let _ = recv(&self.control, &mut [0; TAKE_LENGTH][..], RecvFlags::DONTWAIT);
-        let record = tickets.take(id, now).unwrap_or_default();
+        let Some(id) = self.take(id) else { return false };
+        let record = tickets.take(&id, now).unwrap_or_default();
         let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
         answer.extend_from_slice(&record);
-        // Its socket is empty, so this fits.
-        let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        self.answer(&answer);
         true
     }
 
     /// Answers a process that asks whether its user may move anything; false when it wants something else.
     pub(super) fn answer_quota(&self, quotas: &mut Quotas, now: Instant) -> bool {
-        let mut request = [0; MOVED_LENGTH];
-        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let all = matches!(recv(&self.control, &mut request, look), Ok((MOVED_LENGTH, _)));
-        let Some(moved) = Moved::decode(&request).filter(|_| all) else { return false };
-        let _ = recv(&self.control, &mut request[..], RecvFlags::DONTWAIT);
-        let answer = [u8::from(quotas.add(moved, now))];
-        // Its socket is empty, so this fits.
-        let _ = send(&self.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let Some(moved) = self.take(Moved::decode) else { return false };
+        self.answer(&[u8::from(quotas.add(moved, now))]);
         true
     }
 
     /// Answers a process that asks whether its user may have this connection; false when it wants something else.
     pub(super) fn answer_user(&self, users: &mut UserConnections<Owner>) -> bool {
-        let mut request = [0; USER_LENGTH];
-        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let all = matches!(recv(&self.control, &mut request, look), Ok((USER_LENGTH, _)));
-        let Some(connection) = UserConnection::decode(&request).filter(|_| all) else { return false };
-        let _ = recv(&self.control, &mut request[..], RecvFlags::DONTWAIT);
-        let admitted = users.admit(Owner::Process(self.pid), connection);
-        // Its socket is empty, so this fits.
-        let _ = send(&self.control, &[u8::from(admitted)], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let Some(connection) = self.take(UserConnection::decode) else { return false };
+        self.answer(&[u8::from(users.admit(Owner::Process(self.pid), connection))]);
         true
+    }
+
+    /// Takes the next message if all of it is there and `decode` knows it; leaves it otherwise.
+    fn take<const LENGTH: usize, T>(&self, decode: impl FnOnce(&[u8; LENGTH]) -> Option<T>) -> Option<T> {
+        let mut message = [0; LENGTH];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        if !matches!(recv(&self.control, &mut message[..], look), Ok((count, _)) if count == LENGTH) {
+            return None;
+        }
+        let found = decode(&message)?;
+        let _ = recv(&self.control, &mut message[..], RecvFlags::DONTWAIT);
+        Some(found)
+    }
+
+    fn answer(&self, bytes: &[u8]) {
+        // Its socket is empty, so this fits.
+        let _ = send(&self.control, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 

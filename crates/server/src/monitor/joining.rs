@@ -104,10 +104,7 @@ impl Monitor {
             return None;
         }
         let name = &candidate.name;
-        let answer = match &mut self.joining.listener {
-            Some(listener) => UserConnection { uid, limit }.ask(listener),
-            None => Err(std::io::Error::other("there is no listener (-i)")),
-        };
+        let answer = self.joining.ask(&UserConnection { uid, limit }.encode());
         match (answer, limit) {
             (Ok(false), Some(limit)) => {
                 let (ip, port) = (self.peer.ip(), self.peer.port());
@@ -135,10 +132,7 @@ impl Monitor {
         let quota = candidate.settings.per_user_transfer_quota.0?;
         let name = &candidate.name;
         let moved = Moved { uid, bytes: 0, quota };
-        let answer = match &mut self.joining.listener {
-            Some(listener) => moved.ask(listener),
-            None => Err(std::io::Error::other("there is no listener (-i)")),
-        };
+        let answer = self.joining.ask(&moved.encode());
         if !matches!(answer, Ok(false)) {
             self.joining.quota = Some((moved, 0));
         }
