@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lh_client::forward::TunnelEnd;
-use lh_client::{Client, ClientError, LogLevel, Options, SystemEnvironment, connect};
+use lh_client::{ClientError, LogLevel, Options, SystemEnvironment, connect};
 use lh_terminal::TerminalUi;
 use rustix::stdio::{stderr, stdin, stdout};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     if let Err(text) = run_local_command(options, tunnel.as_ref(), ui) {
         return report(options, &ClientError::Config(text), ui);
     }
-    set_service_quality(options, &mut client, plan.tty);
+    client.mark_packets(options);
     let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
         // The error must be the last line, where scripts look for it.
@@ -114,16 +114,4 @@ fn run_in_shell(command: &str) -> std::io::Result<()> {
     let mut child =
         lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
     child.wait().map(|_| ())
-}
-
-/// `IPQoS`: marks the packets of the connection as interactive or bulk.
-fn set_service_quality(options: &Options, client: &mut Client, tty: bool) {
-    let qos = *options.config.ip_qos;
-    if client.address().is_some()
-        && let Some(tos) = if tty { qos.interactive } else { qos.bulk }
-        // 0 is the default of a new socket.
-        && tos != 0
-    {
-        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), tos);
-    }
 }

@@ -21,7 +21,7 @@ pub enum ReadFailure {
 }
 
 /// Reads a file that is to contain a private key. Like OpenSSH, this refuses a file of the user's own that
-/// other users can read, whatever it contains.
+/// other users can read, with a key in it or not.
 ///
 /// # Errors
 /// See [`ReadFailure`].

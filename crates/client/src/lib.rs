@@ -39,6 +39,7 @@ mod proxy;
 mod race;
 mod resumable;
 mod resume;
+mod service_quality;
 mod session;
 mod shared;
 mod sshfp;

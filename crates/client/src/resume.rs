@@ -22,6 +22,7 @@ use lh_resume::{Action, AttemptId, ClientSecret, Failure, NAME, Reconnect};
 use crate::log::{LogTarget, Logger};
 use crate::options::{Options, Purpose};
 use crate::proxy::ProxyCommand;
+use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
 use attempt::{Attempt, News, failure_to_go_on, host_key, refusal};
@@ -292,16 +293,6 @@ impl Resuming {
     }
 }
 
-/// `IPQoS` of a new link: that of the first one, which the program has marked.
-fn mark_packets(options: &Options, link: &Link) {
-    let quality = *options.config.ip_qos;
-    let tos = if options.purpose == Purpose::Terminal { quality.interactive } else { quality.bulk };
-    // 0 is the default of a new socket.
-    if let Some(tos) = tos.filter(|tos| *tos != 0 && options.config.is_direct()) {
-        let _ = lh_sys::socket::set_tos(link.stream().write_fd(), tos);
-    }
-}
-
 /// The program's control, with the state of its session.
 pub(crate) struct Resumed<'a> {
     pub(crate) inner: &'a mut dyn Control,
@@ -350,40 +341,5 @@ impl Control for Resumed<'_> {
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         self.inner.before_wait(cx);
         self.resuming.turn(cx);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{TcpListener, TcpStream};
-
-    use lh_config::client::{CommandLine, Request};
-    use lh_driver::Stream;
-    use lh_transport::{Config, Transport};
-    use rustix::net::sockopt::ip_tos;
-
-    use super::*;
-
-    #[test]
-    fn a_new_link_is_marked_as_the_first() {
-        let mut request = Request::new("127.0.0.1", crate::options::local_account().expect("an account"));
-        let quality = CommandLine::Flag("IPQoS", vec!["af21".to_owned(), "cs1".to_owned()]);
-        request.command_line.push(quality);
-        let mut options = Options::load(&request).expect("a configuration");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        for (purpose, tos) in [
-            (Purpose::Terminal, 0x48),
-            (Purpose::Copy, 0x20),
-            (Purpose::Command, 0x20),
-            (Purpose::Forwards, 0x20),
-        ] {
-            options.purpose = purpose;
-            let socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-            let transport =
-                Transport::new(Config::client(), Box::new(lh_crypto::SystemRandom), Instant::now());
-            let link = Link::new(transport, Stream::socket(socket.into()).expect("a stream"));
-            mark_packets(&options, &link);
-            assert_eq!(ip_tos(link.stream().write_fd()).expect("a value"), tos, "{purpose:?}");
-        }
     }
 }

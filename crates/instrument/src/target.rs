@@ -77,10 +77,7 @@ impl Target {
         let mut client = lh_client::connect_unauthenticated(&options, &mut ui)
             .map_err(|error| of_client(&error, &ui.trace))?;
         client.log_in(&mut ui).map_err(|error| of_client(&error, &ui.trace))?;
-        let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-        if let (Some(_), Some(service)) = (client.address(), service) {
-            let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-        }
+        client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now());
         Ok(Remote { client, options, stages })
     }

@@ -18,7 +18,6 @@ use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, Job, Load, Side};
 
-use crate::bulk::mark_as_bulk;
 use crate::load::Gauge;
 
 /// Channels of one additional connection: what OpenSSH's server allows.
@@ -196,7 +195,7 @@ impl Connector {
             self.failed(purpose, channels, joins);
             return client.close();
         };
-        mark_as_bulk(&mut client, &options);
+        client.mark_packets(&options);
         connected.store(true, Ordering::Release);
         drop(tried);
         self.job.remark(if joins {

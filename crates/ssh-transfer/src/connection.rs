@@ -13,7 +13,6 @@ use lh_terminal::TerminalUi;
 use lh_transfer::{AdditionalConnections, AsSession, Job, JobHandler, Side};
 
 use crate::additional::{Asked, Connector};
-use crate::bulk::mark_as_bulk;
 use crate::load::{Gauge, Measure};
 
 /// Status with which the loop stops when the server does not start what was asked for.
@@ -122,7 +121,7 @@ impl Connection {
                 return Err(NoConnection::of(&error));
             }
         };
-        mark_as_bulk(&mut client, &options);
+        client.mark_packets(&options);
         match client.agent_forward(&options, ui.logger(options.log_level)) {
             Ok(agent) => {
                 let asked = Asked::default();

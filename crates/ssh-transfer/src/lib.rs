@@ -5,7 +5,6 @@
 //! where the user asks for them (`-j`) or where one is found to be what holds the copy up.
 
 mod additional;
-mod bulk;
 mod connection;
 mod load;
 mod piped;
