@@ -23,6 +23,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use lh_cli::flags::AGENT;
+use lh_cli::helper::forbid_inspection;
 use lh_sys::service::Service;
 
 use crate::keyring::Keyring;
@@ -73,7 +74,7 @@ fn start(service: Service) -> u8 {
 
 /// Opens the socket and becomes the agent, or forks into the agent and the command that uses it.
 fn serve(options: Options, mut service: Service) -> Result<u8, String> {
-    if let Err(error) = guard::protect() {
+    if let Err(error) = forbid_inspection() {
         return Err(format!("cannot protect the memory of this process: {error}"));
     }
     // As OpenSSH's agent: a passed socket counts in the foreground, where no other was asked for.
@@ -134,7 +135,7 @@ fn detach() -> Result<(), String> {
     std::env::set_current_dir("/").map_err(|error| format!("/: {error}"))?;
     lh_sys::fd::null_stdio().map_err(|error| format!("/dev/null: {error}"))?;
     // A forked child does not inherit all of these protections.
-    guard::protect().map_err(|error| error.to_string())
+    forbid_inspection().map_err(|error| error.to_string())
 }
 
 fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, String> {

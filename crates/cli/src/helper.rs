@@ -32,9 +32,17 @@ pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
 /// # Errors
 /// The line to print.
 pub fn protect_memory() -> Result<(), String> {
-    forbid_debuggers()
-        .and_then(|()| setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }))
-        .map_err(|error| format!("cannot protect the memory of this process: {error}"))
+    forbid_inspection().map_err(|error| format!("cannot protect the memory of this process: {error}"))
+}
+
+/// Forbids core files of this process, and access to its memory by other programs of the user.
+///
+/// # Errors
+/// The system's error.
+pub fn forbid_inspection() -> io::Result<()> {
+    forbid_debuggers()?;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    Ok(())
 }
 
 /// Keeps other programs of the user from this process's memory.
@@ -42,7 +50,7 @@ pub fn protect_memory() -> Result<(), String> {
 /// # Errors
 /// The kernel refuses.
 #[cfg(target_os = "linux")]
-pub fn forbid_debuggers() -> rustix::io::Result<()> {
+fn forbid_debuggers() -> rustix::io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
@@ -51,7 +59,7 @@ pub fn forbid_debuggers() -> rustix::io::Result<()> {
 /// # Errors
 /// The kernel refuses.
 #[cfg(target_os = "freebsd")]
-pub fn forbid_debuggers() -> rustix::io::Result<()> {
+fn forbid_debuggers() -> rustix::io::Result<()> {
     set_dumpable_behavior(None, DumpableBehavior::NotDumpable)
 }
 
@@ -60,7 +68,7 @@ pub fn forbid_debuggers() -> rustix::io::Result<()> {
 /// # Errors
 /// None.
 #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
-pub fn forbid_debuggers() -> rustix::io::Result<()> {
+fn forbid_debuggers() -> rustix::io::Result<()> {
     Ok(())
 }
 
