@@ -34,10 +34,8 @@ pub(crate) fn check() -> Outcome {
         println!("minimal: SKIPPED: the package registry cannot be reached\n{said}");
         return Ok(());
     }
-    let lock =
-        fs::read_to_string(workspace.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     let mut check = there(&["check", "--locked", "--workspace", "--all-targets"]);
-    call(check.args(overrides(&lock, &host()?)?).env("CARGO_TARGET_DIR", &target))
+    call(check.args(overrides(&workspace, &host()?)?).env("CARGO_TARGET_DIR", &target))
 }
 
 fn link(workspace: &Path) -> std::io::Result<()> {

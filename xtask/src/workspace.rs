@@ -94,9 +94,11 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Flags of cargo that stand for the build script of the cryptography library, for a check: the library is C and
-/// assembler, and a check reads its declarations alone. `lock` is the text of the lock file.
-pub(crate) fn overrides(lock: &str, target: &str) -> Result<Vec<String>, String> {
-    let aws_lc = links_name(lock).ok_or("the lock file names no aws-lc-sys")?;
+/// assembler, and a check reads its declarations alone. `workspace` has the lock file.
+pub(crate) fn overrides(workspace: &Path, target: &str) -> Result<Vec<String>, String> {
+    let lock = workspace.join("Cargo.lock");
+    let lock = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    let aws_lc = links_name(&lock).ok_or("the lock file names no aws-lc-sys")?;
     let said = ["include=''", "rustc-cfg=['universal']"];
     let said = said.map(|said| ["--config".to_owned(), format!("target.{target}.{aws_lc}.{said}")]);
     Ok(said.concat())

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
-use crate::workspace::{Outcome, call, cargo, root, target_dir};
+use crate::workspace::{Outcome, call, cargo, host, root, target_dir};
 
 /// Builds these targets with these flags into a directory of their own below the target directory.
 pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
@@ -30,12 +29,4 @@ pub(super) fn corpora(name: &str) -> Result<[PathBuf; 2], String> {
         fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     }
     Ok(directories)
-}
-
-/// The machine's target triple, by the compiler.
-pub(super) fn host() -> Result<String, String> {
-    let out = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::build::{build, corpora, host, programs};
-use crate::workspace::{Outcome, root, target_dir};
+use super::build::{build, corpora, programs};
+use crate::workspace::{Outcome, host, root, target_dir};
 
 /// Flags of a separate build with region counters instead of libFuzzer's.
 const COUNT: &str = "--cfg fuzzing -Cinstrument-coverage -Cdebug-assertions";
