@@ -63,7 +63,7 @@ pub enum Failure {
     /// There is a link, and it leads elsewhere.
     #[error("the server made a link that leads to \"{}\"", .0.escape_ascii())]
     LeadsElsewhere(Vec<u8>),
-    /// There is a link with the name of the target, which may be somebody else's or cannot be removed.
+    /// There is a link with the name of the target, which another program may have made, or which cannot be removed.
     #[error("the server reads link and target in reverse, and \"{}\" is a link now", .0.escape_ascii())]
     Reversed(Vec<u8>),
 }

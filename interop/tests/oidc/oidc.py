@@ -6,7 +6,7 @@
   oidc.py certificate ISSUER EMAIL KEY    prints a certificate from the provider's authority
   oidc.py verify USER KEY TYPE      AuthorizedKeysCommand: prints the line for a certificate whose token is right
 
-The provider trusts whoever asks for a token: a real one asks for a password first.
+The provider gives a token to any client that asks: a real one asks for a password first.
 """
 import base64
 import hashlib
@@ -110,7 +110,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return {"id_token": f"{protected}.{payload}.{encode(signature)}"}
 
     def sign(self, asked):
-        """The small authority: a certificate of five minutes for whom the token names, by his key in the token."""
+        """The small authority: a certificate of five minutes for the user that the token names, by the key in the token."""
         payload, protected, signature, header, _ = asked["token"].split(":")
         claims = check_token(protected, payload, signature)
         if claims["nonce"] != commitment(header):
