@@ -33,6 +33,7 @@ use crate::pending::{self, Pending};
 use crate::proxy::{ProxyCommand, carry};
 use crate::resumable;
 use crate::resume::{Resumed, Resuming};
+use crate::service_quality::mark_packets;
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, Progress, UserInterface};
 use crate::update_host_keys::HostKeyUpdate;
@@ -249,6 +250,14 @@ impl Client {
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Marks the packets of a connection that is logged in (`IPQoS`), by its purpose. Without effect behind a proxy or jump
+    /// host.
+    pub fn mark_packets(&mut self, options: &Options) {
+        if self.address.is_some() {
+            mark_packets(options, self.driver.link());
+        }
     }
 
     /// True if the host key was accepted only because checking is off: send nothing that must not reach a man

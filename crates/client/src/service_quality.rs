@@ -2,20 +2,10 @@
 
 use lh_driver::Link;
 
-use crate::connect::Client;
 use crate::options::{Options, Purpose};
 
-impl Client {
-    /// Marks the packets of a connection that is logged in, by its purpose. Without effect behind a proxy or jump host,
-    /// whose connection has a mark of its own.
-    pub fn mark_packets(&mut self, options: &Options) {
-        if self.address().is_some() {
-            mark_packets(options, self.driver().link());
-        }
-    }
-}
-
-/// Like [`Client::mark_packets`], for any link to the host.
+/// Marks the packets of a link by the purpose of its connection. Without effect behind a proxy or jump host, whose
+/// connection has a mark of its own.
 pub(crate) fn mark_packets(options: &Options, link: &Link) {
     let quality = *options.config.ip_qos;
     let tos = if options.purpose == Purpose::Terminal { quality.interactive } else { quality.bulk };
