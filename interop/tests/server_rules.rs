@@ -575,9 +575,10 @@ fn one_connection_on_standard_input() {
         lab.arg("host_ed25519"),
         lab.arg("authorized_keys")
     );
-    // A socket for both directions, and two pipes.
+    // A socket for both directions, two pipes, and a socket for one: what a session gives to a program.
     let pipes = format!("{} | cat", proxy.replace("ProxyCommand=", "ProxyCommand=cat | "));
-    for proxy in [proxy, pipes] {
+    let socket_and_pipe = format!("{proxy} | cat");
+    for proxy in [proxy, pipes, socket_and_pipe] {
         let mut args = lab.client_options();
         args.extend(["-o".into(), proxy, format!("{}@127.0.0.1", me()), "echo hello; exit 6".into()]);
         let ran = lab.run(&ssh, &args);

@@ -134,7 +134,7 @@ pub fn inetd(hand_over: HandOver) -> i32 {
         file.rewind()?;
         let mut command = Command::new("/proc/self/exe");
         command.arg0(SESSION_NAME).arg(SESSION_FLAG);
-        let socket = rustix::net::sockopt::socket_type(&stdin).is_ok();
+        let socket = is_for_both(&stdin, &stdout);
         if let Some(client) = behind_balancer(&stdin, &hand_over)? {
             command.arg(format!("{CLIENT_FLAG}{client}"));
         }
@@ -147,6 +147,14 @@ pub fn inetd(hand_over: HandOver) -> i32 {
     let Err(problem) = begin_again();
     let _ = writeln!(std::io::stderr(), "{problem}");
     EXIT_FAILURE
+}
+
+/// Whether standard input is a connection that answers are written to as well. A program that a session starts has a
+/// socket as its standard input alone, which the other end never reads.
+fn is_for_both(stdin: &OwnedFd, stdout: &OwnedFd) -> bool {
+    let file = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    rustix::net::sockopt::socket_type(stdin).is_ok()
+        && (lh_sys::socket::peer_address(stdin).is_some() || file(stdin) == file(stdout))
 }
 
 /// The client's address, where a load balancer names it.
