@@ -459,6 +459,12 @@ keyword_table! {
     /// Our own keyword.
     /// Example: `UploadHookTimeout 2m`
     upload_hook_timeout: Seconds = "10m", "UploadHookTimeout", Match, Works;
+    /// A directory in which each terminal that a session uses is recorded, as it appears and with its times, in a file
+    /// of its own (asciicast version 2, for asciinema): an absolute path, or none. What is typed is not recorded,
+    /// unless the terminal shows it. The directory and its files belong to root alone; where a file cannot be made
+    /// or written, the session ends. Sessions without a terminal are not recorded. Our own keyword.
+    /// Example: `RecordTerminal /var/log/longhaul/terminals`
+    record_terminal: AbsoluteCommand = "none", "RecordTerminal", Match, Works;
     /// At MaxStartups, the address that holds most connections loses its oldest one to newcomers of others;
     /// no: the newcomer is refused, as in OpenSSH. Our own keyword.
     /// Example: `FairStartups no`

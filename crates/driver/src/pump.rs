@@ -222,6 +222,15 @@ impl FdPump {
         self.read_inputs(cx);
     }
 
+    /// Reads nothing more. What has been read is still sent, also what a filter holds while the peer's window is shut; EOF
+    /// follows it.
+    pub fn end_input(&mut self, cx: &mut ChannelCx<'_>) {
+        for input in &mut self.inputs {
+            input.fd = None;
+        }
+        self.after_input(cx);
+    }
+
     /// Drops the inputs and sends EOF: the peer does not want their data.
     pub fn stop_input(&mut self, cx: &mut ChannelCx<'_>) {
         self.drop_inputs(true, cx);

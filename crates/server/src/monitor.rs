@@ -19,6 +19,7 @@ mod keys;
 mod pam;
 mod presence;
 mod principals;
+mod recordings;
 mod resume_state;
 mod resuming;
 mod revoked;

@@ -1,5 +1,6 @@
 //! Records of logins at terminals (utmp, wtmp and lastlog), written for the user session process, which may not.
 
+use std::fs::File;
 use std::io;
 
 use lh_sys::pty::Pty;
@@ -8,7 +9,8 @@ use lh_sys::time::now_unix;
 
 use super::terminals::is_own_terminal;
 use super::{Monitor, Stage, Unexpected};
-use crate::log::debug;
+use crate::log::{debug, error, info};
+use crate::monitor_ipc::TerminalFacts;
 
 /// Terminals one connection may have recorded at a time. More than users open; terminals beyond it work
 /// without a record.
@@ -29,6 +31,34 @@ impl Monitor {
             pty.set_owner(uid)?;
             Ok(pty)
         }))
+    }
+
+    /// Makes the file that a terminal of the user's is recorded to, or returns `None`: it is not to be used. `session`
+    /// identifies the connection in all logs.
+    ///
+    /// # Errors
+    /// The login is not complete.
+    pub(crate) fn record(
+        &mut self,
+        session: &str,
+        terminal: &TerminalFacts,
+    ) -> Result<Option<File>, Unexpected> {
+        if self.stage != Stage::Over {
+            return Err(Unexpected::Time);
+        }
+        let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
+        let (origin, log) = (self.peer.ip().to_string(), &self.log);
+        match self.presence.recordings.make(&user, session, &origin, terminal) {
+            Ok(Some((path, file))) => {
+                info!(log, "terminal of user {} is recorded to {}", user.name, path.display());
+                Ok(Some(file))
+            }
+            Ok(None) => Ok(None),
+            Err(problem) => {
+                error!(log, "terminal of user {} refused: {problem}", user.name);
+                Ok(None)
+            }
+        }
     }
 
     /// Records the user's login at a terminal. Returns the last login, if that is to be shown.

@@ -25,6 +25,7 @@ pub(super) fn of(settings: &ServerSettings) -> Vec<String> {
         x11_forwarding "X11Forwarding"
         x11_use_localhost "X11UseLocalhost"
         permit_tty "PermitTTY"
+        record_terminal "RecordTerminal"
         permit_user_rc "PermitUserRC"
         permit_empty_passwords "PermitEmptyPasswords"
         gateway_ports "GatewayPorts"
@@ -104,6 +105,7 @@ mod tests {
             "NoneEnabled yes",
             "UploadHook /bin/false",
             "UploadHookTimeout 1m",
+            "RecordTerminal /var/log/terminals",
         ] {
             let keyword = line.split(' ').next().unwrap();
             assert_eq!(between("", line), [keyword]);

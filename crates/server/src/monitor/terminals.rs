@@ -6,6 +6,7 @@ use std::path::Path;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
 
+use super::recordings::Recordings;
 use crate::key_options::KeyOptions;
 
 /// The terminals in use.
@@ -16,6 +17,7 @@ pub(super) struct Presence {
     /// The session may have a terminal, and is inside a chroot that may lack them.
     pub(super) allocates: bool,
     pub(super) lines: Vec<(String, u32)>,
+    pub(super) recordings: Recordings,
 }
 
 impl Presence {
@@ -23,6 +25,7 @@ impl Presence {
         self.user = Some(user.clone());
         self.show_last = settings.print_last_log.value;
         let allowed = settings.permit_tty.value && options.pty;
+        self.recordings = Recordings::new(settings);
         self.allocates = allowed && settings.chroot_directory.as_deref().is_some();
     }
 }

@@ -28,6 +28,17 @@ pub(crate) const MAX_MONITOR_REQUEST: usize = 512 * 1024;
 /// Longer than any state that moves: a slab of received bytes, and what little a server says before it has a user.
 pub(crate) const MAX_HAND_OVER: usize = 4 << 20;
 
+/// A terminal that is about to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TerminalFacts {
+    /// Width in characters.
+    pub(crate) columns: u32,
+    /// Height in characters.
+    pub(crate) rows: u32,
+    /// The client's `TERM`.
+    pub(crate) kind: String,
+}
+
 /// To the monitor.
 #[derive(Debug)]
 pub(crate) enum MonitorRequest {
@@ -48,6 +59,9 @@ pub(crate) enum MonitorRequest {
     Left { line: String },
     /// A terminal for a session inside a chroot, which may have none of its own.
     Terminal,
+    /// This terminal is about to be used, from the user session process. The answer is a descriptor, of the file
+    /// that it is recorded to, or none.
+    Record(TerminalFacts),
     /// No answer: a file or a command of the user's is done.
     Transfer(Transfer),
     /// No answer: a request over SFTP that changed something, or was denied.
@@ -149,6 +163,12 @@ impl MonitorRequest {
                 out.put_string(line.as_bytes());
             }
             Self::Terminal => out.put_u8(10),
+            Self::Record(TerminalFacts { columns, rows, kind }) => {
+                out.put_u8(12);
+                out.put_u32(*columns);
+                out.put_u32(*rows);
+                out.put_string(kind.as_bytes());
+            }
             Self::Transfer(transfer) => {
                 out.put_u8(8);
                 transfer.write_to(&mut out);
@@ -203,6 +223,11 @@ impl MonitorRequest {
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
             10 => Self::Terminal,
             11 => Self::Operation(FileOperation::read_from(&mut reader)?),
+            12 => Self::Record(TerminalFacts {
+                columns: reader.u32()?,
+                rows: reader.u32()?,
+                kind: text(&mut reader)?,
+            }),
             20 => Self::Ticket { key: reader.string()?.to_vec() },
             21 => {
                 Self::Resumable { handle: reader.array()?, export: Zeroizing::new(reader.string()?.to_vec()) }

@@ -26,6 +26,7 @@ fn every_request_arrives() {
     same(&MonitorRequest::Arrived { line: "pts/3".into(), pid: 77 });
     same(&MonitorRequest::Left { line: "pts/3".into() });
     same(&MonitorRequest::Terminal);
+    same(&MonitorRequest::Record(TerminalFacts { columns: 80, rows: 24, kind: "xterm".into() }));
     same(&MonitorRequest::Ticket { key: vec![3; 51] });
     same(&MonitorRequest::Resumable { handle: [7; 16], export: vec![8; 32].into() });
     same(&MonitorRequest::Conduct(crate::usage::tests::conduct()));

@@ -26,7 +26,7 @@ use super::process::{Errors, Process};
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
-use super::{greeting, rc, terminal};
+use super::{greeting, rc, recording, terminal};
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
@@ -475,7 +475,9 @@ impl SessionChannel {
             Some(terminal) => {
                 let name = terminal.pty.name();
                 self.line = name.strip_prefix("/dev").ok().map(|line| line.display().to_string());
-                Process::in_terminal(program, terminal.pty)
+                let recording =
+                    recording::open(shared, &terminal.kind, rustix::termios::tcgetwinsize(&terminal.pty)?)?;
+                Process::in_terminal(program, terminal.pty, recording)
             }
             None if matches!(wanted, Wanted::Subsystem(_)) => Process::with_pipes(program, Errors::Discarded),
             None => Process::with_pipes(program, Errors::Sent),

@@ -34,6 +34,7 @@ mod parts;
 mod preauth;
 mod process;
 mod rc;
+mod recording;
 mod resumable;
 mod resuming;
 mod sftp;

@@ -266,6 +266,7 @@ fn converse(
                 | MonitorRequest::Prove { .. }
                 | MonitorRequest::Arrived { .. }
                 | MonitorRequest::Left { .. }
+                | MonitorRequest::Record(_)
                 | MonitorRequest::Terminal
                 | MonitorRequest::Transfer(_)
                 | MonitorRequest::Operation(_)

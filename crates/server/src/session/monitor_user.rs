@@ -152,6 +152,13 @@ fn serve_user(
                 terminal::answer(ipc, pty.ok())?;
                 continue;
             }
+            MonitorRequest::Record(facts) => {
+                match monitor.record(books.usage_log.session(), &facts)? {
+                    Some(file) => lh_sys::pass::send_fd(ipc.socket(), file.as_fd())?,
+                    None => { ipc.socket() }.write_all(&[0])?,
+                }
+                continue;
+            }
             MonitorRequest::Ticket { key } => {
                 ipc.send(&[u8::from(monitor.ticket(&key)?)])?;
                 continue;

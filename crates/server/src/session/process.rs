@@ -14,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use rustix::termios::Winsize;
 
+use super::recording::Recording;
+
 /// Poll token of the child; the pump's are small.
 const CHILD: usize = 64;
 
@@ -26,6 +28,8 @@ pub(super) struct Process {
     child: Watched,
     pump: Option<FdPump>,
     pty: Option<Pty>,
+    /// Of what the terminal shows.
+    recording: Option<Recording>,
     /// The output has ended, the program has not: when to say EOF.
     eof_due: Option<Instant>,
     eof_said: bool,
@@ -46,14 +50,21 @@ pub(super) enum Errors {
 
 impl Process {
     /// Starts a program in the terminal.
-    pub(super) fn in_terminal(program: Program, mut pty: Pty) -> io::Result<Self> {
+    pub(super) fn in_terminal(
+        program: Program,
+        mut pty: Pty,
+        recording: Option<Recording>,
+    ) -> io::Result<Self> {
         let slave = pty.open_slave()?;
         let child =
             program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
         pty.close_slave();
         let master = LocalFd::owned(pty.try_clone_master()?)?;
-        let pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
-        Self::new(child, pump, Some(pty))
+        let mut pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
+        if let Some(recording) = &recording {
+            pump = pump.filter(Box::new(recording.clone()));
+        }
+        Ok(Self { recording, ..Self::new(child, pump, Some(pty))? })
     }
 
     /// Starts a program without one.
@@ -88,6 +99,7 @@ impl Process {
             child,
             pump: Some(pump),
             pty,
+            recording: None,
             eof_due: None,
             eof_said: false,
             ended: None,
@@ -116,6 +128,9 @@ impl Process {
             // A program that has just ended needs no size any more.
             let _ = pty.resize(size);
         }
+        if let Some(recording) = &self.recording {
+            recording.resized(size);
+        }
     }
 
     /// Sends a signal to the program's process group.
@@ -135,8 +150,21 @@ impl Process {
         self.settle(cx);
     }
 
+    /// Takes the terminal away from its programs, as when a line is cut: what is not recorded must not be done.
+    fn hang_up(&mut self, cx: &mut ChannelCx<'_>) {
+        if self.pty.take().is_some()
+            && let Some(pump) = &mut self.pump
+        {
+            pump.stop_input(cx);
+            pump.end_output(cx);
+        }
+    }
+
     /// Reports the end of the program once, and closes the channel when its output has gone out.
     fn settle(&mut self, cx: &mut ChannelCx<'_>) {
+        if self.recording.as_ref().is_some_and(Recording::has_failed) {
+            self.hang_up(cx);
+        }
         let Ok(Some(ended)) = self.child.try_wait() else {
             if self.eof_due.is_none() && self.pump.as_ref().is_some_and(FdPump::input_ended) {
                 self.eof_due = Some(cx.now() + STATUS_BEFORE_EOF);
@@ -153,7 +181,7 @@ impl Process {
         if drained && !pump.input_ended() {
             // With a terminal the session ends with its program: a process that still has the terminal open
             // (`sleep 1000 &`) must not keep it.
-            pump.stop_input(cx);
+            pump.end_input(cx);
         }
         if pump.input_ended() && !self.closing {
             self.closing = true;

@@ -51,6 +51,11 @@ impl<'a> UsageLog<'a> {
         }
     }
 
+    /// Identifies the connection in all logs.
+    pub(super) const fn session(&self) -> &'a str {
+        self.session
+    }
+
     /// The login is complete; the session is about to start.
     pub(super) fn logged_in(&mut self, who: Who) {
         self.who = who;

@@ -1,0 +1,148 @@
+//! Files that terminals are recorded to (`RecordTerminal`). The monitor makes them, so that the user can neither
+//! read nor change nor remove them; the user session process only appends what the terminal shows.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use lh_config::server_table::ServerSettings;
+use lh_sys::users::User;
+use serde_json::json;
+
+use crate::monitor_ipc::TerminalFacts;
+
+/// Bits of a directory's mode that let others than its owner put files into it.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Why a terminal cannot be recorded; its session is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordingError {
+    #[error("RecordTerminal {}: the directory belongs to another user, or others may write to it", .0.display())]
+    Unsafe(PathBuf),
+    #[error("{}: {problem}", path.display())]
+    File { path: PathBuf, problem: io::Error },
+}
+
+/// The recordings of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Recordings {
+    /// Where they are kept; `None`: terminals are not recorded.
+    directory: Option<PathBuf>,
+    /// Number made so far.
+    made: u32,
+}
+
+impl Recordings {
+    pub(super) fn new(settings: &ServerSettings) -> Self {
+        Self { directory: settings.record_terminal.0.as_deref().map(PathBuf::from), made: 0 }
+    }
+
+    /// Makes the file of one terminal and writes its first line. `session` identifies the connection in all logs.
+    /// Returns `None` where terminals are not recorded.
+    ///
+    /// # Errors
+    /// The directory is not safe, or the file cannot be made or written.
+    pub(super) fn make(
+        &mut self,
+        user: &User,
+        session: &str,
+        origin: &str,
+        terminal: &TerminalFacts,
+    ) -> Result<Option<(PathBuf, File)>, RecordingError> {
+        let Some(directory) = &self.directory else { return Ok(None) };
+        make_safe(directory)?;
+        self.made += 1;
+        let path = directory.join(file_name(&user.name, session, self.made));
+        let at = |problem| RecordingError::File { path: path.clone(), problem };
+        // Made new or not at all: never another file, never through a link.
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let mut file = file.map_err(at)?;
+        file.write_all(header(user, session, origin, terminal).as_bytes()).map_err(at)?;
+        Ok(Some((path, file)))
+    }
+}
+
+/// Makes the directory where it is missing, for this process's user alone.
+fn make_safe(directory: &Path) -> Result<(), RecordingError> {
+    let at = |problem| RecordingError::File { path: directory.to_owned(), problem };
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => return Err(at(problem)),
+        _ => {}
+    }
+    let found = std::fs::metadata(directory).map_err(at)?;
+    let owner = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
+    if found.is_dir() && owner && found.mode() & WRITABLE_BY_OTHERS == 0 {
+        Ok(())
+    } else {
+        Err(RecordingError::Unsafe(directory.to_owned()))
+    }
+}
+
+/// `ada-65f1c0a2b3c4d-4711-1.cast`. Of the user's name, what could be part of a path or an option is replaced.
+fn file_name(user: &str, session: &str, number: u32) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "._-@+".contains(c) { c } else { '_' };
+    let user: String = user.chars().map(plain).collect();
+    format!("{user}-{session}-{number}.cast")
+}
+
+/// The first line of an asciicast, version 2.
+fn header(user: &User, session: &str, origin: &str, terminal: &TerminalFacts) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let header = json!({
+        "version": 2,
+        "width": terminal.columns,
+        "height": terminal.rows,
+        "timestamp": now.as_secs(),
+        "title": format!("{} from {origin}, session {session}", user.name),
+        "env": { "TERM": terminal.kind, "SHELL": user.shell.display().to_string() },
+    });
+    format!("{header}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn facts() -> TerminalFacts {
+        TerminalFacts { columns: 80, rows: 24, kind: "xterm".to_owned() }
+    }
+
+    fn make(recordings: &mut Recordings) -> Result<Option<(PathBuf, File)>, RecordingError> {
+        let user = User { name: "CORP\\ada/..".to_owned(), ..lh_sys::users::current().unwrap().unwrap() };
+        recordings.make(&user, "5f-1", "192.0.2.7", &facts())
+    }
+
+    #[test]
+    fn each_terminal_has_a_private_file_of_its_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("terminals");
+        let mut recordings = Recordings { directory: Some(directory.clone()), made: 0 };
+        let (first, _file) = make(&mut recordings).unwrap().unwrap();
+        assert_eq!(first, directory.join("CORP_ada_..-5f-1-1.cast"));
+        assert_eq!(std::fs::metadata(&first).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        let text = std::fs::read_to_string(&first).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((read["version"].as_u64(), read["width"].as_u64()), (Some(2), Some(80)));
+        assert_eq!(read["title"], "CORP\\ada/.. from 192.0.2.7, session 5f-1");
+        let (second, _file) = make(&mut recordings).unwrap().unwrap();
+        assert_ne!(first, second);
+        // A name that is taken is not written to.
+        let mut again = Recordings { directory: Some(directory), made: 0 };
+        assert!(matches!(make(&mut again), Err(RecordingError::File { .. })));
+        assert_eq!(std::fs::read_to_string(&first).unwrap(), text);
+    }
+
+    #[test]
+    fn directories_that_others_may_write_to_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o770)).unwrap();
+        let mut recordings = Recordings { directory: Some(directory.path().to_owned()), made: 0 };
+        let error = make(&mut recordings).unwrap_err();
+        assert!(error.to_string().starts_with("RecordTerminal "), "{error}");
+        assert!(make(&mut Recordings::default()).unwrap().is_none());
+    }
+}

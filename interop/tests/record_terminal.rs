@@ -1,0 +1,102 @@
+//! `RecordTerminal`: what terminals of sessions show is recorded; without its recording there is no terminal.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use lh_interop::{Scene, Terminal, eventually, is_root, me, our, skip};
+use serde_json::Value;
+
+/// A server that records to `rec` of the lab.
+fn scene(test: &str) -> Option<Scene> {
+    Scene::new(test, "RecordTerminal {lab}/rec\n")
+}
+
+fn terminal(scene: &Scene, command: &str) -> Terminal {
+    let args = scene.args(&["-tt"], &me(), &[command]);
+    Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &scene.lab.path("home"))
+}
+
+/// Header and events of the only recording.
+fn recording(scene: &Scene) -> (Value, Vec<(f64, String, String)>) {
+    let mut files = fs::read_dir(scene.lab.path("rec")).unwrap();
+    let path = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none());
+    assert_eq!(path.extension().unwrap(), "cast");
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o600, rustix::process::geteuid().as_raw()));
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let header = serde_json::from_str(lines.next().unwrap()).unwrap();
+    (header, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// Covers: sshd_config RecordTerminal
+#[test]
+fn a_terminal_is_recorded_as_it_appears() {
+    let Some(scene) = scene("a_terminal_is_recorded") else { return };
+    let script = "stty -echo; echo ready; read -r secret; stty echo; echo \"got ${#secret} \u{20ac}\"; \
+        read -r line; stty size; head -c 300000 /dev/zero | tr '\\0' x; exit 7";
+    let mut terminal = terminal(&scene, script);
+    terminal.expect("ready");
+    terminal.send("correct horse\n");
+    terminal.expect("got 13 \u{20ac}");
+    terminal.resize(30, 100);
+    // The client tells of the new size before what is typed afterwards.
+    eventually("the new size", || scene.lab.sh("cat rec/*.cast").text().contains("\"r\",\"100x30\""));
+    terminal.send("shown\n");
+    terminal.expect("30 100");
+    assert_eq!(terminal.wait(), 7);
+    eventually("the end", || scene.server.log().contains("Close session"));
+
+    let (header, events) = recording(&scene);
+    assert_eq!(header["version"], 2);
+    assert_eq!((&header["width"], &header["height"]), (&80.into(), &24.into()));
+    assert_eq!(header["env"]["TERM"], "xterm");
+    assert!(header["title"].as_str().unwrap().starts_with(&format!("{} from 127.0.0.1, session ", me())));
+    assert!(events.is_sorted_by(|one, other| one.0 <= other.0));
+    let shown: String = events.iter().filter(|event| event.1 == "o").map(|event| event.2.as_str()).collect();
+    assert!(shown.contains("got 13 \u{20ac}\r\n") && shown.contains("shown\r\n30 100\r\n"), "{shown}");
+    assert!(!shown.contains("horse"));
+    assert_eq!(shown.matches('x').count(), 300_000);
+    scene.logged("is recorded to ");
+}
+
+#[test]
+fn commands_without_a_terminal_are_not_recorded() {
+    let Some(scene) = scene("commands_without_a_terminal") else { return };
+    assert_eq!(scene.ssh(&[], &["echo plain"]).ok("a command").text(), "plain\n");
+    assert!(!scene.lab.path("rec").exists());
+}
+
+#[test]
+fn without_a_safe_directory_there_is_no_terminal() {
+    let Some(scene) = scene("without_a_safe_directory") else { return };
+    fs::create_dir(scene.lab.path("rec")).unwrap();
+    fs::set_permissions(scene.lab.path("rec"), fs::Permissions::from_mode(0o777)).unwrap();
+    let terminal = terminal(&scene, "echo un''recorded");
+    let screen = terminal.screen_at_end();
+    assert!(!screen.contains("unrecorded"), "{screen}");
+    assert!(screen.contains("the terminal cannot be recorded (RecordTerminal)"), "{screen}");
+    assert_ne!(terminal.wait(), 0);
+    scene.logged("or others may write to it");
+}
+
+#[test]
+fn a_full_disk_ends_the_terminal() {
+    if !is_root() {
+        return skip("a_full_disk_ends_the_terminal", "needs root to mount a small tmpfs");
+    }
+    let Some(scene) = scene("a_full_disk_ends_the_terminal") else { return };
+    fs::create_dir(scene.lab.path("rec")).unwrap();
+    scene.lab.sh("mount -t tmpfs -o size=64k,mode=700 none rec").ok("mount");
+    let mut terminal = terminal(&scene, "echo begun; while :; do echo more and more and more; done");
+    terminal.expect("begun");
+    let status = terminal.wait();
+    let recorded = scene.lab.sh("cat rec/*.cast").text();
+    scene.lab.sh("umount -l rec").ok("umount");
+    assert_ne!(status, 0);
+    assert!(recorded.contains("begun"));
+    scene.logged("its recording cannot be written: No space left on device");
+    // The shell has been hung up.
+    scene.logged("Close session");
+}
