@@ -78,9 +78,10 @@ usage: cargo xtask <command>
   cuts [--cuts N] [--for DURATION] [--seed N] [--only TEXT]
             cut the paths of sessions with Resume (pipes, rsync, git, forwards, sshfs, borg, a master) between network
             namespaces: no byte and no exit status may be wrong, no session left (as root; docs/security.md)
-  regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
+  regress [--newest] [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
-            of theirs, and compare with interop/regress.list
+            of theirs, and compare with interop/regress.list; --newest: the tests of the newest OpenSSH, in a system of
+            Debian unstable that is made for it (as root; interop/regress-newest.list)
   suites [--bins DIR] [SUITE…]
             run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, and ssh-audit, fetched from
             their registries, with our programs under OpenSSH's names

@@ -5,6 +5,11 @@
 //! expected result of each test and, where that is not "pass", the reason. Unexpected failures and unexpected
 //! passes both fail the run, so that the list stays true. Each test gets a copy of the suite and, as root, a
 //! network namespace of its own, because the scripts listen on fixed ports.
+//!
+//! With `--newest` the suite is that of the newest OpenSSH, in a system of its own (`newest.rs`), and
+//! `interop/regress-newest.list` says what is expected.
+
+mod newest;
 
 use std::collections::VecDeque;
 use std::fs;
@@ -57,33 +62,50 @@ struct Options {
     /// Test these of our programs only, with OpenSSH's for the rest. Empty: all.
     only: Vec<String>,
     keep: Option<PathBuf>,
+    /// Run the suite of the newest OpenSSH.
+    newest: bool,
 }
 
-/// `cargo xtask regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]`
+/// Where tests run.
+struct Place {
+    /// Directory of the tests' copies and output.
+    work: PathBuf,
+    /// Directory of our programs under OpenSSH's names, as the tests see it.
+    names: PathBuf,
+    /// Tests have network and processes of their own.
+    isolated: bool,
+    /// Root of the system with the newest OpenSSH, where that is tested.
+    system: Option<PathBuf>,
+}
+
+impl Place {
+    /// Returns the suite that tests get copies of.
+    fn suite(&self) -> PathBuf {
+        match &self.system {
+            Some(root) => root.join(SUITE.trim_start_matches('/')),
+            None => PathBuf::from(SUITE),
+        }
+    }
+
+    /// Returns the path of a test's copy as the test sees it.
+    fn seen(&self, copy: &Path) -> PathBuf {
+        match &self.system {
+            Some(_) => Path::new(newest::WORK).join(copy.file_name().unwrap_or_default()),
+            None => copy.to_owned(),
+        }
+    }
+}
+
+/// `cargo xtask regress [--newest] [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]`
 pub(crate) fn run(args: &[String]) -> Outcome {
     let options = parse(args)?;
-    if !Path::new(SUITE).is_dir() {
-        return Err(format!("{SUITE} is missing: apt-get install openssh-tests"));
-    }
-    let cases = cases(&options.tests)?;
-    let bins = match &options.bins {
-        Some(dir) => fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?,
-        None => build_release()?,
-    };
-    let work = match &options.keep {
-        Some(dir) => dir.clone(),
-        None => std::env::temp_dir().join(format!("longhaul-regress-{}", std::process::id())),
-    };
-    fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
-    let names = link_programs(&bins, &work, &options.only)?;
-    let own_network = own_network_works();
-    // OpenSSH's sshd needs its empty directory.
-    let _ = fs::create_dir_all("/run/sshd");
+    let cases = cases(&options)?;
+    let place = place(&options)?;
 
     let queue: Mutex<VecDeque<&Case>> = Mutex::new(cases.iter().collect());
     let ended = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..if own_network { LANES } else { 1 } {
+        for _ in 0..if place.isolated { LANES } else { 1 } {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().ok().and_then(|mut queue| queue.pop_front());
@@ -91,7 +113,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
                     if let Expected::Skip(_) = case.expected {
                         continue;
                     }
-                    let one = run_one(&case.name, &work, &names, own_network);
+                    let one = run_one(&case.name, &place);
                     println!(
                         "regress: {} {} ({} s) {}",
                         if one.passed { "ok    " } else { "FAILED" },
@@ -112,26 +134,57 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     for one in &mut ended {
         let case = cases.iter().find(|case| case.name == one.name);
         if !one.passed && case.is_some_and(|case| case.expected == Expected::Pass) {
-            *one = run_one(&one.name, &work, &names, own_network);
+            *one = run_one(&one.name, &place);
             println!("regress: again: {} {}", if one.passed { "ok    " } else { "FAILED" }, one.name);
         }
     }
     let outcome = judge(&cases, &ended);
     if options.keep.is_none() && outcome.is_ok() {
-        let _ = fs::remove_dir_all(&work);
+        let _ = fs::remove_dir_all(&place.work);
     } else {
-        println!("regress: output and logs are in {}", work.display());
+        println!("regress: output and logs are in {}", place.work.display());
     }
     outcome
 }
 
+/// Prepares programs and directories.
+fn place(options: &Options) -> Result<Place, String> {
+    if !options.newest && !Path::new(SUITE).is_dir() {
+        return Err(format!("{SUITE} is missing: apt-get install openssh-tests"));
+    }
+    let bins = match &options.bins {
+        Some(dir) => fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?,
+        None => build_release()?,
+    };
+    if options.newest {
+        if !options.only.is_empty() || options.keep.is_some() {
+            return Err("--newest goes with neither --only nor --keep".to_owned());
+        }
+        let root = newest::system()?;
+        let work = root.join(newest::WORK.trim_start_matches('/'));
+        fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+        let names = newest::install(&root, &bins)?;
+        return Ok(Place { work, names, isolated: true, system: Some(root) });
+    }
+    let work = match &options.keep {
+        Some(dir) => dir.clone(),
+        None => std::env::temp_dir().join(format!("longhaul-regress-{}", std::process::id())),
+    };
+    fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+    let names = link_programs(&bins, &work, &options.only)?;
+    // OpenSSH's sshd needs its empty directory.
+    let _ = fs::create_dir_all("/run/sshd");
+    Ok(Place { work, names, isolated: own_network_works(), system: None })
+}
+
 fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options { tests: Vec::new(), bins: None, only: Vec::new(), keep: None };
+    let mut options = Options { tests: Vec::new(), bins: None, only: Vec::new(), keep: None, newest: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--bins" => options.bins = Some(PathBuf::from(value()?)),
+            "--newest" => options.newest = true,
             "--keep" => options.keep = Some(PathBuf::from(value()?)),
             "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
             flag if flag.starts_with('-') => return Err(format!("regress: unknown option {flag}")),
@@ -145,8 +198,10 @@ fn parse(args: &[String]) -> Result<Options, String> {
 }
 
 /// Reads the list. Lines: `name`, `name fails: why`, `name skipped: why`, `# comment`.
-fn cases(wanted: &[String]) -> Result<Vec<Case>, String> {
-    let path = root().join("interop/regress.list");
+fn cases(options: &Options) -> Result<Vec<Case>, String> {
+    let wanted = &options.tests;
+    let list = if options.newest { "interop/regress-newest.list" } else { "interop/regress.list" };
+    let path = root().join(list);
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut cases = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -205,9 +260,9 @@ fn own_network_works() -> bool {
             .is_ok_and(|status| status.success())
 }
 
-fn run_one(name: &str, work: &Path, names: &Path, own_network: bool) -> Ended {
+fn run_one(name: &str, place: &Place) -> Ended {
     let start = Instant::now();
-    let outcome = start_and_wait(name, work, names, own_network);
+    let outcome = start_and_wait(name, place);
     let (passed, last) = match outcome {
         Ok((code, text)) => (code == Some(0), last_line(&text, code)),
         Err(problem) => (false, problem),
@@ -224,34 +279,39 @@ fn last_line(text: &str, code: Option<i32>) -> String {
     }
 }
 
-fn start_and_wait(
-    name: &str,
-    work: &Path,
-    names: &Path,
-    own_network: bool,
-) -> Result<(Option<i32>, String), String> {
+fn start_and_wait(name: &str, place: &Place) -> Result<(Option<i32>, String), String> {
     // Some scripts delete lines by words that would be in every path.
-    let suite = work.join(name.replace("hostkey", "hk"));
+    let suite = place.work.join(name.replace("hostkey", "hk"));
     let _ = fs::remove_dir_all(&suite);
-    crate::workspace::call(Command::new("cp").arg("-a").arg(SUITE).arg(&suite))?;
-    calm(&suite)?;
-    let output = work.join(format!("{name}.out"));
+    crate::workspace::call(Command::new("cp").arg("-a").arg(place.suite()).arg(&suite))?;
+    match place.system {
+        Some(_) => newest::calm(&suite, AGENT)?,
+        None => calm(&suite)?,
+    }
+    let output = place.work.join(format!("{name}.out"));
     let file = fs::File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
     let errors = file.try_clone().map_err(|error| error.to_string())?;
     let limit = format!("{}", LIMIT.as_secs());
-    let script = suite.join(format!("{name}.sh"));
-    let mut command = Command::new(if own_network { "unshare" } else { "timeout" });
-    if own_network {
-        // A pid namespace too, so that leftover processes end with the script.
-        command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
+    let seen = place.seen(&suite);
+    let script = seen.join(format!("{name}.sh"));
+    // A pid namespace too, so that leftover processes end with the script.
+    let isolated = ["--net", "--pid", "--fork", "--kill-child"];
+    let mut command = Command::new(if place.isolated { "unshare" } else { "timeout" });
+    match &place.system {
+        Some(root) => {
+            command.args(isolated).args(["--mount", "sh", "-c", newest::SCRIPT, "sh"]);
+            command.arg(root).arg(&seen);
+        }
         // The shell stays as process 1 of the namespace, where it reaps orphans.
-        command.args(["ip link set lo up; timeout -k 5 \"$@\"; exit $?", "sh"]);
-    } else {
-        command.args(["-k", "5"]);
+        None if place.isolated => {
+            command.args(isolated).args(["--mount-proc", "sh", "-c"]);
+            command.args(["ip link set lo up; timeout -k 5 \"$@\"; exit $?", "sh"]);
+        }
+        None => drop(command.args(["-k", "5"])),
     }
-    command.arg(limit).arg("sh").arg(suite.join("test-exec.sh")).arg(&suite).arg(script);
+    command.arg(limit).arg("sh").arg(seen.join("test-exec.sh")).arg(&seen).arg(script);
     for (program, _, _, variable) in PROGRAMS {
-        command.env(variable, names.join(program));
+        command.env(variable, place.names.join(program));
     }
     command
         .current_dir(&suite)
@@ -266,6 +326,7 @@ fn start_and_wait(
             ("TEST_SSH_UNSAFE_PERMISSIONS", "1"),
             ("OPENSSL_BIN", "openssl"),
         ])
+        .envs(place.system.iter().flat_map(|_| newest::VARIABLES.iter().copied()))
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(errors);
