@@ -145,7 +145,9 @@ pub(crate) enum PlaceStep {
     Target {
         followed: bool,
     },
-    /// Where does the link there lead?
+    /// May the link there be followed?
+    BehindLink,
+    /// Where does it lead?
     Link,
     /// What is under our name?
     Part {
