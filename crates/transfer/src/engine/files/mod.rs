@@ -126,6 +126,8 @@ impl Engine {
         if let Ok(Done::Info(Info { kind: Kind::File | Kind::Unknown, size: Some(size), .. })) = outcome {
             file.item.emptied = *size > file.requests.size;
         }
+        // OPEN alone is timed as one round trip.
+        file.started = self.progress.now;
         self.open_target_for(key, Access::ReadWrite);
     }
 
