@@ -193,6 +193,9 @@ impl Server {
             }
             LSTAT | STAT => {
                 let path = self.path(fields);
+                if kind == STAT {
+                    Files::may_follow(&path, &self.lies)?;
+                }
                 let mut attrs = Files::attrs(&path, kind == STAT)?;
                 if attrs.is_file() {
                     let first = *self.sizes.entry(path).or_insert(attrs.size);

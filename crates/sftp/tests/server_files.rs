@@ -31,6 +31,39 @@ fn the_version_offers_what_openssh_offers() {
     assert!(peer.session.supports(extension::LIMITS));
 }
 
+/// A digest of one byte tells the byte.
+#[test]
+fn who_may_not_read_gets_no_digests() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"secret").unwrap();
+    let digests = |options: ServerOptions| {
+        let mut peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);
+        let handle = peer.open(b"f", OpenFlags::READ);
+        let (algorithms, offset, len, block) = (b"md5", 0, 1, 0);
+        let by_name = Request::CheckFileName { path: b"f", algorithms, offset, len, block };
+        let by_handle = Request::CheckFileHandle { handle: &handle, algorithms, offset, len, block };
+        let either = Request::CheckFile { handle: &handle, algorithms, offset, len, block };
+        [by_name, by_handle, either].map(|request| match peer.call(&request) {
+            ReplyBody::Status(status) => Some(status.code),
+            _ => None,
+        })
+    };
+    assert_eq!(digests(ServerOptions::default()), [None; 3]);
+    assert_eq!(digests(ServerOptions { read_only: true, ..Default::default() }), [None; 3]);
+    let deny = vec!["read".to_owned()];
+    assert_eq!(
+        digests(ServerOptions { deny, ..Default::default() }),
+        [Some(StatusCode::PERMISSION_DENIED); 3]
+    );
+    let allow =
+        ["open", "close", "check-file", "check-file-handle", "check-file-name"].map(str::to_owned).to_vec();
+    let allow = Some(allow);
+    assert_eq!(
+        digests(ServerOptions { allow, ..Default::default() }),
+        [Some(StatusCode::PERMISSION_DENIED); 3]
+    );
+}
+
 #[test]
 fn attributes_are_read_and_set() {
     let dir = tempfile::tempdir().unwrap();

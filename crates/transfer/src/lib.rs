@@ -46,6 +46,7 @@ pub mod journal;
 mod leftovers;
 mod links;
 mod local;
+mod local_path;
 pub mod manifest_file;
 mod names;
 mod options;

@@ -13,6 +13,7 @@ use lh_sftp::{PieceSum, ReadBack};
 use lh_sftp_fs::{data_ranges, open_file, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
+use crate::local_path::real_path;
 
 /// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
 const ENTRIES_AT_A_TIME: usize = 512;
@@ -42,11 +43,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
         }
         Op::RealPath(path) => {
-            use std::os::unix::ffi::OsStringExt as _;
-            let real = as_path(path)
-                .canonicalize()
-                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            let name = real.into_os_string().into_vec().into();
+            let name = real_path(path)?.into();
             Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
         }
         Op::Lstat(path) => Ok(Done::Info(info(&rustix::fs::lstat(path)?))),

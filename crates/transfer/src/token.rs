@@ -96,6 +96,8 @@ pub(crate) enum FileStep {
     /// It is a directory behind a symlink: which?
     RealPath,
     OpenSource,
+    /// How long the file is that the copy is written over.
+    OldSize,
     OpenTarget,
     /// Whether the target is a plain file, for additional channels.
     IsPlain,
@@ -117,11 +119,8 @@ pub(crate) enum FileStep {
     AttributesByPath,
     /// The server takes them in no way: asking for the size, which may be right.
     SizeCheck,
-    /// What was there before may have been longer; `tried`: the server was asked to cut it once more.
-    SizeAfter {
-        tried: bool,
-    },
-    Cut,
+    /// What was there before may have been longer.
+    SizeAfter,
     /// Opening an end to compare what it has: nothing is copied yet.
     Contents(Side),
     /// Opening an end to read it back.
@@ -146,7 +145,9 @@ pub(crate) enum PlaceStep {
     Target {
         followed: bool,
     },
-    /// Where does the link there lead?
+    /// May the link there be followed?
+    BehindLink,
+    /// Where does it lead?
     Link,
     /// What is under our name?
     Part {

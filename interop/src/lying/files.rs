@@ -115,6 +115,7 @@ impl Files {
         lies: &[Lie],
     ) -> Result<String, Fault> {
         self.room(lies)?;
+        Self::may_follow(path, lies)?;
         self.opens += 1;
         if lies.contains(&Lie::FewOpens) && self.opens > MOST_OPENS {
             return Err(Fault::failure("no more files"));
@@ -247,6 +248,12 @@ impl Files {
             written.push((offset, data.to_vec()));
         }
         Ok(file.write_all_at(&stored, offset)?)
+    }
+
+    /// Fails where [`Lie::GuardsLinks`] forbids to follow what has this path.
+    pub(super) fn may_follow(path: &[u8], lies: &[Lie]) -> Result<(), Fault> {
+        let guarded = lies.contains(&Lie::GuardsLinks) && at(path).is_symlink();
+        if guarded { Err(Fault::denied()) } else { Ok(()) }
     }
 
     pub(super) fn attrs(path: &[u8], follow: bool) -> Result<Attrs, Fault> {

@@ -70,11 +70,13 @@ pub enum Lie {
     NoReadlink,
     /// SETSTAT and FSETSTAT with a size empty the file first, as Paramiko's `set_file_attr` does.
     SizeEmpties,
+    /// Symbolic links are not followed by STAT and OPEN, as Linux does it with `fs.protected_symlinks`.
+    GuardsLinks,
 }
 
 impl Lie {
     /// Every fault.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::ReusedHandles,
         Self::OneHandle,
         Self::ShortWrites,
@@ -108,6 +110,7 @@ impl Lie {
         Self::NoLinks,
         Self::NoReadlink,
         Self::SizeEmpties,
+        Self::GuardsLinks,
     ];
 
     /// The fault's name on a command line.

@@ -131,7 +131,8 @@ impl Server {
         let old = self.place_for(path, flags)?;
         let old_mode = old.and_then(|old| old.permissions).map(|bits| bits & 0o7777);
         let whole = put.whole(flags, old_mode);
-        let (name, OpenFile { mut file, event, .. }) = self.open_part(path, old, whole.made_with)?;
+        let permissions = part_permissions(whole.made_with, old_mode);
+        let (name, OpenFile { mut file, event, .. }) = self.open_part(path, old, permissions)?;
         let filled = fill(&mut *file, &whole, true);
         let mut filled = self.filled(event, &whole, filled);
         if filled.outcome.is_ok() {
@@ -225,6 +226,15 @@ impl Server {
     }
 }
 
+/// Returns the permissions that a temporary file is made with: while its data are written, nobody may read them who may
+/// not read the file that it replaces.
+const fn part_permissions(made_with: u32, old_mode: Option<u32>) -> u32 {
+    match old_mode {
+        Some(old_mode) => made_with & old_mode,
+        None => made_with,
+    }
+}
+
 /// Makes a temporary file that no other session has, and locks it. `None` where this name is not to be had.
 ///
 /// What an interrupted session has left is removed. What another session writes is locked: its name is left
@@ -305,6 +315,13 @@ const fn not_opened(error: io::Error) -> Filled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_as_private_as_what_it_replaces() {
+        assert_eq!(part_permissions(0o644, None), 0o644);
+        assert_eq!(part_permissions(0o644, Some(0o600)), 0o600);
+        assert_eq!(part_permissions(0o600, Some(0o666)), 0o600);
+    }
 
     #[test]
     fn part_name_stands_beside_the_file() {

@@ -37,6 +37,11 @@ const fn extended(
     }
 }
 
+/// A digest of a file: of a range that the client chooses, so that a byte can be told from its digest.
+const fn digest(name: &'static str, extension: &'static str, parts: &'static [&'static str]) -> RequestInfo {
+    RequestInfo { parts, ..extended(name, extension, "1", false) }
+}
+
 /// One of our own, made of others.
 const fn made_of(
     name: &'static str,
@@ -77,9 +82,9 @@ static TABLE: [RequestInfo; 42] = [
     extended("copy-data", extension::COPY_DATA, "1", true),
     extended("home-directory", extension::HOME_DIRECTORY, "1", false),
     extended("users-groups-by-id", extension::USERS_GROUPS_BY_ID, "1", false),
-    extended("check-file", extension::CHECK_FILE, "1", false),
-    extended("check-file-handle", extension::CHECK_FILE_HANDLE, "1", false),
-    extended("check-file-name", extension::CHECK_FILE_NAME, "1", false),
+    digest("check-file", extension::CHECK_FILE, &["read"]),
+    digest("check-file-handle", extension::CHECK_FILE_HANDLE, &["read"]),
+    digest("check-file-name", extension::CHECK_FILE_NAME, &["open", "read", "close"]),
     extended("running-sum", extension::RUNNING_SUM, "1", false),
     made_of("put-files", extension::PUT_FILES, true, &["open", "write", "fsetstat", "close"]),
     made_of("get-files", extension::GET_FILES, false, &["open", "read", "fstat", "close"]),

@@ -9,7 +9,7 @@ use crate::end::{Done, Fault, FaultKind, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::table::Key;
 use crate::task::proof::ProofStage;
-use crate::token::{FileStep, Side, Token};
+use crate::token::{Side, Token};
 use crate::wording::Deed;
 
 impl Engine {
@@ -37,9 +37,10 @@ impl Engine {
         self.move_on(key);
     }
 
-    /// After the last byte: the server has this much, or says so, where something was there before. A server may have left a longer
-    /// tail though it was asked to cut it.
-    pub(super) fn size_after(&mut self, key: Key, tried: bool, outcome: Outcome) {
+    /// After the last byte: the server has this much, or says so, where something was there before. A longer tail is not cut
+    /// off: servers that use Paramiko's `set_file_attr` would lose all that was written. The copy is made again over an
+    /// empty file.
+    pub(super) fn size_after(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
@@ -58,15 +59,6 @@ impl Engine {
         let wanted =
             if self.plan.direction == Direction::Relay { file.relay.write_at } else { file.requests.next };
         match info.size {
-            Some(size) if size > wanted && !tried => {
-                file.outstanding += 2;
-                let path = file.written_path().to_vec();
-                let change = crate::end::Change { size: Some(wanted), ..Default::default() };
-                let cut = Token::File(key, FileStep::Cut);
-                self.ends.start(Side::Target, Op::SetPath { path: &path, change }, cut);
-                let token = Token::File(key, FileStep::SizeAfter { tried: true });
-                self.ends.start(Side::Target, Op::Stat(&path), token);
-            }
             Some(size) if size > wanted && !file.item.emptied => {
                 // What is known to be too long is worth nothing under any name.
                 file.faults.failed = true;

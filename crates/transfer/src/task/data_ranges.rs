@@ -1,7 +1,8 @@
 //! Where the data of sparse files are: holes are not read, not sent, and still holes in the copy.
 //!
 //! A file that takes less space on its disk than it is long is asked where its data are before the first of them moves. Nothing is sent of a
-//! hole; the copy gets its length at the end. That is right only where the target holds nothing yet, which is so
+//! hole; the copy gets its length at the end. A server that is not Longhaul gets the last byte instead: it may empty
+//! a file whose length is set. That is right only where the target holds nothing yet, which is so
 //! for a file that is new, and behind what an earlier attempt has left; elsewhere zeros are sent.
 
 use std::collections::VecDeque;
@@ -49,6 +50,8 @@ impl Tasks {
     /// Takes the answer. Returns true when all is known, and the data may move.
     pub(crate) fn ranges_answer(&mut self, key: Key, outcome: Outcome, ends: &mut Ends) -> bool {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.faults.failed) else { return false };
+        let foreign = ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let size = file.requests.size;
         match (outcome, &mut file.holes.data) {
             (Ok(Done::Ranges(found)), Some(data)) => {
                 data.extend(found.ranges);
@@ -58,6 +61,9 @@ impl Tasks {
                         return false;
                     }
                     Some(next) => data.push_back((next, u64::MAX)),
+                    None if foreign && data.back().is_none_or(|&(_, end)| end < size) => {
+                        data.push_back((size.saturating_sub(1), size));
+                    }
                     None => {}
                 }
             }

@@ -42,9 +42,9 @@ impl File {
     }
 
     /// What CLOSE is to be preceded by: the length, and mode and times where `preserve`; `mode_mask` has the bits of the mode
-    /// that may be set. With `foreign` the target is a server that is not Longhaul: it is told a length only where there is
-    /// something to cut off or a hole at the end. Servers that use Paramiko's `set_file_attr` empty a file before they
-    /// set its length. An older, longer tail is cut when the size is compared after CLOSE.
+    /// that may be set. With `foreign` the target is a server that is not Longhaul: only a copy that failed is given a length
+    /// there. Servers that use Paramiko's `set_file_attr` empty a file before they set its length. A longer file is
+    /// emptied when it is opened, and the last byte of a sparse file is written.
     pub(crate) fn change_on_close(
         &self,
         direction: Direction,
@@ -66,7 +66,7 @@ impl File {
             if self.holes.left_out && !failed {
                 change.size = Some(size);
             }
-        } else if !foreign || failed || self.holes.left_out {
+        } else if !foreign || failed {
             change.size = Some(size);
         }
         if failed {
@@ -188,7 +188,7 @@ mod tests {
         let change = file.change_on_close(Direction::Upload, true, 0o777, true);
         assert_eq!((change.size, change.mode), (None, Some(0o755)));
         file.holes.left_out = true;
-        assert_eq!(file.change_on_close(Direction::Relay, true, 0o777, true).size, Some(0));
+        assert_eq!(file.change_on_close(Direction::Relay, true, 0o777, true).size, None);
         file.holes.left_out = false;
         assert_eq!(file.change_on_close(Direction::Download, false, 0o777, false), Change::default());
         file.handles.old_size = Some(200);

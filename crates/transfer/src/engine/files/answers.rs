@@ -33,6 +33,7 @@ impl Engine {
                     FileStep::TargetStat => self.target_stat_answer(key, outcome),
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
+                    FileStep::OldSize => self.old_size_answer(key, &outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::IsPlain => self.tasks.plain_answer(key, outcome),
                     FileStep::OpenOnChannel { channel } => self.opened_on_channel(key, channel, outcome),
@@ -42,7 +43,7 @@ impl Engine {
                         }
                     }
                     FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
-                    FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
+                    FileStep::SizeAfter => self.size_after(key, outcome),
                     FileStep::Contents(side) => self.contents_opened(key, side, outcome),
                     FileStep::Proof(side) => self.proof_opened(key, side, outcome),
                     FileStep::Ranges => {
@@ -69,7 +70,6 @@ impl Engine {
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure is reported already; that the cut failed too is nothing new.
                     FileStep::Repair
-                    | FileStep::Cut
                     | FileStep::CloseOnChannel
                     | FileStep::Read { .. }
                     | FileStep::Write { .. } => {}

@@ -82,8 +82,7 @@ impl Engine {
             if size_after_wanted && let Some(file) = self.tasks.files.get_mut(key) {
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
-                let token = Token::File(key, FileStep::SizeAfter { tried: false });
-                self.ends.start(Side::Target, Op::Stat(&path), token);
+                self.ends.start(Side::Target, Op::Stat(&path), Token::File(key, FileStep::SizeAfter));
             }
         }
         if !set && !close {

@@ -13,7 +13,7 @@ mod failing;
 mod received;
 
 use crate::channels::LEAST_LEFT;
-use crate::end::{Done, Fault, Kind, Op};
+use crate::end::{Done, Fault, Info, Kind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
 use crate::table::Key;
@@ -21,6 +21,7 @@ use crate::task::File;
 use crate::task::handles::SPAN;
 use crate::task::state::{Access, Copying, Opening, State};
 use crate::token::{FileStep, Side, Token};
+use crate::tree::Dir;
 use crate::wording::Deed;
 use crate::{Direction, Event, wording};
 
@@ -100,6 +101,33 @@ impl Engine {
     }
 
     pub(super) fn open_target(&mut self, key: Key) {
+        if !self.ask_for_old_size(key) {
+            self.open_target_for(key, Access::ReadWrite);
+        }
+    }
+
+    /// Asks how long the file is that the copy is written over, so that a longer one is emptied when it is opened. Returns
+    /// false where there is nothing to ask. Servers that are not Longhaul may lose all data when a tail is cut off later.
+    fn ask_for_old_size(&mut self, key: Key) -> bool {
+        let foreign = self.ends.target.as_ref().is_some_and(|target| !target.is_ours());
+        let Some(file) = self.tasks.files.get_mut(key) else { return false };
+        let new = file.item.parent.and_then(|key| self.tree.dirs.get(key)).is_some_and(Dir::created);
+        if !foreign || new || file.item.emptied || file.faults.failed || file.taken.kept > 0 {
+            return false;
+        }
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        self.ends.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::OldSize));
+        true
+    }
+
+    pub(super) fn old_size_answer(&mut self, key: Key, outcome: &Outcome) {
+        let Some(file) = self.tasks.files.get_mut(key).filter(|file| !file.faults.failed) else { return };
+        if let Ok(Done::Info(Info { kind: Kind::File | Kind::Unknown, size: Some(size), .. })) = outcome {
+            file.item.emptied = *size > file.requests.size;
+        }
+        // OPEN alone is timed as one round trip.
+        file.started = self.progress.now;
         self.open_target_for(key, Access::ReadWrite);
     }
 

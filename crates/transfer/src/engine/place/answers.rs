@@ -23,6 +23,12 @@ impl Engine {
             PlaceStep::Target { followed } | PlaceStep::Part { followed } => {
                 self.probe_answer(key, step, followed, &outcome);
             }
+            PlaceStep::BehindLink => match outcome {
+                _ if file.faults.failed => {}
+                // OPEN decides it.
+                Err(fault) if fault.kind != FaultKind::NotFound => self.open_target(key),
+                _ => self.resolve_target(key),
+            },
             PlaceStep::Link => match path_of(outcome) {
                 Ok(target) if !file.faults.failed => {
                     let tag = file.place.tag.unwrap_or_default();

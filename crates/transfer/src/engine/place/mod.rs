@@ -92,6 +92,8 @@ impl Engine {
     }
 
     /// The target is a symbolic link: the file it leads to is what is replaced.
+    /// The end may refuse to follow the link for this user (Linux with `fs.protected_symlinks`), and would still say where it
+    /// leads. So it is followed first, by STAT.
     fn follow_target(&mut self, key: Key) {
         let Some(file) = self.tasks.files.get_mut(key) else { return };
         // The answer about our name beside the link does not matter any more; it is still to come.
@@ -100,9 +102,18 @@ impl Engine {
         let target = file.item.target.clone();
         self.ends.start(
             Side::Target,
-            Op::RealPath(&target),
-            Token::File(key, FileStep::Place(PlaceStep::Link)),
+            Op::Stat(&target),
+            Token::File(key, FileStep::Place(PlaceStep::BehindLink)),
         );
+    }
+
+    /// The link may be followed: where does it lead?
+    fn resolve_target(&mut self, key: Key) {
+        let Some(file) = self.tasks.files.get_mut(key) else { return };
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        let token = Token::File(key, FileStep::Place(PlaceStep::Link));
+        self.ends.start(Side::Target, Op::RealPath(&target), token);
     }
 
     fn open_part(&mut self, key: Key, as_found: AsFound, opening: OpeningPart) {
