@@ -1,0 +1,70 @@
+//! Recipes of the first hour with another suite: mistakes of command lines, new `known_hosts` files, and what `-v` shows.
+
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
+use lh_interop::{Lab, our};
+
+/// Words and statuses of mistakes that each program finds by itself or leaves to its `ssh`.
+///
+/// Covers: ssh -c; ssh -m; scp -c; sftp -c; scp -X; ssh_config KexAlgorithms; ssh_config Ciphers
+#[test]
+fn mistakes_of_the_first_command_lines() {
+    Recipe {
+        config: "Host *\n  User bob\n",
+        client: "r() { echo \"== $*\"; \"$@\" </dev/null; echo \"rc $?\"; } 2>&1; exec 2>&1; echo x >x; r ssh -1 server true; r sftp -1 server; scp -1 x server: 2>&1 | sed 's/^scp: //'; echo ${PIPESTATUS[0]}\n\
+                 for c in foo aes128-ctr,foo; do r ssh -c $c server true; r scp -c $c x server:; r scp -c $c server:x .; r sftp -q -c $c server; done; r ssh -m foo server true; r scp -o Ciphers=foo x server:; for k in foo +foo curve25519-sha256,foo,bar; do r ssh -o KexAlgorithms=$k server true; done; r ssh -o KexAlgorithms=-foo server id -un; r ssh -o MACs=foo server true\n\
+                 r scp -X foo x server:; scp -P 0 x server: 2>&1 | grep '[a-z]'; r scp x -h:y; r scp -- -h:y x; r scp x bob@-h:y; r scp x 'a;b@server:y'; r scp server:x 'server;a:y'; r scp x me@:y; r scp x @server:y; r scp x 'scp://server:x/y'; r scp x scp://; r sftp -q -- -h; r sftp -q 'a;b@server'; for d in '' bob@: sftp://server:x/y; do sftp $d 2>&1 | sed '/^usage/,$d'; echo ${PIPESTATUS[0]}; done",
+        look: "tree /home/bob | grep -v .ssh",
+        sees: &[
+            "rc 255\nSSH protocol v.1 is no longer supported\n255\n",
+            "Unknown cipher type 'aes128-ctr,foo'\nscp: Connection closed\nrc 255\n",
+            "Unsupported KEX algorithm \"foo\"\ncommand-line line 0: Bad SSH2 KexAlgorithms 'curve25519-sha256,foo,bar'.\n",
+        ],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
+
+/// A program that cannot be started is a connection that fails. OpenSSH's own status depends on whether its write or its
+/// read comes first (141 or 255, 1 or 255).
+///
+/// Covers: scp -S; scp -D; sftp -S; sftp -D
+#[test]
+fn programs_that_cannot_be_started() {
+    let lab = Lab::new();
+    lab.write("x", "x");
+    for (program, words, said) in [
+        (
+            "lhscp",
+            &["-S", "/nosuch", "x", "h:"][..],
+            "/nosuch: No such file or directory\nlhscp: Connection closed\n",
+        ),
+        (
+            "lhscp",
+            &["-D", "/nosuch", "h:x", "y"],
+            "/nosuch: No such file or directory\nlhscp: Connection closed\n",
+        ),
+        ("lhsftp", &["-S", "/nosuch", "h"], "exec: /nosuch: No such file or directory\nConnection closed\n"),
+        ("lhsftp", &["-D", "/nosuch"], "exec: /nosuch: No such file or directory\nConnection closed\n"),
+    ] {
+        let ran = lab.run(&our(program), &words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert_eq!((ran.code, ran.err.replace('\r', "").as_str()), (255, said), "{program} {words:?}");
+    }
+}
+
+/// Where a new `known_hosts` file may be: `~/.ssh` is made, other directories are not.
+///
+/// Covers: ssh_config UserKnownHostsFile; ssh_config StrictHostKeyChecking
+#[test]
+fn directories_and_modes_of_new_known_hosts() {
+    Recipe {
+        client: "exec 2>&1; r() { echo \"== $*\"; ssh -F none -i k/id_ed25519 -o StrictHostKeyChecking=accept-new \"$@\" bob@server id -un; echo $?; ls -l .ssh | cut -d' ' -f1,3,4; }; cp -r .ssh k; rm -r .ssh; r; rm -r .ssh; : >.ssh; r; rm .ssh; chmod 500 .; r; chmod 700 .; r -o UserKnownHostsFile=.ssh/kh; r -o UserKnownHostsFile='~/.ssh/sub/kh'; r -o UserKnownHostsFile='~/.sshx/kh'; r -o UserKnownHostsFile=/nosuch/kh; umask 077; r -o UserKnownHostsFile='~/.ssh/a ~/.ssh/b'; ls -ld .ssh | cut -c1-10; ls -A",
+        sees: &[
+            "Could not create directory '/home/me/.ssh' (Permission denied).\nFailed to add the host to the list of known hosts",
+            "-rw-r--r-- me me\n",
+        ],
+        ends: Ends::Client,
+        ..RECIPE
+    }
+    .run();
+}
