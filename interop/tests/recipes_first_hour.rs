@@ -68,3 +68,52 @@ fn directories_and_modes_of_new_known_hosts() {
     }
     .run();
 }
+
+/// `/etc/nologin` outside of a chroot does not close it, the one inside does.
+///
+/// Covers: sshd_config ChrootDirectory (/etc/nologin)
+#[test]
+fn nologin_counts_inside_of_a_chroot() {
+    Recipe {
+        server: "UsePAM no\nMatch User jailed\n ChrootDirectory /srv/jail\n",
+        setup: "mkdir -p /srv/jail/bin; cp /bin/bash /srv/jail/bin; account jailed 2100; ldd /bin/bash | grep -o '/[^ ]*' | while read l; do mkdir -p /srv/jail$(dirname $l); cp $l /srv/jail$l; done; echo outside >/etc/nologin; mkdir -p /srv/jail/etc; echo inside >/srv/jail/etc/nologin; chmod 777 /srv/jail/etc",
+        client: "for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done; mv /srv/jail/etc/nologin /srv/jail/etc/off; for u in bob jailed; do ssh -o BatchMode=yes $u@server 'echo hi'; echo $?; done",
+        ends: Ends::Server,
+        sees: &["254\n254\n254\nhi\n0\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// What `realpath` and `expand-path` answer for paths through files, missing names and users who do not exist.
+///
+/// Covers: wire expand-path@openssh.com
+#[test]
+fn paths_that_sftp_clients_ask_for() {
+    Recipe {
+        tools: &["python3"],
+        setup: "mkdir -p /home/bob/d/e; echo x >/home/bob/f; ln -s f /home/bob/l; ln -s nowhere /home/bob/dangling; ln -s d /home/bob/ld; chown -R bob: /home/bob; mkdir -m 700 /srv/closed",
+        client: r#"cat >ask.py <<'E'
+import struct, subprocess
+ssh = subprocess.Popen(['ssh', '-s', 'bob@server', 'sftp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+text = lambda s: struct.pack('>I', len(s)) + s
+def ask(kind, body):
+    ssh.stdin.write(struct.pack('>IB', len(body) + 1, kind) + body)
+    ssh.stdin.flush()
+    return ssh.stdout.read(struct.unpack('>I', ssh.stdout.read(4))[0])
+def show(path, got):
+    length = struct.unpack('>I', got[9:13])[0]
+    print(path, got[0], struct.unpack('>I', got[5:9])[0], got[13:13 + length])
+ask(1, struct.pack('>I', 3))
+for path in [b'.', b'', b'f/..', b'f/.', b'f/', b'f/x', b'l/..', b'f/../d', b'f/../none', b'd/..', b'd/e/../..', b'none', b'none/..', b'none/x', b'd/none', b'dangling', b'dangling/..', b'ld/..', b'ld/e', b'~', b'/..', b'/srv/closed/in']:
+    show(path, ask(16, struct.pack('>I', 7) + text(path)))
+for path in [b'~', b'~/x', b'~bob/x', b'~none', b'~none/x', b'~root', b'x', b'~/../..']:
+    show(path, ask(200, struct.pack('>I', 7) + text(b'expand-path@openssh.com') + text(path)))
+E
+python3 ask.py"#,
+        ends: Ends::Server,
+        sees: &["b'f/..' 104 1 b'/home/bob'\n", "b'~none' 101 2 b'no such user'\n"],
+        ..RECIPE
+    }
+    .run();
+}
