@@ -117,3 +117,22 @@ python3 ask.py"#,
     }
     .run();
 }
+
+/// Files of the client from other systems, local commands with every token, proxy commands that fail, and names in braces.
+///
+/// Covers: ssh_config LocalCommand; ssh_config ProxyCommand; ssh_config Include; ssh -W
+#[test]
+fn files_commands_and_braces_of_an_afternoon() {
+    Recipe {
+        tools: &["nc"],
+        config: "Host *\n  User bob\n",
+        setup: "echo 1 >/home/bob/a1; echo 2 >/home/bob/a2; mkdir /home/bob/w; chown -R bob: /home/bob",
+        client: "exec 2>&1; r() { echo \"== $*\"; \"$@\" </dev/null; echo \"rc $?\"; }; printf 'Host win\\r\\n  HostName server\\r\\n  User bob\\r\\n  SetEnv LC_A=\"x y\"\\r\\n' >crlf; r ssh -F crlf win 'echo $LC_A; id -un'; printf 'Host win\\n  HostName=server\\n  User = bob\\n  Port \"22\"\\n  IdentityFile \"~/.ssh/id_ed25519\"  # comment\\n' >eq; r ssh -F eq win id -un\n\
+                 mkdir .ssh/conf.d; printf 'Host i1\\n HostName server\\n' >.ssh/conf.d/1.conf; printf 'Include conf.d/*.conf none*\\nHost *\\n User bob\\n' >inc; r ssh -F inc i1 id -un; r ssh -o PermitLocalCommand=yes -o 'LocalCommand=echo %n %h %p %r %u %L %l %d %% %T; exit 3' server id -un; r ssh -o 'LocalCommand=echo no' server id -un; r scp -o PermitLocalCommand=yes -o 'LocalCommand=echo no' server:a1 got\n\
+                 r ssh -o ProxyCommand='nc %h %p' server id -un; r ssh -o ProxyCommand='ssh -W %h:%p bastion' inner id -un; r ssh -o ProxyCommand=none server id -un; ssh -W server:22 bastion </dev/null | head -c 4; echo; mkdir g; r scp -q 'server:{a1,a2}' g; r scp -q 'server:a*' g; ls g; r scp -O -q 'server:{a1,a2}' g; r scp -q 'server:nosuch*' g; r scp -3 'server:a*' inner:w; r bash -c 'tar cf - g | ssh server \"tar xf - -C w && find w | sort\"'",
+        ends: Ends::Client,
+        sees: &["x y\nbob\nrc 0\n", "w/g/a2\nrc 0\n"],
+        ..RECIPE
+    }
+    .run();
+}
