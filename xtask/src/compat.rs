@@ -165,7 +165,7 @@ impl Page {
                 Support::Works => "works".to_owned(),
                 Support::Accepted(why) => format!("accepted without effect: {why}"),
                 Support::NotYet => "not yet (refused with a message)".to_owned(),
-                Support::Never(why) => format!("refused: {why}"),
+                Support::Gone(words) => format!("refused, as by OpenSSH: \"{words}\""),
             };
             let spelled = flag.spelled();
             let subjects = vec![format!("{name} {spelled}"), format!("lh{name} {spelled}")];

@@ -14,9 +14,10 @@ use lh_transfer::{
     BadShard, Keep, Manifest, Options, Rule, Selection, Shard, SumAlgorithm, TreeSync, Verify,
 };
 
+use crate::outcome::{FAILURE, NO_CONNECTION};
 use crate::outputs::{Outputs, Wanted};
 use crate::patience::Patience;
-use crate::place::{Host, Place};
+use crate::place::{Host, Place, PlaceError};
 
 /// The protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         .iter()
         .map(|word| Place::parse(word))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|text| SCP.error(&text))?;
+        .map_err(|error| no_place(&error, mode(parsed)))?;
     let mut sources = places;
     let target = match sources.pop() {
         Some(target) if !sources.is_empty() => target,
@@ -105,14 +106,18 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         Some(text) => Some(
             lh_client::destination::parse_port(&text)
                 // OpenSSH's status here.
-                .ok_or_else(|| Stop { status: 255, ..SCP.error(&format!("bad port \"{text}\"")) })?,
+                .ok_or_else(|| Stop {
+                    status: NO_CONNECTION,
+                    ..SCP.error(&format!("bad port \"{text}\""))
+                })?,
         ),
         None => None,
     };
     let server = parsed.value('D').map(|path| Via::Server(path.to_owned()));
     let program = parsed.value('S').map(|path| Via::Program(path.to_owned()));
     for option in parsed.values('X') {
-        tune(&mut options, &option.to_string_lossy()).map_err(|text| SCP.error(&text))?;
+        tune(&mut options, &option.to_string_lossy())
+            .map_err(|text| Stop { status: NO_CONNECTION, ..SCP.error(&text) })?;
     }
     let direct = last_of(parsed, "3R") == Some('R');
     check_keep(mode(parsed)?, direct, &options)?;
@@ -142,6 +147,20 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         connecting: Connecting::new(parsed, 'B', &account),
         account,
     })
+}
+
+/// OpenSSH's words and status: a bad login is a connection that fails, which the old protocol reports with
+/// status 1.
+fn no_place(error: &PlaceError, mode: Result<Mode, Stop>) -> Stop {
+    match error {
+        PlaceError::Uri(_) => Stop { out: String::new(), err: format!("{error}\n"), status: FAILURE },
+        PlaceError::Login(_) => {
+            let mut stop = SCP.error("Connection closed");
+            stop.err.insert_str(0, &format!("{error}\n"));
+            stop.status = if matches!(mode, Ok(Mode::Legacy)) { FAILURE } else { NO_CONNECTION };
+            stop
+        }
+    }
 }
 
 fn copy_options(parsed: &Parsed) -> Options {
@@ -361,16 +380,17 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
 
 /// `-X nrequests=N`, `-X buffer=BYTES` and `-X answer-timeout=SECONDS`.
 fn tune(options: &mut Options, text: &str) -> Result<(), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("Invalid sftp option \"{text}\""))?;
-    let number = |most: u64| {
+    let invalid = || "Invalid -X option".to_owned();
+    let (name, value) = text.split_once('=').ok_or_else(invalid)?;
+    let number = |what: &str, most: u64| {
         let number = scaled(value).filter(|number| (1..=most).contains(number));
-        number.ok_or_else(|| format!("Invalid {name} \"{value}\": must be 1 to {most}"))
+        number.ok_or_else(|| format!("Invalid {what} \"{value}\": must be 1 to {most}"))
     };
     match name {
-        "nrequests" => options.max_requests = Some(number(8 * 1024)? as usize),
-        "answer-timeout" => options.answer_timeout = Duration::from_secs(number(86_400)?),
-        "buffer" => options.request_bytes = Some(number(256 * 1024)? as u32),
-        _ => return Err(format!("Invalid sftp option \"{text}\"")),
+        "nrequests" => options.max_requests = Some(number("number of requests", 8 * 1024)? as usize),
+        "answer-timeout" => options.answer_timeout = Duration::from_secs(number(name, 86_400)?),
+        "buffer" => options.request_bytes = Some(number("buffer size", 256 * 1024)? as u32),
+        _ => return Err(invalid()),
     }
     Ok(())
 }
@@ -483,12 +503,21 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_status_1() {
-        for words in [&["a"][..], &[], &["-l", "x", "a", "b"], &["-X", "nrequests=0", "a", "b"]] {
+    fn mistakes_are_told_with_openssh_s_status() {
+        for words in [&["a"][..], &[], &["-l", "x", "a", "b"], &["a", "scp://"], &["-O", "a", "-h:b"]] {
             assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
         }
         assert!(interpreted(&["a"]).expect_err("a mistake").err.starts_with("usage: lhscp"));
         assert_eq!(interpreted(&["-M", "ftp", "a", "h:b"]).expect_err("a mistake").status, 1);
+        for (words, text) in [
+            (&["a", "-h:b"][..], "hostname contains invalid characters\nlhscp: Connection closed\n"),
+            (&["a", "b;c@h:"], "remote username contains invalid characters\nlhscp: Connection closed\n"),
+            (&["-X", "x=1", "a", "h:b"], "lhscp: Invalid -X option\n"),
+            (&["-X", "buffer=0", "a", "h:b"], "lhscp: Invalid buffer size \"0\": must be 1 to 262144\n"),
+        ] {
+            let stop = interpreted(words).expect_err("a mistake");
+            assert_eq!((stop.status, stop.err.as_str()), (255, text));
+        }
         let stop = interpreted(&["-P", "x", "a", "h:b"]).expect_err("a mistake");
         assert_eq!((stop.status, stop.err.as_str()), (255, "lhscp: bad port \"x\"\n"));
     }

@@ -82,7 +82,10 @@ fn run(
         Via::Program(program) => {
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));
             let child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
-            let Some(mut child) = child else { return FAILURE };
+            let Some(mut child) = child else {
+                eprintln!("lost connection");
+                return FAILURE;
+            };
             if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
                 let (mut stdin, mut stdout) = (GrowingPipe::new(stdin), GrowingPipe::new(stdout));
                 rcp::run(&mut *party, &mut stdout, &mut stdin, &mut show);

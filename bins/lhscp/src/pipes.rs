@@ -17,7 +17,7 @@ use crate::limits;
 use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
 use crate::record::RunRecord;
-use crate::show::{Show, conclude};
+use crate::show::{Show, conclude, say};
 
 /// Bytes that wait for a program at most.
 const QUEUE: usize = 1 << 20;
@@ -47,7 +47,10 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &
     for (&side, host) in sides.iter().zip(hosts) {
         match End::start(arguments, host, side) {
             Some(end) => ends.push(end),
-            None => return lost,
+            None => {
+                say("Connection closed");
+                return lost;
+            }
         }
     }
     let mut show = Show::new(arguments, record.seen.clone());

@@ -7,7 +7,6 @@ use std::process::{Child, Command, ExitStatus};
 
 use crate::command_line::{Arguments, Via};
 use crate::place::Host;
-use crate::show::say;
 
 /// What is run on the host.
 pub(crate) enum Remote<'a> {
@@ -56,13 +55,13 @@ pub(crate) fn ssh(arguments: &Arguments) -> OsString {
     beside.filter(|path: &PathBuf| path.is_file()).map_or_else(|| "ssh".into(), PathBuf::into_os_string)
 }
 
-/// Starts it; says why it cannot.
+/// Starts it; prints why it cannot, in the words of OpenSSH, whose child process does so.
 pub(crate) fn spawn(command: &mut Command) -> Option<Child> {
     match command.spawn() {
         Ok(child) => Some(child),
         Err(error) => {
             let why = lh_sys::errno_text(&error);
-            say(&format!("{}: {why}", command.get_program().display()));
+            eprintln!("{}: {why}", command.get_program().display());
             None
         }
     }

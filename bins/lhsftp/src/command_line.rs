@@ -13,7 +13,7 @@ use lh_sftp_shell::{Journals, NO_CONNECTION, Settings};
 use lh_transfer::{Options, Verify, journal};
 
 use crate::over_ssh::Server;
-use crate::place::Place;
+use crate::place::{Place, PlaceError};
 
 /// Where a batch comes from.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         [word, target] => (word, Some(target.as_bytes().to_vec())),
         _ => return Err(usage()),
     };
-    let place = Place::parse(word).map_err(|text| fatal(&text))?;
+    let place = Place::parse(word).map_err(|error| no_place(&error))?;
     let server = match parsed.value('s') {
         None => Server::Subsystem("sftp".to_owned()),
         Some(server) if server.as_bytes().contains(&b'/') => Server::Command(server.as_bytes().to_vec()),
@@ -119,6 +119,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
 fn usage() -> Stop {
     Stop { out: String::new(), err: SFTP.usage(), status: SFTP.usage_status }
+}
+
+fn no_place(error: &PlaceError) -> Stop {
+    match error {
+        PlaceError::Usage(None) => usage(),
+        PlaceError::Usage(Some(text)) => Stop { err: format!("{text}\n{}", SFTP.usage()), ..usage() },
+        PlaceError::Login(error) => fatal(&format!("{error}\r\nConnection closed")),
+    }
 }
 
 /// As OpenSSH's `sftp` ends before it has a connection.
@@ -282,7 +290,11 @@ mod tests {
             (&["-X", "x=1", "h"], 255),
             (&["-X", "buffer=0", "h"], 255),
             (&["-b", "a", "-b", "b", "h"], 255),
-            (&["@h"], 255),
+            (&["@h"], 1),
+            (&[""], 1),
+            (&["me@"], 1),
+            (&["sftp://h:x/y"], 1),
+            (&["--", "-h"], 255),
         ] {
             assert_eq!(interpreted(words).expect_err("a mistake").status, status, "{words:?}");
         }

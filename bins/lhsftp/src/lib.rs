@@ -132,7 +132,7 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
         Way::Program { words, name } => {
             let conversation =
                 Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
-            let carrier = over_pipes::start(words)?;
+            let carrier = over_pipes::start(words).map_err(|text| format!("{text}\r\nConnection closed"))?;
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {

@@ -3,7 +3,16 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use lh_client::destination::{check_host, check_user, parse_uri_with_path};
+use lh_client::destination::{DestinationError, check_host, check_user, parse_uri_with_path};
+
+/// Why a word is no destination, by what OpenSSH's `sftp` prints after the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PlaceError {
+    /// The usage text; `None` if that is all.
+    Usage(Option<&'static str>),
+    /// `Connection closed`: its `ssh` refuses the name.
+    Login(DestinationError),
+}
 
 /// A destination on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +30,12 @@ impl Place {
     /// Understands a destination.
     ///
     /// # Errors
-    /// The message.
-    pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
+    /// See [`PlaceError`].
+    pub(crate) fn parse(word: &OsStr) -> Result<Self, PlaceError> {
         let bytes = word.as_bytes();
         match bytes.strip_prefix(b"sftp://") {
             Some(rest) => {
-                let (at, path) =
-                    parse_uri_with_path(rest).map_err(|_| format!("{}: invalid uri", word.display()))?;
+                let (at, path) = parse_uri_with_path(rest).map_err(|_| PlaceError::Usage(None))?;
                 checked(at.user.as_deref(), &at.host, at.port, Some(&path))
             }
             None => {
@@ -35,7 +43,8 @@ impl Place {
                     Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
                     None => (bytes, None),
                 };
-                let login = std::str::from_utf8(login).map_err(|_| bad_host())?;
+                let login = std::str::from_utf8(login)
+                    .map_err(|_| PlaceError::Login(DestinationError::HostCharacters))?;
                 let (user, host) = match login.rsplit_once('@') {
                     Some((user, host)) => (Some(user), host),
                     None => (None, login),
@@ -46,21 +55,22 @@ impl Place {
     }
 }
 
-fn bad_host() -> String {
-    "hostname contains invalid characters".to_owned()
-}
-
-fn checked(user: Option<&str>, host: &str, port: Option<u16>, path: Option<&[u8]>) -> Result<Place, String> {
+fn checked(
+    user: Option<&str>,
+    host: &str,
+    port: Option<u16>,
+    path: Option<&[u8]>,
+) -> Result<Place, PlaceError> {
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if host.is_empty() {
-        return Err("Missing hostname".to_owned());
+        return Err(PlaceError::Usage(Some("Missing hostname")));
     }
-    check_host(host).map_err(|error| error.to_string())?;
+    check_host(host).map_err(PlaceError::Login)?;
     if let Some(user) = user {
         if user.is_empty() {
-            return Err("Missing username".to_owned());
+            return Err(PlaceError::Usage(Some("Missing username")));
         }
-        check_user(user).map_err(|_| format!("{user}: invalid user name"))?;
+        check_user(user).map_err(PlaceError::Login)?;
     }
     let path = path.filter(|path| !path.is_empty()).map(<[u8]>::to_vec);
     Ok(Place { user: user.map(str::to_owned), host: host.to_owned(), port, path })

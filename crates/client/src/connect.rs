@@ -583,6 +583,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
         user_files: config.user_known_hosts_files(),
+        ssh_directory: config.account.home.join(".ssh"),
         global_files: config.global_known_hosts_files(),
         // The configuration loader has expanded them.
         revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),

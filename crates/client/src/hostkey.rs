@@ -45,6 +45,8 @@ pub(crate) struct Policy {
     pub(crate) skip_localhost: bool,
     /// `UserKnownHostsFile`; new keys go to the first.
     pub(crate) user_files: Vec<PathBuf>,
+    /// `~/.ssh`: the only directory that is made for a new file.
+    pub(crate) ssh_directory: PathBuf,
     /// `GlobalKnownHostsFile`.
     pub(crate) global_files: Vec<PathBuf>,
     /// `RevokedHostKeys`.
@@ -425,6 +427,7 @@ mod tests {
             ca_algorithms: vec!["ssh-ed25519".to_owned()],
             address: Some("[192.0.2.1]:2222".to_owned()),
             user_files: vec!["/home/u/.ssh/known_hosts".into()],
+            ssh_directory: "/home/u/.ssh".into(),
             skip_localhost: false,
             global_files: vec![],
             revoked_files: vec![],

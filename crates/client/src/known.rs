@@ -276,6 +276,7 @@ fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut L
     if file.as_os_str() == "/dev/null" {
         return log.info(said);
     }
+    make_ssh_directory(file, &policy.ssh_directory, log);
     let mut random = SystemRandom;
     let hash: Option<&mut dyn Random> = if policy.hash { Some(&mut random) } else { None };
     match known_hosts::append(file, names, key, hash) {
@@ -284,6 +285,19 @@ fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut L
             log.debug(|| format!("hostkeys: {}: {}", file.display(), errno_text(&error)));
             log.info(&format!("Failed to add the host to the list of known hosts ({}).", file.display()));
         }
+    }
+}
+
+/// Makes `~/.ssh` for a file in it. No other directory is made: a path may be mistyped, or its file system
+/// not mounted.
+fn make_ssh_directory(file: &std::path::Path, directory: &std::path::Path, log: &mut Log<'_>) {
+    use std::os::unix::fs::DirBuilderExt as _;
+    if file.parent() != Some(directory) || directory.exists() {
+        return;
+    }
+    if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        let why = errno_text(&error);
+        log.error(&format!("Could not create directory '{}' ({why}).", directory.display()));
     }
 }
 
@@ -314,6 +328,7 @@ pub(crate) mod testing {
             address: None,
             skip_localhost: false,
             user_files: vec![directory.join("ssh/known_hosts")],
+            ssh_directory: directory.join("ssh"),
             global_files: vec![directory.join("global")],
             revoked_files: vec![directory.join("revoked")],
             hash,

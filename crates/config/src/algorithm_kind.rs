@@ -28,6 +28,20 @@ impl AlgorithmKind {
         })
     }
 
+    /// OpenSSH's line before [`message`](Self::message) that names the unknown item; key exchange only.
+    pub fn detail(self, unknown: &str) -> Option<String> {
+        (self == Self::Kex).then(|| format!("Unsupported KEX algorithm \"{unknown}\""))
+    }
+
+    /// OpenSSH's message for a list that comes from a program's flag (`-c`, `-m`).
+    pub fn flag_message(self, list: &str) -> Option<String> {
+        match self {
+            Self::Cipher => Some(format!("Unknown cipher type '{list}'")),
+            Self::Mac => Some(format!("Unknown mac type '{list}'")),
+            Self::Kex | Self::Key => None,
+        }
+    }
+
     /// OpenSSH's message for a list with an unknown name.
     pub fn message(self, list: &str) -> String {
         match self {

@@ -101,9 +101,18 @@ pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Enviro
 /// True if the list has a name and all its names exist. Empty items, as in `a,b,`, are ignored; the names of
 /// a `-` list need not exist.
 pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> bool {
-    if list.starts_with('-') {
-        return true;
-    }
-    let mut names = list.trim_start_matches(['+', '^']).split(',').filter(|name| !name.is_empty()).peekable();
-    names.peek().is_some() && names.all(|name| environment.knows_algorithm(kind, name, true))
+    list.starts_with('-') || items(list).next().is_some() && first_unknown(list, kind, environment).is_none()
+}
+
+/// The first name of a list that does not exist.
+pub(crate) fn first_unknown<'a>(
+    list: &'a str,
+    kind: AlgorithmKind,
+    environment: &dyn Environment,
+) -> Option<&'a str> {
+    items(list).find(|name| !environment.knows_algorithm(kind, name, true))
+}
+
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.trim_start_matches(['+', '^']).split(',').filter(|name| !name.is_empty())
 }

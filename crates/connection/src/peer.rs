@@ -97,7 +97,9 @@ impl Connection {
     ) -> Result<()> {
         let round_trip = &mut self.round_trip;
         let channel = find_open(&mut self.channels, recipient, message)?;
-        if channel.remote != Half::Open {
+        // OpenSSH ignores data behind an EOF, and ends the connection for extended data there.
+        let ignored = channel.remote == Half::Eof && ext.is_none();
+        if channel.remote != Half::Open && !ignored {
             return Err(ConnectionError::DataAfterEof { channel: recipient });
         }
         if data.len() as u64 > u64::from(channel.receive.max_packet()) {
@@ -110,7 +112,7 @@ impl Connection {
         }
         channel.receive.on_data(data.len() as u64, now, round_trip);
         // Data in flight at the time of our CLOSE is dropped. It gets no credit, so its amount is limited.
-        if channel.local != Half::Closed && !data.is_empty() {
+        if channel.local != Half::Closed && !data.is_empty() && !ignored {
             self.events.push_back(Event::Data { id: ChannelId(recipient), ext, data });
         }
         Ok(())

@@ -238,6 +238,16 @@ fn violations_of_data_rules_end_the_connection() {
     }
 }
 
+/// As OpenSSH. It counts against the window, so its amount is limited.
+#[test]
+fn data_behind_eof_is_ignored() {
+    let mut ours = ours();
+    let id = ours.open(100, 10);
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [Event::Eof { id }]);
+    assert_eq!(ours.get(&msg::ChannelData::new(id.number(), b"late")).unwrap(), []);
+    assert_eq!(ours.connection.send(id, None, b"answer", &mut ours.out), 6);
+}
+
 #[test]
 fn data_before_the_channel_is_open_is_an_error() {
     let mut ours = ours();

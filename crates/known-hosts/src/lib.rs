@@ -369,8 +369,8 @@ pub fn entry_lines(names: &[&str], key: &PublicKey, random: Option<&mut dyn Rand
     }
 }
 
-/// Appends entries to a file, which is created if it does not exist (mode 0600, its directory 0700). A
-/// newline is added to a last line without one.
+/// Appends entries to a file, which is created if it does not exist (with the mode that the umask leaves;
+/// a missing directory is an error). A newline is added to a last line without one.
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -380,11 +380,7 @@ pub fn append(
     key: &PublicKey,
     random: Option<&mut dyn Random>,
 ) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
-        fs::DirBuilder::new().mode(0o700).create(parent)?;
-    }
-    let mut file = fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    let mut file = fs::OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut text = String::new();
     if !ends_with_newline(&mut file)? {
         text.push('\n');

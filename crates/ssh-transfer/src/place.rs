@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use lh_client::destination::{check_host, check_user, parse_uri_with_path};
+use lh_client::destination::{DestinationError, check_host, check_user, parse_uri_with_path};
 
 /// A host as far as the command line says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,6 +46,18 @@ pub enum Place {
     },
 }
 
+/// Why a word names no place. `Display` is the message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// OpenSSH's `scp` leaves this to its `ssh`, so to a user it is a connection that fails: a host or user that
+    /// could be taken for an option or for shell syntax, or no host.
+    #[error("{0}")]
+    Login(String),
+    /// A malformed URI.
+    #[error("{0}: invalid uri")]
+    Uri(String),
+}
+
 impl Place {
     /// Returns true if this source stands for the contents of a directory: `.` or `tree/.`.
     pub fn is_contents(&self) -> bool {
@@ -62,20 +74,21 @@ impl Place {
     /// to name a local file with a colon. A bracketed IPv6 address may hold colons.
     ///
     /// # Errors
-    /// The message: a user or host that could be taken for something else, or a malformed URI.
-    pub fn parse(word: &OsStr) -> Result<Self, String> {
+    /// See [`PlaceError`].
+    pub fn parse(word: &OsStr) -> Result<Self, PlaceError> {
         let bytes = word.as_bytes();
         if let Some(rest) = bytes.strip_prefix(b"scp://") {
             let (at, path) =
-                parse_uri_with_path(rest).map_err(|_| format!("{}: invalid uri", word.display()))?;
+                parse_uri_with_path(rest).map_err(|_| PlaceError::Uri(word.display().to_string()))?;
             return remote(at.user.as_deref(), &at.host, at.port, path);
         }
         let Some(colon) = colon(bytes) else { return Ok(Self::Local(word.to_owned())) };
         let (login, path) = (&bytes[..colon], &bytes[colon + 1..]);
-        let login =
-            std::str::from_utf8(login).map_err(|_| "hostname contains invalid characters".to_owned())?;
+        let login = std::str::from_utf8(login)
+            .map_err(|_| PlaceError::Login(DestinationError::HostCharacters.to_string()))?;
         let (user, name) = match login.rsplit_once('@') {
-            Some((user, name)) => (Some(user), name),
+            // As scp has it: a script's variable may be empty.
+            Some((user, name)) => (Some(user).filter(|user| !user.is_empty()), name),
             None => (None, login),
         };
         remote(user, name, None, path.to_vec())
@@ -90,16 +103,15 @@ impl Place {
     }
 }
 
-fn remote(user: Option<&str>, name: &str, port: Option<u16>, path: Vec<u8>) -> Result<Place, String> {
+fn remote(user: Option<&str>, name: &str, port: Option<u16>, path: Vec<u8>) -> Result<Place, PlaceError> {
     let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-    let name = if name.is_empty() { "localhost" } else { name };
-    check_host(name).map_err(|error| error.to_string())?;
-    if let Some(user) = user {
-        if user.is_empty() {
-            return Err("missing user name before @".to_owned());
-        }
-        check_user(user).map_err(|_| format!("{user}: invalid user name"))?;
+    if name.is_empty() {
+        let text = "ssh: Could not resolve hostname : Name or service not known";
+        return Err(PlaceError::Login(text.to_owned()));
     }
+    let refused = |error: DestinationError| PlaceError::Login(error.to_string());
+    check_host(name).map_err(refused)?;
+    user.map_or(Ok(()), check_user).map_err(refused)?;
     let host = Host { user: user.map(str::to_owned), name: name.to_owned(), port };
     Ok(Place::Remote { host, path })
 }
@@ -168,8 +180,14 @@ mod tests {
 
     #[test]
     fn names_that_could_be_options_or_commands_are_refused() {
-        for bad in ["-oProxyCommand=x:y", "a;b:x", "-l@h:x", "@h:x"] {
-            assert!(Place::parse(bad.as_ref()).is_err(), "{bad}");
+        for (bad, why) in [
+            ("-oProxyCommand=x:y", "hostname contains invalid characters"),
+            ("a;b:x", "hostname contains invalid characters"),
+            ("-l@h:x", "remote username contains invalid characters"),
+            ("me@:x", "ssh: Could not resolve hostname : Name or service not known"),
+        ] {
+            assert_eq!(Place::parse(bad.as_ref()), Err(PlaceError::Login(why.to_owned())), "{bad}");
         }
+        assert_eq!(parsed("@h:x"), at(None, "h", None, "x"));
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn program(program: &Program) -> String {
                 let _ = writeln!(out, "Accepted without effect: {}.", text(why));
             }
             Support::NotYet => out.push_str("Not supported yet; refused.\n"),
-            Support::Never(why) => {
-                let _ = writeln!(out, "Refused: {}.", text(why));
+            Support::Gone(words) => {
+                let _ = writeln!(out, "Refused: {}.", text(words));
             }
         }
     }

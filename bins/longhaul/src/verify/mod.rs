@@ -47,7 +47,7 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let word = word.unwrap_or_else(|| OsString::from_vec(manifests.destination()));
     let place = match Place::parse(&word) {
         Ok(place) => place,
-        Err(why) => return cannot(&why),
+        Err(why) => return cannot(&why.to_string()),
     };
     let mut findings = Findings::new(parsed.has_long("json"));
     findings.start(&manifests.names(), &display_name(word.as_encoded_bytes()));

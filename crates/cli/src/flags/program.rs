@@ -22,9 +22,12 @@ pub enum Support {
     Accepted(&'static str),
     /// Known and refused with a message, because it is not implemented yet.
     NotYet,
-    /// Known and refused permanently, for the given reason.
-    Never(&'static str),
+    /// Refused by OpenSSH too, in these words and with exit status 255.
+    Gone(&'static str),
 }
+
+/// What OpenSSH's programs say to `-1`.
+pub(super) const VERSION_1: &str = "SSH protocol v.1 is no longer supported";
 
 /// One row of a flag table.
 #[derive(Debug, Clone, Copy)]
@@ -343,7 +346,7 @@ impl Program {
         let spelled = flag.spelled();
         match flag.support {
             Support::NotYet => Err(self.error(&format!("option {spelled} is not supported yet"))),
-            Support::Never(why) => Err(self.error(&format!("option {spelled}: {why}"))),
+            Support::Gone(words) => Err(Stop { out: String::new(), err: format!("{words}\n"), status: 255 }),
             Support::Works | Support::Accepted(_) => Ok(()),
         }
     }
@@ -405,7 +408,7 @@ impl Program {
                 Support::Works => String::new(),
                 Support::Accepted(why) => format!(" (accepted; {why})"),
                 Support::NotYet => " (not supported yet)".to_string(),
-                Support::Never(why) => format!(" ({why})"),
+                Support::Gone(words) => format!(" ({words})"),
             };
             let head = format!("  {:<width$}", flag.spelled() + &value, width = width + 2);
             let words: Vec<String> =

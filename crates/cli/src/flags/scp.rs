@@ -1,7 +1,7 @@
 //! The flags of `lhscp`, which are those of scp(1).
 
-use super::program::Support::{Accepted, Works};
-use super::program::{Flag, Program};
+use super::program::Support::{Accepted, Gone, Works};
+use super::program::{Flag, Program, VERSION_1};
 
 /// `lhscp`.
 pub static SCP: Program = Program {
@@ -11,6 +11,7 @@ pub static SCP: Program = Program {
     flags_after_first_operand: false,
     usage_status: 1,
     flags: &[
+        Flag::plain('1', Gone(VERSION_1), ""),
         Flag::plain('2', Accepted("there is no other version of the protocol"), ""),
         Flag::plain('3', Works, "Copy between two remote hosts through this one; the default."),
         Flag::plain('4', Works, "Use IPv4 addresses only."),

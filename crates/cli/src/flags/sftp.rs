@@ -1,7 +1,7 @@
 //! The flags of `lhsftp`, which are those of sftp(1).
 
-use super::program::Support::{Accepted, Works};
-use super::program::{Flag, Program};
+use super::program::Support::{Accepted, Gone, Works};
+use super::program::{Flag, Program, VERSION_1};
 
 /// `lhsftp`.
 pub static SFTP: Program = Program {
@@ -11,7 +11,7 @@ pub static SFTP: Program = Program {
     flags_after_first_operand: false,
     usage_status: 1,
     flags: &[
-        Flag::plain('1', Accepted("version 1 of the protocol is long gone"), ""),
+        Flag::plain('1', Gone(VERSION_1), ""),
         Flag::plain('2', Accepted("it is the only protocol version"), ""),
         Flag::plain('4', Works, "Use IPv4 addresses only."),
         Flag::plain('6', Works, "Use IPv6 addresses only."),

@@ -1,7 +1,7 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::program::Support::{Accepted, Works};
-use super::program::{Flag, Program};
+use super::program::Support::{Accepted, Gone, Works};
+use super::program::{Flag, Program, VERSION_1};
 
 /// `lhssh`.
 pub static SSH: Program = Program {
@@ -11,7 +11,7 @@ pub static SSH: Program = Program {
     flags_after_first_operand: true,
     usage_status: 255,
     flags: &[
-        Flag::plain('1', Accepted("version 1 of the protocol is long gone"), ""),
+        Flag::plain('1', Gone(VERSION_1), ""),
         Flag::plain('2', Accepted("it is the only protocol version"), ""),
         Flag::plain('4', Works, "Use IPv4 addresses only."),
         Flag::plain('6', Works, "Use IPv6 addresses only."),

@@ -81,6 +81,15 @@ fn unimplemented_flags_are_refused() {
 }
 
 #[test]
+fn version_1_is_refused_in_openssh_s_words() {
+    for program in [&SSH, &SCP, &SFTP] {
+        let stop = parse(program, &["-1", "host"]).expect_err("refused");
+        assert_eq!(stop.err, "SSH protocol v.1 is no longer supported\n");
+        assert_eq!((stop.status, stop.out.as_str()), (255, ""));
+    }
+}
+
+#[test]
 fn every_flag_in_the_tables_is_implemented() {
     for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
         for flag in program.flags {

@@ -17,6 +17,7 @@ fn policy(directory: &std::path::Path) -> Policy {
         address: Some("[192.0.2.1]:2222".to_owned()),
         skip_localhost: false,
         user_files: vec![directory.join("known")],
+        ssh_directory: directory.to_path_buf(),
         global_files: vec![],
         revoked_files: vec![],
         hash: false,

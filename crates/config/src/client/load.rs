@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::config::{ClientConfig, JumpHost, Note};
 use super::{CommandLine, Request, UserFile};
-use crate::algorithms::{AlgorithmKind, all_known, expanded};
+use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
@@ -135,6 +135,12 @@ impl Loader<'_> {
                 CommandLine::Flag(keyword, words) => {
                     let Some(row) = find(CLIENT_KEYWORDS, keyword) else { continue };
                     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    if let (Some(kind), [list, ..]) = (AlgorithmKind::of_keyword(keyword), &words[..])
+                        && let Some(message) = kind.flag_message(list)
+                        && !all_known(list, kind, self.environment)
+                    {
+                        return Err(ConfigError::new(message));
+                    }
                     let args = Arguments::from_words(CLIENT_KEYWORDS[row].name, Dialect::Client, &words);
                     place.name = "command-line".to_string();
                     self.user_as_typed |= *keyword == "User" && !self.settings.user.is_set();
@@ -402,6 +408,8 @@ impl Loader<'_> {
         };
         if let (Some(kind), Some(list)) = (AlgorithmKind::of_keyword(name), args.clone().next_word()) {
             if !all_known(&list, kind, self.environment) {
+                let unknown = first_unknown(&list, kind, self.environment);
+                self.lines.extend(unknown.and_then(|name| kind.detail(name)));
                 return self.bad(place.say(&kind.message(&list)));
             }
             let list = expanded(&list, kind, self.environment);

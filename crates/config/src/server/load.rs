@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::criteria::{BadCriteria, Criteria};
 use super::source::{Source, Statement};
-use crate::algorithms::{AlgorithmKind, all_known, expanded};
+use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, glob};
@@ -213,6 +213,8 @@ impl Loader<'_> {
         if let Some(kind) = AlgorithmKind::of_keyword(name) {
             let known = all_known(&first, kind, self.environment);
             if !known && !first.is_empty() {
+                let unknown = first_unknown(&first, kind, self.environment);
+                self.lines.extend(unknown.and_then(|name| kind.detail(name)));
                 return Err(self.fatal(place.say(&kind.message(&first))));
             }
         }

@@ -9,7 +9,6 @@ use lh_sys::ids;
 use rustix::fs::Mode;
 
 use super::authenticated::Login;
-use super::command;
 
 /// Why the process could not become the user. The session ends.
 #[derive(Debug, thiserror::Error)]
@@ -49,16 +48,10 @@ impl std::fmt::Display for Component {
     }
 }
 
-/// What lies outside of the chroot and is read before it is entered, as sshd does.
-pub(super) struct Outside {
-    /// The text of `/etc/nologin`, where that closes the account.
-    pub(super) nologin: Option<String>,
-}
-
 /// Where a session starts.
 pub(super) struct Start {
-    /// Of a session inside a chroot.
-    pub(super) outside: Option<Outside>,
+    /// The session is inside a chroot.
+    pub(super) inside_chroot: bool,
     /// The home directory; the root where that cannot be entered.
     pub(super) directory: PathBuf,
     /// What to tell the user about the home directory.
@@ -67,12 +60,12 @@ pub(super) struct Start {
 
 /// Changes root, ids, umask and directory.
 pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
-    let mut outside = None;
+    let mut inside_chroot = false;
     if let Some(pattern) = login.settings.chroot_directory.as_deref()
         && ids::is_root()
     {
-        outside = Some(Outside { nologin: command::nologin_notice(login.user.uid) });
         change_root(pattern, login)?;
+        inside_chroot = true;
     }
     // What the server was started with, but never files that others may write.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -85,14 +78,14 @@ pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
     }
     let home = &login.user.home;
     match rustix::process::chdir(home) {
-        Ok(()) => Ok(Start { outside, directory: home.clone(), notice: None }),
+        Ok(()) => Ok(Start { inside_chroot, directory: home.clone(), notice: None }),
         Err(problem) => {
             let _ = rustix::process::chdir("/");
             let problem = lh_sys::errno_text(&io::Error::from(problem));
             let notice = format!("Could not chdir to home directory {}: {problem}\n", home.display());
             // That homes are not inside is what administrators of a chroot expect.
-            let notice = outside.is_none().then_some(notice);
-            Ok(Start { outside, directory: "/".into(), notice })
+            let notice = (!inside_chroot).then_some(notice);
+            Ok(Start { inside_chroot, directory: "/".into(), notice })
         }
     }
 }

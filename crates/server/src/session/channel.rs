@@ -197,7 +197,7 @@ impl SessionChannel {
             info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
-        let inside_chroot = self.shared.start.outside.is_some();
+        let inside_chroot = self.shared.start.inside_chroot;
         let allocated = terminal::allocate(&mut self.shared.monitor.borrow_mut(), inside_chroot);
         let allocated = allocated.and_then(|pty| {
             let slave = pty.open_slave()?;
@@ -259,7 +259,8 @@ impl SessionChannel {
             Some(problem) => Some(format!("{}{problem}\n", shared.said)),
             // With PAM it is a module's business.
             None if shared.pam => None,
-            None => shared.nologin_notice(),
+            // Inside a chroot it is the chroot's file that counts, as with sshd.
+            None => command::nologin_notice(shared.user.uid),
         };
         if notice.is_some() && !shared.pam {
             info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);

@@ -16,7 +16,6 @@ use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
 use super::become_user::Start;
-use super::command;
 use super::credentials::Credentials;
 use super::environment::{self, UserFile};
 use super::parts::Parts;
@@ -97,14 +96,6 @@ impl Shared {
         let mut file = environment::read_user_file(&self.user.home.join(".ssh/environment"))?;
         file.variables.retain(|(name, _)| permits(permit, &name.to_string_lossy()));
         Ok(file)
-    }
-
-    /// The text of `/etc/nologin`, where that closes the account now; inside a chroot, at the login.
-    pub(super) fn nologin_notice(&self) -> Option<String> {
-        match &self.start.outside {
-            Some(outside) => outside.nologin.clone(),
-            None => command::nologin_notice(self.user.uid),
-        }
     }
 
     /// Tells the monitor what runs now (`longhaul sessions`).

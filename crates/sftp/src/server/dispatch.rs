@@ -287,7 +287,7 @@ impl Server {
                 home.extend_from_slice(rest);
                 self.serve_realpath(id, &home);
             }
-            None => self.reply_text(id, StatusCode::FAILURE, "No such user"),
+            None => self.reply_text(id, StatusCode::NO_SUCH_FILE, "no such user"),
         }
     }
 
