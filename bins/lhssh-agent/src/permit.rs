@@ -196,7 +196,7 @@ fn is_host(key: &PublicKey, hop: &Hop) -> bool {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
             known.is_ca
                 && *certificate.authority() == known.key
-                && certificate.verify(&key_algorithms::PLAIN).is_ok()
+                && certificate.verify(&key_algorithms::AUTHORITY).is_ok()
                 && certificate.check(CertificateKind::Host, &hop.host, now, &[]).is_ok()
         }
     })
