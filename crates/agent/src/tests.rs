@@ -283,3 +283,16 @@ proptest! {
         let _ = Request::parse(&body[..cut]);
     }
 }
+
+#[test]
+fn users_of_destinations_are_limited() {
+    let with_user = |length: usize| {
+        let mut constraints = constraints();
+        constraints.destinations.truncate(1);
+        constraints.destinations[0].to.user = "u".repeat(length);
+        let key = Box::new(AddedKey::Plain(key(KeyType::Ed25519)));
+        Request::Add { key, comment: String::new(), constraints }.encode()
+    };
+    assert!(Request::parse(&with_user(256)).is_ok());
+    assert!(matches!(Request::parse(&with_user(257)), Err(ProtocolError::BadDestination)));
+}
