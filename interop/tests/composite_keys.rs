@@ -1,14 +1,13 @@
-//! `ssh-mldsa44-ed25519@openssh.com` wherever keys are used: generated, listed, logged in with, certified,
-//! held by agents, offered by hosts and learned. No installed peer knows the type; `lh_crypto`'s test with
-//! the draft's own signature proves its encoding.
+//! `ssh-mldsa44-ed25519` wherever keys are used: generated, listed, logged in with, certified,
+//! held by agents, offered by hosts and learned. OpenSSH has the type since 10.6; where an older one is installed,
+//! `lh_crypto`'s test with the draft's own signature proves the encoding.
 
 use lh_interop::{Agent, Lab, Lhsshd, Ran, me, our};
 
-const NAME: &str = "ssh-mldsa44-ed25519@openssh.com";
-const CERTIFIED: &str = "ssh-mldsa44-ed25519-cert-v01@openssh.com";
+const NAME: &str = "ssh-mldsa44-ed25519";
+const CERTIFIED: &str = "ssh-mldsa44-ed25519-cert";
 
-/// A server with a composite host key, and a composite key that may log in. Both ends must name the type to
-/// use it.
+/// A server with a composite host key, and a composite key that may log in.
 struct Scene {
     lab: Lab,
     server: Lhsshd,
@@ -22,8 +21,7 @@ impl Scene {
         }
         lab.write("authorized_keys", &lab.read("composite.pub"));
         let config = format!(
-            "HostKey {host}\nHostKeyAlgorithms +{NAME},{CERTIFIED}\nPubkeyAcceptedAlgorithms +{NAME},{CERTIFIED}\n\
-             CASignatureAlgorithms +{NAME}\n{more}",
+            "HostKey {host}\nCASignatureAlgorithms +{NAME}\n{more}",
             host = lab.arg("host_composite"),
             more = more.replace("{lab}", &lab.dir().to_string_lossy()),
         );
@@ -37,11 +35,10 @@ impl Scene {
         for option in options {
             args.extend(["-o".to_owned(), (*option).to_owned()]);
         }
-        for option in [
-            format!("HostKeyAlgorithms={NAME}"),
-            format!("PubkeyAcceptedAlgorithms={NAME},{CERTIFIED}"),
-            format!("IdentityFile={}", self.lab.arg("composite")),
-        ] {
+        // The host also has a key that clients prefer.
+        for option in
+            [format!("HostKeyAlgorithms={NAME}"), format!("IdentityFile={}", self.lab.arg("composite"))]
+        {
             args.extend(["-o".to_owned(), option]);
         }
         args.extend(self.lab.client_options());
@@ -68,7 +65,7 @@ fn assert_in(ran: &Ran) {
     assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}", ran.err);
 }
 
-/// Covers: ssh-keygen -t; wire ssh-mldsa44-ed25519@openssh.com; ssh_config HostKeyAlgorithms; sshd_config HostKeyAlgorithms
+/// Covers: ssh-keygen -t; wire ssh-mldsa44-ed25519; ssh_config HostKeyAlgorithms; sshd_config HostKeyAlgorithms
 #[test]
 fn composite_key_logs_in_to_a_composite_host_key() {
     let scene = Scene::new("");
@@ -76,9 +73,8 @@ fn composite_key_logs_in_to_a_composite_host_key() {
     let said = scene.ssh(&["LogLevel=DEBUG1"]);
     assert!(said.err.contains(&format!("host key algorithm: {NAME}")), "{}", said.err);
     assert!(scene.server.log().contains(" ssh2: MLDSA44-ED25519 SHA256:"), "{}", scene.server.log());
-    // Neither end uses the type by default.
-    let refused = scene.ssh(&["HostKeyAlgorithms=ssh-ed25519", "StrictHostKeyChecking=no"]);
-    assert_in(&refused);
+    let other_host_key = scene.ssh(&["HostKeyAlgorithms=ssh-ed25519", "StrictHostKeyChecking=no"]);
+    assert_in(&other_host_key);
     let refused = scene.ssh(&["PubkeyAcceptedAlgorithms=ssh-ed25519"]);
     assert_eq!(refused.code, 255, "{}", refused.err);
     // A host that shows another key of the type is rejected.
@@ -90,7 +86,7 @@ fn composite_key_logs_in_to_a_composite_host_key() {
     assert!(changed.err.contains("REMOTE HOST IDENTIFICATION HAS CHANGED"), "{}", changed.err);
 }
 
-/// Covers: ssh-keygen -s; ssh-keygen -L; wire ssh-mldsa44-ed25519-cert-v01@openssh.com; sshd_config CASignatureAlgorithms; sshd_config HostCertificate
+/// Covers: ssh-keygen -s; ssh-keygen -L; wire ssh-mldsa44-ed25519-cert; sshd_config CASignatureAlgorithms; sshd_config HostCertificate
 #[test]
 fn composite_key_certifies_users_and_hosts() {
     let scene = Scene::new("TrustedUserCAKeys {lab}/ca.pub\nHostCertificate {lab}/host_composite-cert.pub\n");
@@ -122,11 +118,8 @@ fn composite_key_certifies_users_and_hosts() {
 }
 
 fn restart(scene: &Scene) -> Lhsshd {
-    let config = format!(
-        "HostKey {host}\nHostCertificate {host}-cert.pub\nHostKeyAlgorithms +{NAME},{CERTIFIED}\n\
-         PubkeyAcceptedAlgorithms +{NAME},{CERTIFIED}\n",
-        host = scene.lab.arg("host_composite"),
-    );
+    let config =
+        format!("HostKey {host}\nHostCertificate {host}-cert.pub\n", host = scene.lab.arg("host_composite"),);
     Lhsshd::start(&scene.lab, &config)
 }
 
@@ -185,7 +178,12 @@ fn composite_host_key_is_scanned_and_learned() {
         assert!(names.iter().all(|name| listed.lines().any(|line| line == *name)), "{query}: {listed}");
     }
     let dumped = lab.run(&our("lhssh"), &["-G", "-F", "none", "host"]).ok("-G").text();
-    assert!(!dumped.contains("mldsa44-ed25519"), "it is in no default list: {dumped}");
+    let line = |keyword: &str| dumped.lines().find(|line| line.starts_with(keyword)).unwrap_or_default();
+    for keyword in ["hostkeyalgorithms ", "pubkeyacceptedalgorithms ", "hostbasedacceptedalgorithms "] {
+        assert!(line(keyword).ends_with(&format!(",{NAME}")), "{dumped}");
+        assert!(line(keyword).contains(&format!(",{CERTIFIED},")), "{dumped}");
+    }
+    assert!(!line("casignaturealgorithms ").contains(NAME), "{dumped}");
     assert!(dumped.contains("identityfile ~/.ssh/id_mldsa44_ed25519\n"), "{dumped}");
 }
 

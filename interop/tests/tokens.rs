@@ -221,6 +221,38 @@ fn unusable_token_library_leaves_other_keys() {
     }
 }
 
+/// Covers: ssh-add -s; ssh-add -C; ssh-add -P; ssh-add -d
+#[test]
+fn token_certificates_are_added_beside_plain_files() {
+    let test = "token_certificates_are_added_beside_plain_files";
+    let Some(token) = Token::new(test) else { return };
+    token.generate("02", EC, "EC:prime256v1", &[]);
+    token.lab.write("ec.pub", &token.public(EC));
+    let (ca, plain) = (token.lab.arg("user_ed25519"), token.lab.arg("ec.pub"));
+    let certificate = token.lab.arg("ec-cert.pub");
+    token.run(&our("lhssh-keygen"), &["-q", "-s", &ca, "-I", "id", "-n", "me", &plain]).ok("-s");
+    let agent = token.agent(&our("lhssh-agent"), "agent", &[]);
+    let add = |args: &[&str]| token.with(&agent, &our("lhssh-add"), args);
+    let count = || add(&["-L"]).text().lines().count();
+    // Plain keys among the files are skipped.
+    add(&["-q", "-C", "-s", LIBRARY, &plain, &certificate]).ok("ssh-add -C -s");
+    assert_eq!(count(), 1);
+    add(&["-T", &certificate]).ok("the certificate");
+    add(&["-q", "-D"]).ok("ssh-add -D");
+    add(&["-q", "-s", LIBRARY, &plain, &certificate]).ok("ssh-add -s");
+    assert_eq!(count(), 2);
+    // The certificate stays when the plain key is removed.
+    add(&["-q", "-d", &plain]).ok("ssh-add -d");
+    assert_eq!(count(), 1);
+    add(&["-T", &certificate]).ok("the certificate");
+    add(&["-q", "-D"]).ok("ssh-add -D");
+    assert_eq!(add(&["-q", "-s", LIBRARY, "/missing"]).code, 1);
+    // Without a PIN this token shows no keys, and nothing is asked.
+    token.asked();
+    let _ = add(&["-q", "-P", "-s", LIBRARY]);
+    assert_eq!(token.asked(), "");
+}
+
 /// Covers: ssh-add -s; ssh-add -e; ssh-agent -P
 #[test]
 fn agent_signs_with_token_and_keeps_no_pin() {

@@ -171,6 +171,7 @@ impl Plan {
                 keys_only: parsed.has('k'),
                 certificates_only: parsed.has('C'),
                 limit_certificates: !parsed.has('N'),
+                skip_pin: parsed.has('P'),
                 constraints,
             },
         })

@@ -1,6 +1,6 @@
 //! `-d`: removes keys, with their certificates.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lh_agent::Request;
 use lh_client::agent::Agent;
@@ -30,11 +30,8 @@ pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
     if how.keys_only || key.certificate().is_some() {
         return done;
     }
-    let private: PathBuf = match path.extension() {
-        Some(end) if end == "pub" => path.with_extension(""),
-        _ => path.to_path_buf(),
-    };
-    let beside = key_file::with_suffix(&private, "-cert.pub");
+    // A private key's certificate, not that of `key.pub`: who names a public key means this key alone.
+    let beside = key_file::with_suffix(path, "-cert.pub");
     match key_file::public_in(&beside) {
         None => done,
         Some((certificate, _)) if *certificate.plain() != *key.plain() => {

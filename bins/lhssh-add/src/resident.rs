@@ -5,10 +5,11 @@ use lh_client::agent::Agent;
 use lh_crypto::Zeroizing;
 
 use crate::settings::How;
-use crate::talk::{ask, say};
+use crate::talk::say;
 
 pub(crate) fn add(agent: &mut Agent, provider: &str, how: &How) -> bool {
-    let pin = Some(ask("Enter PIN for authenticator: ")).filter(|pin: &Zeroizing<String>| !pin.is_empty());
+    let pin =
+        Some(how.ask_pin("Enter PIN for authenticator: ")).filter(|pin: &Zeroizing<String>| !pin.is_empty());
     let keys = match lh_security_key::residents(provider, "", pin, how.verbose) {
         Ok(keys) if keys.is_empty() => {
             say("No keys to download");

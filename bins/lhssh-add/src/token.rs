@@ -7,7 +7,7 @@ use lh_client::agent::Agent;
 use lh_client::key_file;
 
 use crate::settings::How;
-use crate::talk::{ask, say};
+use crate::talk::say;
 
 pub(crate) fn add(agent: &mut Agent, provider: &str, files: &[PathBuf], how: &How) -> bool {
     let Some(provider) = resolve(provider) else { return false };
@@ -15,13 +15,19 @@ pub(crate) fn add(agent: &mut Agent, provider: &str, files: &[PathBuf], how: &Ho
     for file in files {
         match key_file::load_public(file) {
             Ok((key, _)) if key.certificate().is_some() => certificates.push(key),
-            _ => {
-                say(&format!("{}: not a certificate", file.display()));
+            // A pattern for the files of a token's keys also matches the plain keys.
+            Ok(_) => {
+                if how.verbose {
+                    say(&format!("{}: not a certificate, skipped", file.display()));
+                }
+            }
+            Err(error) => {
+                say(&format!("load certificate {}: {}", file.display(), lh_sys::errno_text(&error)));
                 return false;
             }
         }
     }
-    let pin = ask("Enter passphrase for PKCS#11: ");
+    let pin = how.ask_pin("Enter passphrase for PKCS#11: ");
     let mut constraints = how.constraints.clone();
     constraints.sk_provider = None;
     if !certificates.is_empty() {

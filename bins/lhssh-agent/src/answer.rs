@@ -95,7 +95,10 @@ pub(crate) fn answer(
     log: Log,
 ) -> Outcome {
     ring.expire(now);
-    if ring.lock.is_closed() && !matches!(request, Request::Unlock(_)) {
+    // A connection that is bound while the agent is locked stays bound when it is unlocked: a refused binding
+    // would make a forwarded connection pass for a local one (CVE-2026-73281).
+    let when_locked = matches!(request, Request::Unlock(_) | Request::Extension(Extension::SessionBind(_)));
+    if ring.lock.is_closed() && !when_locked {
         // A locked agent shows no keys.
         return Outcome::Reply(match request {
             Request::Identities => Reply::Identities(Vec::new()),
@@ -285,4 +288,51 @@ fn signature(ring: &Keyring, held: &Held, data: &[u8], flags: SignFlags, log: Lo
             Reply::Failure
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::Rules;
+    use lh_agent::{AddedKey, Constraints, Destination, Hop, HopKey, SessionBind};
+    use lh_crypto::{FingerprintHash, KeyType, PrivateKey};
+
+    /// The reply to a request that needs no waiting.
+    fn reply(ring: &mut Keyring, bindings: &mut Bindings, request: Request<'_>) -> Reply {
+        let log = Log::silent(FingerprintHash::Sha256);
+        match answer(ring, bindings, request, Instant::now(), log) {
+            Outcome::Reply(reply) => reply,
+            _ => panic!("no reply"),
+        }
+    }
+
+    #[test]
+    fn connection_bound_while_locked_stays_remote() {
+        let key = || PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+        let (user, host, elsewhere) = (key(), key(), key());
+        let keys = vec![HopKey { key: host.public().clone(), is_ca: false }];
+        let to = Hop { user: String::new(), host: "a".to_owned(), keys };
+        let destinations = vec![Destination { from: Hop::default(), to }];
+        let mut ring = Keyring::new(None, Rules::default());
+        let constraints = Constraints { destinations, ..Constraints::default() };
+        ring.add(&AddedKey::Plain(user), String::new(), constraints, Instant::now()).expect("room");
+        let mut bindings = Bindings::default();
+        assert!(matches!(reply(&mut ring, &mut bindings, Request::Lock(b"secret")), Reply::Success));
+        let signature = elsewhere.sign("ssh-ed25519", b"session").expect("signs");
+        let bind = Request::Extension(Extension::SessionBind(SessionBind {
+            host_key: elsewhere.public().blob(),
+            session_id: b"session",
+            signature: &signature,
+            forwarding: true,
+        }));
+        assert!(matches!(reply(&mut ring, &mut bindings, bind), Reply::Success));
+        let mut local = Bindings::default();
+        assert!(matches!(reply(&mut ring, &mut local, Request::Unlock(b"secret")), Reply::Success));
+        assert!(bindings.is_remote());
+        let mut listed = |bindings: &mut Bindings| match reply(&mut ring, bindings, Request::Identities) {
+            Reply::Identities(list) => list.len(),
+            _ => panic!("no list"),
+        };
+        assert_eq!((listed(&mut local), listed(&mut bindings)), (1, 0));
+    }
 }

@@ -29,7 +29,7 @@ use lh_sys::service::Service;
 use crate::keyring::Keyring;
 use crate::listen::Socket;
 use crate::log::Log;
-use crate::options::{Mode, Options};
+use crate::options::{Mode, Options, SocketDirectory};
 use crate::serve::{Server, Until};
 
 /// Exit status of failures before the agent runs.
@@ -78,7 +78,9 @@ fn serve(options: Options, mut service: Service) -> Result<u8, String> {
         return Err(format!("cannot protect the memory of this process: {error}"));
     }
     // As OpenSSH's agent: a passed socket counts in the foreground, where no other was asked for.
-    let passed = match options.foreground && options.bind.is_none() {
+    let own_place = options.bind.is_some()
+        || matches!(options.directory, SocketDirectory::User(_) | SocketDirectory::Shared(_));
+    let passed = match options.foreground && !own_place {
         true => Socket::passed(&mut service)?,
         false => None,
     };

@@ -1,5 +1,5 @@
-//! The agent's socket: in `~/.ssh/agent`, in a directory below `$TMPDIR` (`-T`), at the path of `-a`, or passed by
-//! the service manager.
+//! The agent's socket: in `~/.ssh/agent`, in the directory of `-A`, below `$TMPDIR` (`-T`), at the path of `-a`, or
+//! passed by the service manager.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use lh_sys::errno_text;
 use lh_sys::service::Service;
 use rustix::fs::Mode;
 
-use crate::options::Options;
+use crate::options::{Options, SocketDirectory};
 
 /// Age below which a socket that refuses connections may still be in creation.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -38,27 +38,33 @@ impl Socket {
             let path = std::path::absolute(path).map_err(|error| errno_text(&error))?;
             return Self::bind(path, None);
         }
-        if options.temporary {
-            let base =
-                std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
-            let pid = std::process::id();
-            let (directory, name) = place::temporary_names(pid, &mut SystemRandom);
-            let directory = Path::new(&base).join(directory);
-            directories::make_private(&directory)
-                .map_err(|error| format!("mkdtemp: private socket dir: {}", errno_text(&error)))?;
-            return Self::bind(directory.join(name), Some(directory));
-        }
-        let directory = sockets_directory()?;
-        for each in [directory.parent(), Some(directory.as_path())].into_iter().flatten() {
-            directories::private(each)
-                .map_err(|error| format!("mkdir {}: {}", each.display(), errno_text(&error)))?;
-        }
+        let directory = match &options.directory {
+            SocketDirectory::Default => sockets_directory()?,
+            SocketDirectory::User(directory) => directory.clone(),
+            SocketDirectory::Shared(base) => return Self::open_below(base),
+            SocketDirectory::Temporary => {
+                let base =
+                    std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
+                return Self::open_below(Path::new(&base));
+            }
+        };
+        directories::private_with_parents(&directory)
+            .map_err(|error| format!("mkdir {}: {}", directory.display(), errno_text(&error)))?;
         if options.clean {
             remove_stale(&directory, false);
         }
         let node = rustix::system::uname();
         let name = place::socket_name(node.nodename().to_bytes(), "agent", &mut SystemRandom);
         Self::bind(directory.join(name), None)
+    }
+
+    /// Opens a socket in a new private directory below `base`.
+    fn open_below(base: &Path) -> Result<Self, String> {
+        let (directory, name) = place::temporary_names(std::process::id(), &mut SystemRandom);
+        let directory = base.join(directory);
+        directories::make_private(&directory)
+            .map_err(|error| format!("mkdtemp: private socket dir: {}", errno_text(&error)))?;
+        Self::bind(directory.join(name), Some(directory))
     }
 
     /// Takes over the socket that the service manager listens on, if it has passed one. The manager owns its file.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lh_cli::flags::{AGENT, Parsed};
+use lh_config::token::Tokens;
 use lh_crypto::FingerprintHash;
+use lh_sys::users::User;
 
 use crate::hardware::Rules;
 use crate::shell::Syntax;
@@ -23,6 +25,42 @@ pub(crate) enum Mode {
     Version,
 }
 
+/// Directory of the socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SocketDirectory {
+    /// `~/.ssh/agent`.
+    Default,
+    /// `-A user:…`: this directory of the user's own.
+    User(PathBuf),
+    /// `-A shared:…`: a new directory below this one, which other users may write to.
+    Shared(PathBuf),
+    /// `-T`: a new directory below `$TMPDIR`.
+    Temporary,
+}
+
+impl SocketDirectory {
+    /// Parses `-A`; tokens are expanded with the values of this user.
+    ///
+    /// # Errors
+    /// The line to print.
+    fn parse(text: &str, user: &User) -> Result<Self, String> {
+        let tokens = Tokens::new()
+            .with('h', user.home.to_string_lossy())
+            .with('u', user.name.as_str())
+            .with('U', user.uid.to_string());
+        let expand = |path: &str| tokens.expand(path).map(PathBuf::from);
+        if let Some(path) = text.strip_prefix("user:") {
+            // An absolute path replaces the home directory.
+            return Ok(Self::User(user.home.join(expand(path)?)));
+        }
+        match text.strip_prefix("shared:").map(expand).transpose()? {
+            Some(path) if path.is_absolute() => Ok(Self::Shared(path)),
+            Some(_) => Err("shared agent socket paths must be absolute".to_owned()),
+            None => Err(format!("unsupported agent path specification {text}")),
+        }
+    }
+}
+
 /// A valid command line.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -30,8 +68,8 @@ pub(crate) struct Options {
     pub(crate) syntax: Syntax,
     /// `-a`.
     pub(crate) bind: Option<PathBuf>,
-    /// `-T`: use a new directory below `$TMPDIR`.
-    pub(crate) temporary: bool,
+    /// `-A` and `-T`.
+    pub(crate) directory: SocketDirectory,
     /// `-d` and `-D`.
     pub(crate) foreground: bool,
     /// `-d`.
@@ -93,15 +131,27 @@ impl Options {
         };
         let foreground = parsed.has('d') || parsed.has('D');
         let command = parsed.operands.clone();
+        let one_place = [parsed.has('a'), parsed.has('A'), parsed.has('T')];
         let shells = parsed.has('c') && parsed.has('s');
         let alone = parsed.has('c') || parsed.has('s') || parsed.has('k') || foreground;
         if shells
             || (!command.is_empty() && alone)
             || (mode == Mode::Kill && foreground)
             || (parsed.has('d') && parsed.has('D'))
+            || one_place.iter().filter(|each| **each).count() > 1
         {
             return Err(usage());
         }
+        let directory = match parsed.text('A') {
+            Some(text) => {
+                let user = lh_sys::users::current().ok().flatten().ok_or("No user found with this uid")?;
+                // As everywhere else, `$HOME` counts before the entry in the password file.
+                let home = lh_sys::users::home().unwrap_or_else(|| user.home.clone());
+                SocketDirectory::parse(&text, &User { home, ..user })?
+            }
+            None if parsed.has('T') => SocketDirectory::Temporary,
+            None => SocketDirectory::Default,
+        };
         let syntax = match (parsed.has('c'), parsed.has('s')) {
             (true, _) => Syntax::Csh,
             (_, true) => Syntax::Sh,
@@ -111,7 +161,7 @@ impl Options {
             mode,
             syntax,
             bind: parsed.value('a').map(PathBuf::from),
-            temporary: parsed.has('T'),
+            directory,
             foreground,
             debug: parsed.has('d'),
             fingerprint,
@@ -137,7 +187,28 @@ mod tests {
     fn flags_after_the_command_belong_to_it() {
         let found = options(&["-t", "1h30m", "-T", "sh", "-c", "true"]).expect("fine");
         assert_eq!(found.command, ["sh", "-c", "true"]);
-        assert_eq!((found.lifetime, found.temporary), (Some(Duration::from_secs(5400)), true));
+        let temporary = (Some(Duration::from_secs(5400)), SocketDirectory::Temporary);
+        assert_eq!((found.lifetime, found.directory), temporary);
+    }
+
+    #[test]
+    fn socket_directories_are_expanded() {
+        let user = User {
+            name: "me".to_owned(),
+            uid: 7,
+            gid: 7,
+            home: "/home/me".into(),
+            shell: "/bin/sh".into(),
+            gecos: String::new(),
+        };
+        for (text, expected) in [
+            ("user:.ssh/%u", SocketDirectory::User("/home/me/.ssh/me".into())),
+            ("user:/run/user/%U", SocketDirectory::User("/run/user/7".into())),
+            ("shared:/tmp/%%", SocketDirectory::Shared("/tmp/%".into())),
+            ("shared:%h", SocketDirectory::Shared("/home/me".into())),
+        ] {
+            assert_eq!(SocketDirectory::parse(text, &user), Ok(expected), "{text}");
+        }
     }
 
     #[test]
@@ -151,6 +222,11 @@ mod tests {
             &["-O", "x"],
             &["-P", "a", "-P", "b"],
             &["-c", "true"],
+            &["-A", "/tmp"],
+            &["-A", "shared:relative"],
+            &["-A", "user:%q"],
+            &["-A", "user:x", "-T"],
+            &["-A", "user:x", "-a", "socket"],
         ] {
             assert!(options(bad).is_err(), "{bad:?}");
         }

@@ -75,9 +75,15 @@ impl Bindings {
         Ok(())
     }
 
-    /// True when requests come from another host.
-    pub(crate) fn is_remote(&self) -> bool {
-        !self.list.is_empty()
+    /// Records that a binding failed before [`bind`](Self::bind) could check it.
+    pub(crate) const fn note_failure(&mut self) {
+        self.attempted = true;
+    }
+
+    /// True when requests come from another host, or may: only programs that use the agent for a session try
+    /// to bind, so a connection with a failed binding is not local either.
+    pub(crate) const fn is_remote(&self) -> bool {
+        self.attempted
     }
 
     /// Checks that a key with these constraints may be listed. With a user, checks that it may be used to log
@@ -196,7 +202,7 @@ fn is_host(key: &PublicKey, hop: &Hop) -> bool {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
             known.is_ca
                 && *certificate.authority() == known.key
-                && certificate.verify(&key_algorithms::PLAIN).is_ok()
+                && certificate.verify(&key_algorithms::AUTHORITY).is_ok()
                 && certificate.check(CertificateKind::Host, &hop.host, now, &[]).is_ok()
         }
     })
@@ -307,7 +313,9 @@ mod tests {
             signature: &signature,
             forwarding: false,
         };
+        assert!(!bindings.is_remote());
         assert!(bindings.bind(&lie).is_err());
+        assert!(bindings.is_remote());
         let only = [Destination { from: Hop::default(), to: a.hop("") }];
         assert!(bindings.permit(&only, None).is_err());
         assert!(bindings.permit(&[], None).is_ok());

@@ -295,6 +295,9 @@ impl Server {
             let outcome = match Request::parse(&body) {
                 Ok(request) => answer(&mut self.ring, &mut client.bindings, request, now, self.log),
                 Err(error) => {
+                    if lh_agent::is_session_bind(&body) {
+                        client.bindings.note_failure();
+                    }
                     self.log.error(&error.to_string());
                     Outcome::Reply(Reply::Failure)
                 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use lh_crypto::{PublicKey, Zeroizing};
-use lh_security_key::FileKey;
+use lh_security_key::{FileKey, flags};
 use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
@@ -20,12 +20,18 @@ struct Opened {
     passphrase: Zeroizing<Vec<u8>>,
 }
 
-/// Changes the passphrase.
+/// Changes the passphrase, and with `-O` what a security key requires for signatures.
 pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let failed = |why: LoadError| fatal(format!("Failed to load key {}: {why}", shown(&path)));
     let given = arguments.old_passphrase.as_ref();
-    let opened = open(&path, given, "Enter old passphrase: ", failed)?;
+    let mut opened = open(&path, given, "Enter old passphrase: ", failed)?;
+    if arguments.has('O') {
+        let FileKey::Security(key) = &mut opened.key else {
+            return Err(fatal(format!("FIDO-specific option requested for non-FIDO key {}", shown(&path))));
+        };
+        key.flags = Requirements::parse(arguments)?.applied_to(key.flags);
+    }
     if let Some(comment) = &opened.comment {
         print(format!("Key has comment '{}'\n", lh_client::sanitise(comment)))?;
     }
@@ -43,6 +49,46 @@ pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
     let comment = opened.comment.unwrap_or_default();
     save(arguments, &path, &opened.key, &comment, &new)?;
     print("Your identification has been saved with the new passphrase.\n")
+}
+
+/// Flags of a security key's key that `-O` sets and clears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Requirements {
+    set: u8,
+    cleared: u8,
+}
+
+impl Requirements {
+    fn parse(arguments: &Arguments) -> Outcome<Self> {
+        let mut found = Self::default();
+        for option in arguments.parsed.values('O') {
+            found.add(&option.to_string_lossy())?;
+        }
+        Ok(found)
+    }
+
+    /// Adds one `-O`; a later one replaces an earlier one.
+    fn add(&mut self, option: &str) -> Outcome {
+        let name = option.to_ascii_lowercase();
+        let (name, set) = name.strip_prefix("no-").map_or((name.as_str(), true), |name| (name, false));
+        let flag = match name {
+            "touch-required" => flags::USER_PRESENCE,
+            "verify-required" => flags::USER_VERIFICATION,
+            _ => {
+                let option = lh_client::sanitise(option);
+                return Err(fatal(format!("Option \"{option}\" is unsupported when changing a passphrase")));
+            }
+        };
+        let (to, from) =
+            if set { (&mut self.set, &mut self.cleared) } else { (&mut self.cleared, &mut self.set) };
+        *to |= flag;
+        *from &= !flag;
+        Ok(())
+    }
+
+    const fn applied_to(self, flags: u8) -> u8 {
+        (flags | self.set) & !self.cleared
+    }
 }
 
 /// Changes the comment, in the private key and in the public key file.
@@ -87,16 +133,21 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// Public key of a file: the first line of a public key file; of a private one, the part that needs no
 /// passphrase, else that of the decrypted key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
-    let bytes = fs::read(path)
-        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), errno_text(&failed))))
-        .map(Zeroizing::new)?;
-    let line = String::from_utf8_lossy(&bytes);
-    if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {
+    if let Some(key) = public_in_line(path)? {
         return Ok(key);
     }
     let failed = |why: LoadError| fatal(format!("Load key \"{}\": {why}", shown(path)));
     let opened = open(path, arguments.old_passphrase.as_ref(), "Enter passphrase: ", failed)?;
     Ok(opened.key.public().clone())
+}
+
+/// Public key in the first line of a file.
+pub(crate) fn public_in_line(path: &Path) -> Outcome<Option<PublicKey>> {
+    let bytes = fs::read(path)
+        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), errno_text(&failed))))
+        .map(Zeroizing::new)?;
+    let line = String::from_utf8_lossy(&bytes);
+    Ok(line.lines().next().and_then(PublicKey::from_openssh_line).map(|(key, _)| key))
 }
 
 /// Opens a private key and returns only the key.
@@ -134,4 +185,23 @@ fn open(
     };
     let loaded = file.open(Some(&passphrase)).map_err(&failed)?;
     Ok(opened(loaded, passphrase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_requirement_of_a_kind_counts() {
+        let mut found = Requirements::default();
+        for option in ["no-touch-required", "verify-required", "Touch-Required"] {
+            found.add(option).expect("known");
+        }
+        let both = flags::USER_PRESENCE | flags::USER_VERIFICATION;
+        assert_eq!(found, Requirements { set: both, cleared: 0 });
+        found.add("no-verify-required").expect("known");
+        assert_eq!(found, Requirements { set: flags::USER_PRESENCE, cleared: flags::USER_VERIFICATION });
+        assert_eq!(found.applied_to(flags::USER_VERIFICATION | flags::RESIDENT), 0x21);
+        assert!(found.add("resident").is_err());
+    }
 }

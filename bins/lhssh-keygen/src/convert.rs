@@ -8,6 +8,7 @@ use crate::arguments::{Arguments, Format};
 use crate::change::public_of;
 use crate::files::read_limited;
 use crate::generate::key_file;
+use crate::hexdump;
 use crate::talk::{Outcome, fatal, print, program, shown, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
@@ -19,6 +20,9 @@ const MAX_COMMENT: usize = 60;
 
 /// Prints a public key in the format of `-m`.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
+    if arguments.format == Some(Format::Hexdump) {
+        return hexdump::export(arguments);
+    }
     let path = key_file(arguments)?;
     let key = public_of(arguments, &path)?;
     let unknown = |function: &str| {
@@ -26,7 +30,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
         fatal(format!("{function}: unsupported key type {kind}"))
     };
     print(match arguments.format {
-        None | Some(Format::Rfc4716) => rfc4716(&key),
+        None | Some(Format::Rfc4716 | Format::Hexdump) => rfc4716(&key),
         Some(Format::Pkcs8) => key.to_spki_pem().ok_or_else(|| unknown("do_convert_to_pkcs8"))?,
         // Only RSA keys have a PEM format of their own; ECDSA keys use the general one.
         Some(Format::Pem) => match key.plain().key_type() {
@@ -61,6 +65,7 @@ pub(crate) fn import(arguments: &Arguments) -> Outcome {
         Some(Format::Pem) => PublicKey::from_public_pem(&text)
             .filter(|_| text.contains("BEGIN RSA PUBLIC KEY"))
             .ok_or_else(|| fatal("do_convert_from_pem: unrecognised raw private key format"))?,
+        Some(Format::Hexdump) => return Err(fatal("do_convert_from: unknown key format hexdump")),
     };
     print(format!("{}\n", key.to_openssh_line("")))
 }

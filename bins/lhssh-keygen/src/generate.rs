@@ -47,7 +47,7 @@ impl Family {
     fn by_name(name: &str) -> Outcome<(Self, Option<u32>)> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "ed25519" | "ssh-ed25519" => (Self::Ed25519, None),
-            "mldsa44-ed25519" | "ssh-mldsa44-ed25519@openssh.com" => (Self::MlDsa44Ed25519, None),
+            "mldsa44-ed25519" | "ssh-mldsa44-ed25519" => (Self::MlDsa44Ed25519, None),
             "ecdsa" => (Self::Ecdsa, None),
             "ecdsa-sha2-nistp256" => (Self::Ecdsa, Some(256)),
             "ecdsa-sha2-nistp384" => (Self::Ecdsa, Some(384)),

@@ -14,6 +14,7 @@ mod enroll;
 mod files;
 mod fingerprint;
 mod generate;
+mod hexdump;
 mod hosts;
 mod moduli;
 mod options;

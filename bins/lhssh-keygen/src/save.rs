@@ -25,7 +25,7 @@ pub(crate) fn save(
     let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
     // Where a format does not support the key type, OpenSSH writes its own format.
     let format = match (arguments.format, key.public().key_type()) {
-        (Some(_), "ssh-mldsa44-ed25519@openssh.com") | (Some(Format::Pem), "ssh-ed25519") => None,
+        (Some(_), "ssh-mldsa44-ed25519") | (Some(Format::Pem), "ssh-ed25519") => None,
         (Some(_), kind) if kind.starts_with("sk-") => None,
         (Some(Format::Pkcs8), _) => Some(PemFormat::Pkcs8),
         (Some(Format::Pem), _) => Some(PemFormat::Traditional),

@@ -195,10 +195,83 @@ fn missing_host_keys_are_generated_below_a_prefix() {
     assert_eq!(room.text("root/etc/ssh/ssh_host_rsa_key"), "kept");
     assert!(room.path("root/etc/ssh/ssh_host_ed25519_key.pub").exists());
     assert!(
-        room.text("root/etc/ssh/ssh_host_mldsa44_ed25519_key.pub")
-            .starts_with("ssh-mldsa44-ed25519@openssh.com AAAA")
+        room.text("root/etc/ssh/ssh_host_mldsa44_ed25519_key.pub").starts_with("ssh-mldsa44-ed25519 AAAA")
     );
     assert_eq!(room.ours(&["-A", "-f", &prefix]), "");
+}
+
+/// Local times in winter, in summer, and where clocks change (OpenSSH's before 10.6 were off by an hour or two).
+///
+/// Covers: ssh-keygen -V
+#[test]
+fn certificate_dates_follow_summer_time() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k"]);
+    for (zone, local, utc) in [
+        // Rules in place of names: they need no installed table of zones.
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "202601011200", "2026-01-01T11:00:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "202607011200", "2026-07-01T10:00:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "20260329013000", "2026-03-29T00:30:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "202603290330", "2026-03-29T01:30:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "202610250130", "2026-10-24T23:30:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "202610250330", "2026-10-25T02:30:00"),
+        ("EST5EDT,M3.2.0,M11.1.0", "202603080130", "2026-03-08T06:30:00"),
+        ("EST5EDT,M3.2.0,M11.1.0", "20260401", "2026-04-01T04:00:00"),
+        ("EST5EDT,M3.2.0,M11.1.0", "20261201", "2026-12-01T05:00:00"),
+        // Half an hour, and two hours.
+        ("LHST-10:30LHDT-11,M10.1.0,M4.1.0", "202601011200", "2026-01-01T01:00:00"),
+        ("LHST-10:30LHDT-11,M10.1.0,M4.1.0", "202607011200", "2026-07-01T01:30:00"),
+        ("TROLL0CEST-2,M3.5.0/1,M10.5.0/3", "202607011200", "2026-07-01T10:00:00"),
+        ("TROLL0CEST-2,M3.5.0/1,M10.5.0/3", "202601011200", "2026-01-01T12:00:00"),
+    ] {
+        let validity = format!("{local}:forever");
+        let args = ["-q", "-s", "k", "-I", "id", "-n", "me", "-V", &validity, "k.pub"];
+        let signed = room.run_with(OURS, &args, "", &[("TZ", zone)]);
+        assert_eq!(signed.status, 0, "{zone} {local}: {}", signed.err);
+        let shown = room.run_with(OURS, &["-L", "-f", "k-cert.pub"], "", &[("TZ", "UTC0")]);
+        assert!(shown.out.contains(&format!("Valid: after {utc}\n")), "{zone} {local}: {}", shown.out);
+    }
+}
+
+/// Covers: ssh-keygen -e; ssh-keygen -m
+#[test]
+fn keys_are_dumped_in_hexadecimal() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "1", "-f", "k"]);
+    let public = room.ours(&["-e", "-m", "hexdump", "-f", "k.pub"]);
+    let lines: Vec<&str> = public.lines().collect();
+    assert_eq!(lines[..2], ["Public ED25519 key:", "buffer len = 51"]);
+    assert_eq!(lines[2], "0000: 00 00 00 0b 73 73 68 2d 65 64 32 35 35 31 39 00  ....ssh-ed25519.");
+    assert_eq!((lines.len(), lines[5].len()), (6, 58));
+    let both = room.ours(&["-e", "-m", "hexdump", "-P", "secret", "-f", "k"]);
+    let private = both.strip_prefix(&format!("{public}\n")).expect("the public key first");
+    assert!(private.starts_with("Private ED25519 key:\nbuffer len = 119\n0000: "), "{private}");
+    assert_eq!(private.lines().count(), 2 + 8);
+    assert_ne!(room.run(OURS, &["-i", "-m", "hexdump", "-f", "k.pub"], "").status, 0);
+}
+
+/// Covers: ssh-keygen -a
+#[test]
+fn rounds_of_new_keys_are_limited() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-f", "k"]);
+    // 32, then the number of keys, 1.
+    let hidden = room.text("k").lines().filter(|line| !line.starts_with('-')).collect::<String>();
+    assert!(hidden.contains("AAAAIAAAAAEAAAAz"), "{hidden}");
+    let said = room.run(OURS, &["-q", "-t", "ed25519", "-N", "secret", "-a", "1048577", "-f", "many"], "");
+    assert_ne!(said.status, 0);
+    assert!(said.err.starts_with("Saving key \"many\" failed: "), "{}", said.err);
+    assert_eq!(room.names(), ["k", "k.pub"]);
+}
+
+/// Covers: ssh-keygen -p; ssh-keygen -O
+#[test]
+fn requirements_are_for_keys_in_hardware() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k"]);
+    let said = room.run(OURS, &["-p", "-N", "", "-O", "no-touch-required", "-f", "k"], "");
+    assert_eq!(said.status, 255);
+    assert_eq!(said.err, "FIDO-specific option requested for non-FIDO key k\n");
 }
 
 /// Covers: ssh-keygen -l

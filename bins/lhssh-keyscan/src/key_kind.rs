@@ -14,10 +14,9 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    /// Default key types, in the order of ssh-keyscan. Composite keys are not among them: servers use them
-    /// only where configured, so clients must request them too.
+    /// Default key types, in the order of ssh-keyscan.
     pub(crate) fn every() -> Vec<Self> {
-        Self::ALL.iter().map(|(_, kind)| *kind).filter(|kind| *kind != Self::MlDsa44Ed25519).collect()
+        Self::ALL.iter().map(|(_, kind)| *kind).collect()
     }
 
     const ALL: [(&'static str, Self); 6] = [
@@ -36,7 +35,7 @@ impl KeyKind {
             "ssh-ed25519" => "ed25519",
             "sk-ssh-ed25519@openssh.com" => "ed25519-sk",
             "sk-ecdsa-sha2-nistp256@openssh.com" => "ecdsa-sk",
-            "ssh-mldsa44-ed25519@openssh.com" => "mldsa44-ed25519",
+            "ssh-mldsa44-ed25519" => "mldsa44-ed25519",
             name if name.starts_with("ecdsa-sha2-nistp") => "ecdsa",
             name => name,
         };
@@ -64,7 +63,7 @@ impl KeyKind {
             Self::Ed25519 => &["ssh-ed25519"],
             Self::EcdsaSk => &["sk-ecdsa-sha2-nistp256@openssh.com"],
             Self::Ed25519Sk => &["sk-ssh-ed25519@openssh.com"],
-            Self::MlDsa44Ed25519 => &["ssh-mldsa44-ed25519@openssh.com"],
+            Self::MlDsa44Ed25519 => &["ssh-mldsa44-ed25519"],
         }
     }
 
@@ -88,5 +87,6 @@ mod tests {
         assert_eq!(KeyKind::parse("ed25519,rsa,rsa"), Ok(vec![Rsa, Ed25519]));
         assert_eq!(KeyKind::parse("rsa1"), Err("Unknown key type \"rsa1\"".to_owned()));
         assert_eq!(KeyKind::Ed25519Sk.names(true), ["sk-ssh-ed25519-cert-v01@openssh.com"]);
+        assert_eq!(KeyKind::every().last(), Some(&KeyKind::MlDsa44Ed25519));
     }
 }

@@ -6,6 +6,9 @@ use lh_wire::{Reader, Writer};
 use crate::number::{CONSTRAIN_CONFIRM, CONSTRAIN_EXTENSION, CONSTRAIN_LIFETIME, CONSTRAIN_MAXSIGN};
 use crate::{MAX_CONSTRAINTS, ProtocolError, names};
 
+/// Upper limit of a user name in a destination, bytes; OpenSSH's limit.
+const MAX_USER: usize = 256;
+
 /// All constraints of one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Constraints {
@@ -193,6 +196,10 @@ impl Hop {
     fn read(content: &[u8]) -> Result<Self, ProtocolError> {
         let mut reader = Reader::new(content);
         let (user, host) = (reader.text()?.to_owned(), reader.text()?.to_owned());
+        // The user is a pattern: a long one could keep the agent busy.
+        if user.len() > MAX_USER {
+            return Err(ProtocolError::BadDestination);
+        }
         let _reserved = reader.string()?;
         let mut keys = Vec::new();
         while !reader.is_empty() {

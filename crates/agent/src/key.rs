@@ -127,7 +127,7 @@ fn put_private_fields(out: &mut Vec<u8>, numbers: &[u8]) -> Result<(), lh_wire::
     let public_fields = match reader.text()? {
         // The encoding repeats the public key in this case.
         "ssh-ed25519" => 0,
-        "ssh-mldsa44-ed25519@openssh.com" => 1,
+        "ssh-mldsa44-ed25519" => 1,
         _ => 2,
     };
     for _ in 0..public_fields {

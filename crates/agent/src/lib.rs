@@ -20,7 +20,7 @@ pub use constraint::{AssociatedCerts, Constraints, Destination, Hop, HopKey};
 pub use frame::{Frames, frame};
 pub use key::{AddedKey, SecurityKey};
 pub use reply::{IdentityEntry, Reply};
-pub use request::{Extension, Request, SessionBind, SignFlags, algorithm_for, flags_for};
+pub use request::{Extension, Request, SessionBind, SignFlags, algorithm_for, flags_for, is_session_bind};
 
 use lh_crypto::KeyFileError;
 use lh_wire::WireError;

@@ -252,6 +252,12 @@ impl Extension<'_> {
     }
 }
 
+/// Returns true for the body of a request to bind a session, even when the rest of it cannot be decoded.
+pub fn is_session_bind(body: &[u8]) -> bool {
+    let mut reader = Reader::new(body);
+    reader.u8() == Ok(EXTENSION) && reader.text() == Ok(names::SESSION_BIND)
+}
+
 fn read_constraints(
     constrained: bool,
     reader: &mut Reader<'_>,

@@ -11,9 +11,9 @@ fn key(key_type: KeyType) -> PrivateKey {
 /// Returns an unsigned certificate: sufficient where it is not verified.
 fn certificate(key: &PublicKey) -> PublicKey {
     let mut fields = Reader::new(key.blob());
-    let plain = fields.text().expect("a type").trim_end_matches("@openssh.com").to_owned();
+    let plain = fields.text().expect("a type");
     let mut blob = Vec::new();
-    blob.put_string(format!("{plain}-cert-v01@openssh.com").as_bytes());
+    blob.put_string(lh_crypto::key_algorithms::certified(plain).as_bytes());
     blob.put_string(b"nonce");
     blob.put_bytes(fields.rest());
     blob.put_u64(7);
@@ -282,4 +282,17 @@ proptest! {
         let cut = cut.min(body.len());
         let _ = Request::parse(&body[..cut]);
     }
+}
+
+#[test]
+fn users_of_destinations_are_limited() {
+    let with_user = |length: usize| {
+        let mut constraints = constraints();
+        constraints.destinations.truncate(1);
+        constraints.destinations[0].to.user = "u".repeat(length);
+        let key = Box::new(AddedKey::Plain(key(KeyType::Ed25519)));
+        Request::Add { key, comment: String::new(), constraints }.encode()
+    };
+    assert!(Request::parse(&with_user(256)).is_ok());
+    assert!(matches!(Request::parse(&with_user(257)), Err(ProtocolError::BadDestination)));
 }

@@ -98,7 +98,7 @@ pub(crate) fn known_key(name: &str) -> bool {
 /// # Errors
 /// [`ClientError::Config`] when no name in the list is supported.
 pub(crate) fn authorities(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
-    list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &key_algorithms::PLAIN, &known_key)
+    list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &key_algorithms::AUTHORITY, &known_key)
 }
 
 /// The key type of a signature algorithm, as known_hosts spells it; for a certificate, the type of its plain
@@ -119,7 +119,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "HostKeyAlgorithms" | "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" => {
             key_algorithms::DEFAULT.iter().map(owned).collect()
         }
-        "CASignatureAlgorithms" => key_algorithms::PLAIN.iter().map(owned).collect(),
+        "CASignatureAlgorithms" => key_algorithms::AUTHORITY.iter().map(owned).collect(),
         _ => Vec::new(),
     }
 }

@@ -8,6 +8,7 @@ pub(crate) fn short_type(key_type: &str) -> String {
     let plain = key_algorithms::plain(key_type);
     let name = match plain.trim_end_matches("@openssh.com") {
         "ssh-ed25519" => "ED25519",
+        "ssh-mldsa44-ed25519" => "MLDSA44-ED25519",
         "ssh-rsa" => "RSA",
         "sk-ssh-ed25519" => "ED25519-SK",
         "sk-ecdsa-sha2-nistp256" => "ECDSA-SK",

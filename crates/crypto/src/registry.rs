@@ -72,7 +72,8 @@ pub const KEX: &[KexAlgorithm] = &[
 pub const KEYS: &[KeyAlgorithm] = &[
     key(names::ED25519, names::ED25519_CERT, names::ED25519, both(10, "RFC 8709")),
     key(names::SK_ED25519, names::SK_ED25519_CERT, names::SK_ED25519, client(50, U2F)),
-    key(names::MLDSA44_ED25519, names::MLDSA44_ED25519_CERT, names::MLDSA44_ED25519, on_request(90, MLDSA)),
+    key(names::MLDSA44_ED25519, names::MLDSA44_ED25519_CERT, names::MLDSA44_ED25519, both(90, MLDSA))
+        .certifies_on_request(),
     key(names::ECDSA_P256, names::ECDSA_P256_CERT, names::ECDSA_P256, both(20, "RFC 5656")),
     key(names::ECDSA_P384, names::ECDSA_P384_CERT, names::ECDSA_P384, both(30, "RFC 5656")),
     key(names::ECDSA_P521, names::ECDSA_P521_CERT, names::ECDSA_P521, both(40, "RFC 5656")),
@@ -109,6 +110,8 @@ pub struct KeyAlgorithm {
     pub certificate: &'static str,
     /// Type of the plain keys.
     pub key_type: &'static str,
+    /// `CASignatureAlgorithms` contains it by default, if the other lists do.
+    pub certifies: bool,
     /// Place in the lists of names.
     pub listing: Listing,
 }
@@ -299,6 +302,11 @@ impl KexAlgorithm {
 impl KeyAlgorithm {
     /// All signature algorithms, best first.
     pub(crate) const ALL: &'static [Self] = by_rank!(KeyAlgorithm, KEYS);
+
+    /// Signatures of certificate authorities are accepted only where a configuration names the algorithm.
+    const fn certifies_on_request(self) -> Self {
+        Self { certifies: false, ..self }
+    }
 }
 
 impl Compression {
@@ -345,7 +353,7 @@ const fn key(
     key_type: &'static str,
     listing: Listing,
 ) -> KeyAlgorithm {
-    KeyAlgorithm { name, certificate, key_type, listing }
+    KeyAlgorithm { name, certificate, key_type, certifies: true, listing }
 }
 
 const fn both(rank: u16, source: &'static str) -> Listing {

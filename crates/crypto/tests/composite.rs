@@ -1,4 +1,4 @@
-//! Tests of `ssh-mldsa44-ed25519@openssh.com`: the draft's own signature, and keys in all their encodings.
+//! Tests of `ssh-mldsa44-ed25519`: the draft's own signature, and keys in all their encodings.
 
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use lh_crypto::{
@@ -7,7 +7,7 @@ use lh_crypto::{
 };
 use lh_wire::{Reader, Writer as _};
 
-const NAME: &str = "ssh-mldsa44-ed25519@openssh.com";
+const NAME: &str = "ssh-mldsa44-ed25519";
 
 /// Returns the draft's seeds and signature.
 fn vector() -> (Vec<u8>, Vec<u8>) {
@@ -70,7 +70,7 @@ fn only_the_drafts_signature_verifies() {
 #[test]
 fn composite_key_round_trips_in_every_encoding() {
     let key = PrivateKey::generate(KeyType::MlDsa44Ed25519, None).unwrap();
-    assert_eq!((key.public().key_type(), key.public().bits()), (NAME, 256));
+    assert_eq!((key.public().key_type(), key.public().bits()), (NAME, 512));
     assert_eq!(key.public().display_type(), "MLDSA44-ED25519");
     assert_eq!(key.public().blob().len(), 4 + NAME.len() + 4 + 1344);
     for passphrase in [None, Some((&b"secret"[..], 1))] {
@@ -122,7 +122,7 @@ fn composite_keys_certify_and_are_certified() {
     let unsigned = fields.to_be_signed(key.public(), authority.public(), &mut SystemRandom).unwrap();
     let signature = authority.sign(NAME, &unsigned).unwrap();
     let certified = CertificateFields::finish(unsigned, &signature).unwrap();
-    assert_eq!(certified.key_type(), "ssh-mldsa44-ed25519-cert-v01@openssh.com");
+    assert_eq!(certified.key_type(), "ssh-mldsa44-ed25519-cert");
     assert_eq!(certified.display_type(), "MLDSA44-ED25519-CERT");
     let certificate = certified.certificate().unwrap();
     assert_eq!(certificate.key(), key.public());

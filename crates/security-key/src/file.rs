@@ -50,6 +50,18 @@ impl FileKey {
         }
     }
 
+    /// Returns type and fields of the private key, as in files and in requests to agents.
+    pub fn to_wire(&self) -> Zeroizing<Vec<u8>> {
+        match self {
+            Self::Plain(key) => key.to_wire(),
+            Self::Security(key) => {
+                let mut fields = Zeroizing::new(Vec::with_capacity(1024 + key.handle.len()));
+                key.write(&mut fields);
+                fields
+            }
+        }
+    }
+
     /// Returns the key with a certificate, in the form of an agent's request; `None` when the certificate is
     /// for another key.
     pub fn certified(&self, certificate: PublicKey) -> Option<AddedKey> {
@@ -70,11 +82,7 @@ impl FileKey {
     ) -> Result<Zeroizing<String>, CryptoError> {
         match self {
             Self::Plain(key) => key.to_openssh_with(comment, encrypt),
-            Self::Security(key) => {
-                let mut fields = Zeroizing::new(Vec::with_capacity(1024 + key.handle.len()));
-                key.write(&mut fields);
-                PrivateKey::seal_section(&key.public, &fields, comment, encrypt)
-            }
+            Self::Security(key) => PrivateKey::seal_section(&key.public, &self.to_wire(), comment, encrypt),
         }
     }
 }

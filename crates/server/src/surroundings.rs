@@ -21,7 +21,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "MACs" => default.mac_c2s,
         "KexAlgorithms" => default.kex,
         "HostKeyAlgorithms" => crate::session::names::host_key_algorithms(),
-        "CASignatureAlgorithms" => key_algorithms::PLAIN.map(str::to_owned).to_vec(),
+        "CASignatureAlgorithms" => key_algorithms::AUTHORITY.map(str::to_owned).to_vec(),
         _ => key_algorithms::DEFAULT.map(str::to_owned).to_vec(),
     }
 }

@@ -23,3 +23,11 @@ pub fn private(directory: &Path) -> io::Result<()> {
         result => result,
     }
 }
+
+/// Like [`private`], and also creates the directories above it.
+///
+/// # Errors
+/// Those of `mkdir(2)`.
+pub fn private_with_parents(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}

@@ -284,3 +284,31 @@ pub(super) fn askpass(lab: &Lab, answer: &str) -> PathBuf {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
+
+/// Covers: ssh-agent -A
+#[test]
+fn socket_is_put_into_a_directory_of_choice() {
+    let lab = Lab::new();
+    let report =
+        "echo \"$SSH_AUTH_SOCK\"; stat -c %a \"$(dirname \"$SSH_AUTH_SOCK\")\"; test -S \"$SSH_AUTH_SOCK\"";
+    let run = |place: &str| {
+        let ran = lab.run(&our("lhssh-agent"), &["-A", place, "sh", "-c", report]).ok("lhssh-agent -A");
+        ran.text().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // A user's directory is made, with those above it.
+    let made = run(&format!("user:{}/a/b%%", lab.dir().display()));
+    assert!(made[0].starts_with(&format!("{}/s.", lab.arg("a/b%"))), "{made:?}");
+    assert_eq!(made[1], "700");
+    assert!(lab.path("a/b%").exists());
+    // In a shared directory, the socket is in a private one, which goes with the agent.
+    std::fs::create_dir(lab.path("shared")).unwrap();
+    let made = run(&format!("shared:{}", lab.arg("shared")));
+    assert!(made[0].starts_with(&format!("{}/ssh-", lab.arg("shared"))), "{made:?}");
+    assert_eq!(made[1], "700");
+    lh_interop::eventually("the directory is gone", || {
+        std::fs::read_dir(lab.path("shared")).unwrap().next().is_none()
+    });
+    let missing = lab.run(&our("lhssh-agent"), &["-A", "shared:/missing", "true"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.err.contains("private socket dir: No such file or directory"), "{}", missing.err);
+}

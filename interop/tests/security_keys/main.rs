@@ -84,6 +84,17 @@ fn fido_touch_and_pin_follow_the_key_options() {
         let refused = token.login(&our("lhssh"), server.port, &file, &[]);
         assert_eq!((refused.code, token.asked().lines().count()), (255, 1), "{}", refused.err);
 
+        // The requirement of a PIN can be taken from the key, and given back.
+        for (option, prompts) in [("no-verify-required", 0), ("verify-required", 1)] {
+            token.answer("1234");
+            let change = ["-p", "-q", "-P", "", "-N", "", "-O", option, "-f", &file];
+            token.run(&our("lhssh-keygen"), &change).ok("-p -O");
+            token.lab.write("authorized_keys", &public);
+            token.asked();
+            assert_in(&token.login(&our("lhssh"), server.port, &file, &[]), option);
+            assert_eq!(token.asked().lines().count(), prompts, "{option}");
+        }
+
         // A key without touch, which the server must allow.
         let file = format!("{maker}-untouched");
         token.make(&keygen, "ecdsa-sk", &file, &["no-touch-required"]);
@@ -192,6 +203,16 @@ fn resident_fido_keys_are_downloaded() {
     let server = Lhsshd::start(&token.lab, "");
     token.lab.write("authorized_keys", &token.lab.read("one.pub"));
     assert_in(&token.login(&our("lhssh"), server.port, "ours/id_ed25519_sk_rk", &[]), "listed");
+    // The requirement of a PIN is kept.
+    let made = ["resident", "verify-required", "application=ssh:pin"];
+    token.make(&our("lhssh-keygen"), "ed25519-sk", "three", &made);
+    std::fs::create_dir(token.lab.path("verified")).unwrap();
+    let line = format!("cd verified && exec {} -K -N ''", our("lhssh-keygen").display());
+    token.run(Path::new("sh"), &["-c", &line]).ok("-K");
+    token.lab.write("authorized_keys", &token.lab.read("three.pub"));
+    token.asked();
+    assert_in(&token.login(&our("lhssh"), server.port, "verified/id_ed25519_sk_rk_pin", &[]), "with a PIN");
+    assert_eq!(token.asked().lines().count(), 1);
     // A second resident key for one application is made only if the user agrees to lose the first.
     let again = ["-t", "ed25519-sk", "-O", "resident", "-N", "", "-f", "again"];
     let refused = token.run(&our("lhssh-keygen"), &again);

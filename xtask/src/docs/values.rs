@@ -45,7 +45,7 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
             Values::Words(&["ed25519", "ecdsa", "rsa", "mldsa44-ed25519", "ed25519-sk", "ecdsa-sk"])
         }
         ("lhssh-keygen", 'E', _) => Values::Words(&["sha256", "md5"]),
-        ("lhssh-keygen", 'm', _) => Values::Words(&["RFC4716", "PKCS8", "PEM"]),
+        ("lhssh-keygen", 'm', _) => Values::Words(&["RFC4716", "PKCS8", "PEM", "hexdump"]),
         ("lhssh-keygen", 'Y', _) => {
             Values::Words(&["sign", "verify", "check-novalidate", "find-principals", "match-principals"])
         }

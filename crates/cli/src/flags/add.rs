@@ -29,6 +29,7 @@ pub static ADD: Program = Program {
         Flag::plain('L', Works, "List the public keys in the agent."),
         Flag::plain('l', Works, "List the fingerprints of the keys in the agent."),
         Flag::plain('N', Works, "Keep certificates in the agent after they expire."),
+        Flag::plain('P', Works, "Ask for no PIN, for tokens and security keys that need none (-s, -K)."),
         Flag::plain('Q', Works, "List the extensions that the agent supports."),
         Flag::plain('q', Works, "Print nothing on success."),
         Flag::with('S', "provider", Works, "Library for the agent to use for security keys."),

@@ -11,6 +11,12 @@ pub static AGENT: Program = Program {
     flags_after_first_operand: false,
     usage_status: 1,
     flags: &[
+        Flag::with(
+            'A',
+            "socket_path",
+            Works,
+            "Put the socket into this directory: user:dir (relative to the home directory), or below shared:/dir.",
+        ),
         Flag::with('a', "bind_address", Works, "Listen on this Unix socket."),
         Flag::plain('c', Works, "Print commands for the C shell."),
         Flag::plain('D', Works, "Stay in the foreground."),

@@ -16,7 +16,7 @@ pub static KEYGEN: Program = Program {
             Works,
             "Generate missing host keys of every type in /etc/ssh (with -f: below this directory).",
         ),
-        Flag::with('a', "rounds", Works, "Rounds of the function that turns the passphrase into a key (24)."),
+        Flag::with('a', "rounds", Works, "Rounds of the function that turns the passphrase into a key (32)."),
         Flag::plain('B', Works, "Show the Bubble Babble digest of a key."),
         Flag::with('b', "bits", Works, "Size of a new key."),
         Flag::with('C', "comment", Works, "Comment of a new key or list; with -c the new comment."),
@@ -56,7 +56,7 @@ pub static KEYGEN: Program = Program {
             Works,
             "generate candidates for moduli of group exchange, or screen them for primes.",
         ),
-        Flag::with('m', "format", Works, "Key format: RFC4716, PKCS8 or PEM."),
+        Flag::with('m', "format", Works, "Key format: RFC4716, PKCS8 or PEM; with -e also hexdump."),
         Flag::with('N', "new_passphrase", Works, "The new passphrase."),
         Flag::with('n', "principals", Works, "Names in a certificate, with commas; with -Y, the namespace."),
         Flag::with(

@@ -123,13 +123,8 @@ fn from_file(path: &Path, explicit: bool) -> Identity {
         }
         other => other,
     };
-    // `-i key.pub` names the private key beside it, or a key that only the agent has.
-    if path.extension().is_some_and(|end| end == "pub") {
-        let beside = path.with_extension("");
-        if let Ok(bytes) = key_file::read(&beside) {
-            return private_identity(beside, bytes, name, explicit);
-        }
-    }
+    // `-i key.pub` names a key that an agent or a token has. The private key beside it is not used: a user
+    // who names the public half may rely on the agent's constraints.
     let broken = match read {
         Ok(_) => Broken::Unusable(format!("Load key \"{name}\": {}", KeyFileError::InvalidFormat)),
         Err(ReadFailure::Open(error)) => {

@@ -309,9 +309,9 @@ fn broken_files_are_reported_when_needed() {
     assert_eq!(told, expected);
 }
 
-/// A public key file is of no use where the agent has the key, and names the private key beside it.
+/// A public key file names a key of the agent; the private key beside it is not used.
 #[test]
-fn public_key_files_name_other_keys() {
+fn public_key_files_name_keys_of_the_agent() {
     let place = Place::new();
     let (held, _) = (place.key("held"), place.key("beside"));
     std::fs::remove_file(place.path("held")).expect("gone");
@@ -320,7 +320,7 @@ fn public_key_files_name_other_keys() {
     let mut config = place.config(&["beside.pub", "held.pub", "held.pub"]);
     config.agent = Some(place.path("agent"));
     let (identities, ui) = gather(config);
-    assert_eq!(shown(&identities), words(&[("held.pub", "agent"), ("beside.pub", "loaded")]));
+    assert_eq!(shown(&identities), words(&[("held.pub", "agent"), ("beside.pub", "broken")]));
     assert!(ui.messages.is_empty(), "{:?}", ui.messages);
     drop(identities);
     peer.join().expect("agent");

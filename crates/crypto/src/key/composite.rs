@@ -1,4 +1,4 @@
-//! `ssh-mldsa44-ed25519@openssh.com`: keys and signatures that are secure as long as one of ML-DSA-44 and
+//! `ssh-mldsa44-ed25519`: keys and signatures that are secure as long as one of ML-DSA-44 and
 //! Ed25519 is.
 //!
 //! draft-miller-sshm-mldsa44-ed25519-composite-sigs-00 brings the combination MLDSA44-Ed25519-SHA512 of

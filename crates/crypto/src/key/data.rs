@@ -84,10 +84,11 @@ impl Data {
         })
     }
 
-    /// Returns the bits of the modulus or field; 0 for unknown types.
+    /// Returns the size that OpenSSH shows: bits of the modulus or field; 0 for unknown types.
     pub(super) fn bits(&self) -> usize {
         match self {
-            Self::Ed25519(_) | Self::MlDsaEd25519(_) | Self::SkEd25519 { .. } | Self::SkEcdsa { .. } => 256,
+            Self::Ed25519(_) | Self::SkEd25519 { .. } | Self::SkEcdsa { .. } => 256,
+            Self::MlDsaEd25519(_) => 512,
             Self::Ecdsa(curve, _) => curve.bits(),
             Self::Rsa { n, .. } => Mpint::from_magnitude(n).bits(),
             Self::Other => 0,

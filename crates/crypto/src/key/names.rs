@@ -4,8 +4,9 @@ pub(crate) const ED25519: &str = "ssh-ed25519";
 pub(crate) const ED25519_CERT: &str = "ssh-ed25519-cert-v01@openssh.com";
 pub(crate) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(crate) const SK_ED25519_CERT: &str = "sk-ssh-ed25519-cert-v01@openssh.com";
-pub(crate) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519@openssh.com";
-pub(crate) const MLDSA44_ED25519_CERT: &str = "ssh-mldsa44-ed25519-cert-v01@openssh.com";
+pub(crate) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519";
+// OpenSSH's certificates of this type alone have a name without its suffix.
+pub(crate) const MLDSA44_ED25519_CERT: &str = "ssh-mldsa44-ed25519-cert";
 pub(crate) const ECDSA_P256: &str = "ecdsa-sha2-nistp256";
 pub(crate) const ECDSA_P256_CERT: &str = "ecdsa-sha2-nistp256-cert-v01@openssh.com";
 pub(crate) const ECDSA_P384: &str = "ecdsa-sha2-nistp384";

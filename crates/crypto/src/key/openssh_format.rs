@@ -11,9 +11,9 @@ pub(super) const LABEL: &str = "OPENSSH PRIVATE KEY";
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const SALT_LEN: usize = 16;
 
-/// Limit of bcrypt rounds run for a file, which take minutes. The file contains the number; one that would
-/// take months is an attack or an accident.
-const MAX_ROUNDS: u32 = 100_000;
+/// Upper limit of bcrypt rounds, for reading and writing: OpenSSH's, which take hours. The file contains the
+/// number; one that would take months is an attack or an accident.
+const MAX_ROUNDS: u32 = 1 << 20;
 
 const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
 
@@ -22,7 +22,7 @@ const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
 pub struct Encryption<'a> {
     /// The passphrase, which must not be empty.
     pub passphrase: &'a [u8],
-    /// Number of bcrypt rounds; ssh-keygen's default is 24.
+    /// Number of bcrypt rounds; ssh-keygen's default is 32.
     pub rounds: u32,
     /// SSH name of the cipher; ssh-keygen's default is `aes256-ctr`.
     pub cipher: &'a str,
@@ -129,7 +129,7 @@ fn decrypt(envelope: &Envelope<'_>, data: &mut [u8], passphrase: &[u8]) -> Resul
         return Err(KeyFileError::InvalidFormat);
     }
     if rounds > MAX_ROUNDS {
-        return Err(unsupported("more than 100000 bcrypt rounds"));
+        return Err(unsupported(&format!("more than {MAX_ROUNDS} bcrypt rounds")));
     }
     if passphrase.is_empty() {
         return Err(KeyFileError::WrongPassphrase);
@@ -168,6 +168,9 @@ pub(super) fn write(
             .ok_or(CryptoError::Unsupported { what: "this cipher for private keys" })?;
         if passphrase.is_empty() || rounds == 0 {
             return Err(CryptoError::Unsupported { what: "an empty passphrase" });
+        }
+        if rounds > MAX_ROUNDS {
+            return Err(CryptoError::Unsupported { what: "more than 1048576 bcrypt rounds" });
         }
         let mut salt = [0; SALT_LEN];
         SystemRandom.fill(&mut salt);

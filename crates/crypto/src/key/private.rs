@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 pub enum KeyType {
     /// `ssh-ed25519` (RFC 8709).
     Ed25519,
-    /// `ssh-mldsa44-ed25519@openssh.com` (draft-miller-sshm-mldsa44-ed25519-composite-sigs).
+    /// `ssh-mldsa44-ed25519` (draft-miller-sshm-mldsa44-ed25519-composite-sigs).
     MlDsa44Ed25519,
     /// `ecdsa-sha2-nistp256` (RFC 5656).
     EcdsaP256,

@@ -60,7 +60,7 @@ impl PrivateKey {
     }
 
     /// Returns the key in OpenSSH's file format, ending in a newline. With a passphrase it is encrypted with
-    /// aes256-ctr and the given number of bcrypt rounds (ssh-keygen's default is 24).
+    /// aes256-ctr and the given number of bcrypt rounds (ssh-keygen's default is 32).
     ///
     /// # Errors
     /// [`CryptoError::Unsupported`] for an empty passphrase or zero rounds, [`CryptoError::Library`] when

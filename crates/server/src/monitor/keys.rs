@@ -106,7 +106,7 @@ impl Monitor {
     /// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
     /// question.
     fn sound(&self, settings: &ServerSettings, certificate: &Certificate) -> Option<()> {
-        let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::PLAIN);
+        let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::AUTHORITY);
         let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
         match certificate.verify(&allowed) {
             Ok(()) => Some(()),
