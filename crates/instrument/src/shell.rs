@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
+use crate::fault::Fault;
 use crate::target::Remote;
 use crate::task::{Data, Shown, Task};
 
@@ -65,6 +66,11 @@ impl System {
         Self { values: values.collect() }
     }
 
+    /// True where the script of [`system_script`] has run: a forced command may answer something else.
+    fn is_told(&self) -> bool {
+        self.values.contains_key("system")
+    }
+
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -109,14 +115,17 @@ impl Remote {
     ///
     /// # Errors
     /// The server runs no commands for this user.
-    pub(crate) fn system(&mut self) -> Result<System, String> {
+    pub(crate) fn system(&mut self) -> Result<System, Fault> {
         let shown = self.script(&system_script(), SHORT);
         match shown.failure {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(Fault::NoCommands(failure)),
             None if shown.received == 0 => {
-                Err(format!("commands give no output (status {:?})", shown.status.unwrap_or(255)))
+                let status = shown.status.unwrap_or(255);
+                Err(Fault::NoCommands(format!("commands give no output (status {status})")))
             }
-            None => Ok(System::parse(&shown.text())),
+            None => Some(System::parse(&shown.text())).filter(System::is_told).ok_or_else(|| {
+                Fault::NoCommands("another program answers in place of the shell (ForceCommand?)".to_owned())
+            }),
         }
     }
 }

@@ -66,7 +66,7 @@ fn no_login(facts: &Facts) -> Option<Finding> {
     Some(Finding {
         cause: "no_login",
         title: "The server greets, but no login was completed.".to_owned(),
-        evidence: vec![why.clone()],
+        evidence: why.lines().map(str::to_owned).collect(),
         gain: "connections that work".to_owned(),
         change: vec!["compare lhssh -v HOST: its last line says what was waited for".to_owned()],
         weight: 90.0,

@@ -39,7 +39,7 @@ pub(crate) struct Facts {
     pub(crate) up_together: Option<f64>,
     pub(crate) down_together: Option<f64>,
     pub(crate) marks: Vec<Mark>,
-    /// Rates of writing a file, bytes/s, and where.
+    /// Rates of writing and reading a file, and where.
     pub(crate) disk_here: Option<Disk>,
     pub(crate) disk_there: Option<Disk>,
     pub(crate) shell: Option<Shell>,
@@ -99,6 +99,12 @@ impl Facts {
             Direction::Up => self.up_together,
             Direction::Down => self.down_together,
         }
+    }
+
+    /// Highest rate of a direction, with one connection or several, bytes/s.
+    pub(crate) fn best_rate(&self, direction: Direction) -> Option<f64> {
+        let one = self.flow(direction).map(|flow| flow.rate);
+        [one, self.together(direction)].into_iter().flatten().max_by(f64::total_cmp)
     }
 
     /// The system of the end that sends.

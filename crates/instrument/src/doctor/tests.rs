@@ -51,7 +51,12 @@ fn good() -> Facts {
         up_together: Some(10.5e6),
         down_together: Some(10.5e6),
         shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
-        disk_there: Some(Disk { directory: "/home/u".to_owned(), rate: 200e6, bytes: 64e6 }),
+        disk_there: Some(Disk {
+            directory: "/home/u".to_owned(),
+            rate: 200e6,
+            read_rate: Some(300e6),
+            bytes: 64e6,
+        }),
         ..Facts::default()
     }
 }
@@ -321,7 +326,7 @@ fn slow_line_of_a_start_up_file_is_named() {
 #[test]
 fn slow_disk_is_named_with_both_rates() {
     let mut facts = good();
-    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, bytes: 4e6 });
+    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6 });
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
 }

@@ -193,7 +193,7 @@ pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
     ];
     for (end, copies, disk, path) in ends {
         let (Some(disk), Some(path)) = (disk, path) else { continue };
-        let Disk { directory, rate: written, bytes } = disk;
+        let Disk { directory, rate: written, bytes, .. } = disk;
         let factor = path / written.max(1.0);
         if factor < 1.4 {
             continue;
