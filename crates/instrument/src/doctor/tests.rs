@@ -332,6 +332,20 @@ fn slow_disk_is_named_with_both_rates() {
 }
 
 #[test]
+fn disk_that_reads_slowly_limits_the_other_direction() {
+    let mut facts = good();
+    let slow = Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6 };
+    facts.disk_there = Some(slow.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("The disk of the server (/slow) gives 2.0 MB/s"), "{title}");
+    assert!(title.contains("downloads"), "{title}");
+    facts.disk_there = None;
+    facts.disk_here = Some(slow);
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("this machine") && title.contains("uploads"), "{title}");
+}
+
+#[test]
 fn throttled_mark_must_be_slower_each_time() {
     let mut facts = good();
     let mark = Mark {

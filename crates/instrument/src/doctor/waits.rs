@@ -3,11 +3,14 @@
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use crate::disk::Disk;
+use crate::flow::Direction;
 use crate::stage::Stage;
 use crate::stats::{median, rate, size, time};
 
 /// A stage or shell that takes this much longer than it must counts as slow, seconds.
 const SLOW: f64 = 0.4;
+/// How many times faster the path must be for a disk to be the limit.
+const SLOW_DISK: f64 = 1.4;
 /// Logins for a verdict.
 const LEAST_LOGINS: usize = 2;
 
@@ -182,37 +185,51 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
 
 /// Disks that are slower than the path.
 pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
-    let best = |one: Option<f64>, together: Option<f64>| {
-        [one, together].into_iter().flatten().max_by(f64::total_cmp)
-    };
-    let up = best(facts.up.as_ref().map(|flow| flow.rate), facts.up_together);
-    let down = best(facts.down.as_ref().map(|flow| flow.rate), facts.down_together);
-    let ends = [
-        ("the server", "uploads", &facts.disk_there, up),
-        ("this machine", "downloads", &facts.disk_here, down),
-    ];
-    for (end, copies, disk, path) in ends {
-        let (Some(disk), Some(path)) = (disk, path) else { continue };
-        let Disk { directory, rate: written, bytes, .. } = disk;
-        let factor = path / written.max(1.0);
-        if factor < 1.4 {
-            continue;
+    for direction in Direction::BOTH {
+        let Some(path) = facts.best_rate(direction) else { continue };
+        for use_of in [DiskUse::Writing, DiskUse::Reading] {
+            let disk = match (direction, use_of) {
+                (Direction::Up, DiskUse::Writing) | (Direction::Down, DiskUse::Reading) => &facts.disk_there,
+                (Direction::Up, DiskUse::Reading) | (Direction::Down, DiskUse::Writing) => &facts.disk_here,
+            };
+            out.extend(disk.as_ref().and_then(|disk| slow_disk(direction, use_of, disk, path)));
         }
-        out.push(Finding {
-            cause: "disk",
-            title: format!(
-                "The disk of {end} ({directory}) takes {}, less than the path brings.",
-                rate(*written)
-            ),
-            evidence: vec![
-                format!("writing {} with fsync: {}", size(*bytes), rate(*written)),
-                format!("{copies} to memory: {}", rate(path)),
-            ],
-            gain: format!("up to {factor:.1} times for {copies} of large files"),
-            change: vec![format!("copy to another file system on {end}, or give {directory} a faster one")],
-            weight: weight_of_factor(factor),
-        });
     }
+}
+
+/// What a copy does with a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiskUse {
+    Writing,
+    Reading,
+}
+
+/// A disk that is clearly slower than the path.
+fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> Option<Finding> {
+    let name = direction.name();
+    let (end, reached, verb, evidence) = match use_of {
+        DiskUse::Writing => (direction.receiver(), disk.rate, "takes", "writing {} with fsync"),
+        DiskUse::Reading => (direction.sender(), disk.read_rate?, "gives", "reading {} that are not cached"),
+    };
+    let factor = path / reached.max(1.0);
+    if factor < SLOW_DISK {
+        return None;
+    }
+    let Disk { directory, bytes, .. } = disk;
+    let reached = rate(reached);
+    Some(Finding {
+        cause: "disk",
+        title: format!(
+            "The disk of {end} ({directory}) {verb} {reached}, less than the path carries on {name}s."
+        ),
+        evidence: vec![
+            format!("{}: {reached}", evidence.replace("{}", &size(*bytes))),
+            format!("{name}s to memory: {}", rate(path)),
+        ],
+        gain: format!("up to {factor:.1} times for {name}s of large files"),
+        change: vec![format!("copy with another file system on {end}, or give {directory} a faster disk")],
+        weight: weight_of_factor(factor),
+    })
 }
 
 /// Marks that the path treats worse.
