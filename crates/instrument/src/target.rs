@@ -90,7 +90,12 @@ impl Target {
 }
 
 fn of_client(error: ClientError, trace: &Trace) -> NoConnection {
-    let is_path = matches!(error, ClientError::Unreachable(_) | ClientError::Lost(_));
+    let is_path = match &error {
+        ClientError::Unreachable(_) => true,
+        // Ends without a common algorithm have understood each other.
+        ClientError::Lost(words) => !words.contains("Unable to negotiate"),
+        _ => false,
+    };
     NoConnection { fault: Fault::Connection(Box::new(error)), is_path, slowest: trace.last() }
 }
 

@@ -21,9 +21,11 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         }
         waits::marks(facts, &mut found);
         waits::disks(facts, &mut found);
+        waits::compression(facts, &mut found);
     }
     waits::logins(facts, &mut found);
     waits::shell(facts, &mut found);
+    waits::noise(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found

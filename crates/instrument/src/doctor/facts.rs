@@ -49,6 +49,10 @@ pub(crate) struct Facts {
     pub(crate) other_cipher: Option<(String, f64)>,
     /// Rate of an upload with another congestion control, where segments are lost.
     pub(crate) other_control: Option<(String, f64)>,
+    /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
+    pub(crate) compressed: Option<f64>,
+    /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
+    pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
     /// The login failed: why.
     pub(crate) no_login: Option<String>,

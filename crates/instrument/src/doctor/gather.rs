@@ -26,6 +26,10 @@ const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
 const LOGIN_LATE: &str = "the login was not complete after 45 s";
+/// Key exchanges in a flow from which it is compared with one without.
+pub(super) const MANY_REKEYS: u64 = 3;
+/// Runs of a shell, and of those that are slow: the fastest one counts, and a loaded machine has slow moments.
+const SHELLS: [usize; 2] = [2, 4];
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
 const SLOW_SHELL: f64 = 0.3;
 
@@ -146,7 +150,11 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
 fn shell(remote: &mut Remote, facts: &mut Facts) {
     let mut found = Shell::default();
     let round_trip = facts.round_trip();
-    for _ in 0..2 {
+    for run in 0..SHELLS[1] {
+        let is_slow = found.interactive.iter().all(|took| *took > SLOW_SHELL + round_trip);
+        if run >= SHELLS[0] && !is_slow {
+            break;
+        }
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
         match interactive(remote) {
@@ -233,6 +241,22 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
             Direction::Down => facts.down_together = rate,
         }
     }
+    if *target.options(&[])?.config.compression {
+        tell("compression");
+        let with = [("Compression", "yes")];
+        let rates = [
+            one_flow(target, &with, Direction::Up, SHORT_FLOW),
+            one_flow(target, &with, Direction::Up, SHORT_FLOW),
+        ];
+        // The better one, so that a moment's load is no fault of it.
+        facts.compressed =
+            rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
+    }
+    if facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS) {
+        tell("fewer key exchanges");
+        let other = one_flow(target, &[("RekeyLimit", "default none")], Direction::Up, SHORT_FLOW);
+        facts.without_rekeys = other.ok().filter(Flow::is_significant).map(|flow| flow.rate);
+    }
     let lossy = facts.up.as_ref().and_then(Flow::loss).is_some_and(|loss| loss > 0.0005);
     let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
     if lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr") {
@@ -260,7 +284,9 @@ fn one_flow(
     direction: Direction,
     time: Duration,
 ) -> Result<Flow, Fault> {
-    let mut remote = target.connect(first)?;
+    // What a download sends is all zeros: its rate would be that of the compressor.
+    let plain = [("Compression", "no")];
+    let mut remote = target.connect(&[first, &plain].concat())?;
     let flow = remote.flow(direction, time);
     if flow.failure.is_none() {
         remote.client.close();

@@ -346,6 +346,37 @@ fn disk_that_reads_slowly_limits_the_other_direction() {
 }
 
 #[test]
+fn compression_that_slows_is_named() {
+    let mut facts = good();
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate / 3.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "compression" && title.contains("do not compress"), "{title}");
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate * 0.9);
+    assert_ne!(first(&facts).0, "compression");
+}
+
+#[test]
+fn frequent_key_exchanges_are_named() {
+    let mut facts = good();
+    let flow = facts.up.clone().unwrap();
+    *up(&mut facts) = Flow { rekeys: 8, bytes_per_rekey: 1e6, seconds: 4.0, ..flow.clone() };
+    facts.without_rekeys = Some(3.0 * flow.rate);
+    let (cause, title) = first(&facts);
+    assert!(cause == "rekeying" && title.contains("after each 1.0 MB"), "{title}");
+    // They cost nothing.
+    facts.without_rekeys = Some(1.1 * flow.rate);
+    assert_ne!(first(&facts).0, "rekeying");
+}
+
+#[test]
+fn text_of_start_up_files_is_named() {
+    let mut facts = good();
+    facts.there.noise = Some("Welcome".to_owned());
+    let (cause, title) = first(&facts);
+    assert!(cause == "shell_output" && title.contains("\"Welcome\""), "{title}");
+}
+
+#[test]
 fn throttled_mark_must_be_slower_each_time() {
     let mut facts = good();
     let mark = Mark {

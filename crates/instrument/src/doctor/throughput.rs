@@ -5,7 +5,8 @@ use lh_metrics::threads::Usage;
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
-use crate::flow::{Direction, Flow, Sender, Turns};
+use super::gather::MANY_REKEYS;
+use crate::flow::{Direction, Flow, Sender, Turns, WARM_UP};
 use crate::quota::Quota;
 use crate::shell::System;
 use crate::stats::{percent, rate, size, time};
@@ -82,7 +83,8 @@ impl Judged<'_> {
         }
         let windows = self.window_scaling().or_else(|| self.receive_window());
         let processor = self.quota().or_else(|| self.processor()).or_else(|| self.shared_processor());
-        let limits = [self.ssh_window(), windows, self.send_buffer(), self.loss(), processor];
+        let limits =
+            [self.ssh_window(), windows, self.send_buffer(), self.loss(), self.rekeying(), processor];
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
         if found.is_empty() {
             found.extend(self.path());
@@ -345,7 +347,8 @@ impl Judged<'_> {
             return None;
         }
         let name = control.unwrap_or("the congestion control");
-        let mut change = Vec::new();
+        let mut change = self.selective_acks();
+        let is_selective = change.is_empty();
         let sending = self.facts.sending(self.direction);
         if !is_bbr(control) {
             let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
@@ -369,23 +372,83 @@ impl Judged<'_> {
                 percent(part),
                 self.direction.name()
             ),
-            evidence: vec![
-                self.measured(),
-                format!(
+            evidence: [
+                Some(self.measured()),
+                (!is_selective).then(|| {
+                    "the ends have not agreed on selective acknowledgements (SACK): each loss costs more"
+                        .to_owned()
+                }),
+                Some(format!(
                     "{} sent {:.0} of {:.0} segments again ({})",
                     self.direction.sender(),
                     sender.resent,
                     sender.segments,
                     percent(part)
-                ),
-                format!(
+                )),
+                Some(format!(
                     "at that loss {name} reaches about {}",
                     rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
-                ),
-            ],
+                )),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             gain,
             change,
             weight: weight_of_factor(factor.max(other)),
+        })
+    }
+
+    /// How to have selective acknowledgements, where the ends have not agreed on them.
+    fn selective_acks(&self) -> Vec<String> {
+        if self.flow.acknowledges_selectively != Some(false) {
+            return Vec::new();
+        }
+        let ends = [("this machine", &self.facts.here), ("the server", &self.facts.there)];
+        let off = ends.into_iter().filter(|(_, system)| system.text("tcp_sack") == Some("0"));
+        let mut change: Vec<String> = off
+            .map(|(end, _)| {
+                format!("on {end}: sysctl -w net.ipv4.tcp_sack=1 (and in /etc/sysctl.d to keep it)")
+            })
+            .collect();
+        if change.is_empty() {
+            change.push("have the firewalls on the way let TCP's SACK option pass".to_owned());
+        }
+        change
+    }
+
+    /// Keys are exchanged so often that data wait for it.
+    fn rekeying(&self) -> Option<Finding> {
+        let (flow, round_trip) = (self.flow, self.facts.round_trip());
+        if flow.rekeys < MANY_REKEYS {
+            return None;
+        }
+        // Data wait for an exchange of proposals and one of keys, at least.
+        let each = flow.seconds * (1.0 - WARM_UP) / flow.rekeys as f64;
+        let share = (2.0 * round_trip / each.max(1e-6)).min(0.9);
+        let without = self.facts.without_rekeys.filter(|_| self.direction == Direction::Up);
+        let factor = without.map_or(1.0 / (1.0 - share), |without| without / flow.rate.max(1.0));
+        if factor < EACH_IS_LIMITED {
+            return None;
+        }
+        let gain = match without {
+            Some(without) => format!("{factor:.1} times, measured: {} without", rate(without)),
+            None => format!("about {factor:.1} times, by the round trips of each exchange"),
+        };
+        Some(Finding {
+            cause: "rekeying",
+            title: format!(
+                "Keys are exchanged again after each {}, which holds {}s up.",
+                size(flow.bytes_per_rekey),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!("{} key exchanges in {:.1} s", flow.rekeys, flow.seconds * (1.0 - WARM_UP)),
+            ],
+            gain,
+            change: vec!["take RekeyLimit out of ssh_config here, or of the server's sshd_config".to_owned()],
+            weight: weight_of_factor(factor),
         })
     }
 

@@ -5,7 +5,7 @@ use super::finding::{Finding, weight_of_factor, weight_of_time};
 use crate::disk::Disk;
 use crate::flow::Direction;
 use crate::stage::Stage;
-use crate::stats::{median, rate, size, time};
+use crate::stats::{lowest, median, rate, size, time};
 
 /// A stage or shell that takes this much longer than it must counts as slow, seconds.
 const SLOW: f64 = 0.4;
@@ -134,8 +134,9 @@ fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
 /// A shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(shell) = &facts.shell else { return };
+    // The fastest run counts: what else runs on either machine is no fault of the shell.
     let (Some(interactive), Some(command)) =
-        (median(shell.interactive.iter().copied()), median(shell.command.iter().copied()))
+        (lowest(shell.interactive.iter().copied()), lowest(shell.command.iter().copied()))
     else {
         return;
     };
@@ -146,7 +147,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     }
     let excess = interactive - 2.0 * round_trip;
     let mut evidence = vec![format!(
-        "a login shell that ends at once took {}, a command that does nothing {} (medians of {})",
+        "a login shell that ends at once took {}, a command that does nothing {} (the fastest of {})",
         time(interactive),
         time(command),
         shell.interactive.len()
@@ -180,6 +181,45 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
         gain: format!("a shell {} sooner", time(excess)),
         change: vec![change],
         weight: weight_of_time(excess),
+    });
+}
+
+/// A shell that prints something before each command.
+pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
+    let Some(line) = &facts.there.noise else { return };
+    out.push(Finding {
+        cause: "shell_output",
+        title: format!("The shell of the server prints text before the output of each command: \"{line}\"."),
+        evidence: vec!["a command that prints one line was answered with this line first".to_owned()],
+        gain: "sftp and scp -O through an sftp-server that the shell starts, rsync and git that work".to_owned(),
+        change: vec![
+            "at the server: print it in interactive shells only (case $- in *i*) … esac) in .bashrc, /etc/bash.bashrc or \
+             what the shell reads, or in the command of ForceCommand"
+                .to_owned(),
+        ],
+        weight: 5.0,
+    });
+}
+
+/// Compression of data that do not compress, which the configuration asks for.
+pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
+    let (Some(with), Some(without)) = (facts.compressed, facts.up.as_ref().map(|flow| flow.rate)) else {
+        return;
+    };
+    let factor = without / with.max(1.0);
+    if factor < 1.3 {
+        return;
+    }
+    out.push(Finding {
+        cause: "compression",
+        title: format!("Compression slows uploads of data that do not compress to {}.", rate(with)),
+        evidence: vec![
+            format!("upload of random data with compression: {} (the better of two)", rate(with)),
+            format!("without: {}; all other transfers of this page are without", rate(without)),
+        ],
+        gain: format!("{factor:.1} times, measured, for archives, media and encrypted files"),
+        change: vec!["Compression no in ssh_config, or no -C, for such data".to_owned()],
+        weight: weight_of_factor(factor) + 0.1,
     });
 }
 
