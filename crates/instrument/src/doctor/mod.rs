@@ -5,6 +5,7 @@ mod facts;
 mod finding;
 mod gather;
 mod page;
+mod processor;
 mod throughput;
 mod waits;
 

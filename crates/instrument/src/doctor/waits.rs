@@ -249,7 +249,7 @@ fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> O
     let name = direction.name();
     let (end, reached, verb, evidence) = match use_of {
         DiskUse::Writing => (direction.receiver(), disk.rate, "takes", "writing {} with fsync"),
-        DiskUse::Reading => (direction.sender(), disk.read_rate?, "gives", "reading {} that are not cached"),
+        DiskUse::Reading => (direction.sender(), disk.read_rate?, "gives", "reading what is not cached"),
     };
     let factor = path / reached.max(1.0);
     if factor < SLOW_DISK {
