@@ -391,6 +391,43 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
 
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_keys_that_are_exchanged_often() {
+    let plan = Plan { spec: spec(100, 40), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_keys_that_are_exchanged_often", &plan) else { return };
+    let diagnosis = site.examine(&["-o", "RekeyLimit=1M"], "rekeying");
+    first(&diagnosis, "rekeying", &["MB, which holds", "take RekeyLimit out"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_compression_of_random_data() {
+    let plan = Plan { spec: spec(600, 10), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_compression_of_random_data", &plan) else { return };
+    let diagnosis = site.examine(&["-C"], "compression");
+    first(&diagnosis, "compression", &["do not compress", "Compression no"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_selective_acknowledgements_that_are_off() {
+    let test = "doctor_names_selective_acknowledgements_that_are_off";
+    let plan = Plan { spec: Spec { loss: 0.005, ..spec(100, 60) }, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.sysctl(Side::Far, "tcp_sack", "0");
+    first(&site.examine(&[], "loss"), "loss", &["SACK", "on the server: sysctl -w net.ipv4.tcp_sack=1"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_start_up_files_that_print() {
+    let plan = Plan { spec: spec(100, 20), ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_start_up_files_that_print", &plan) else { return };
+    std::fs::write(site.user.home.join(".bashrc"), "echo 'Welcome to the cluster'\n").unwrap();
+    first(&site.examine(&[], "shell_output"), "shell_output", &["Welcome to the cluster", ".bashrc"]);
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_forced_command_that_starts_slowly() {
     let config = "ForceCommand sleep 2; exec ${SHELL} -c \"${SSH_ORIGINAL_COMMAND:-exit}\"";
     let plan = Plan { spec: spec(100, 20), config, ..Plan::default() };

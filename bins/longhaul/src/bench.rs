@@ -1,30 +1,32 @@
 //! `longhaul bench HOST`, and `longhaul compare OLD NEW`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lh_cli::flags::{LONGHAUL, Parsed};
+use lh_cli::flags::Parsed;
 use lh_client::Destination;
-use lh_instrument::bench::{
-    Pair, Plan, Results, compare, matrix, matrix_page, measure, page, read_pairs, text,
-};
-use lh_instrument::quoted;
-use lh_sys::errno_text;
+use lh_instrument::bench::{Pair, Plan, Results, matrix, matrix_page, measure, page, read_pairs, text};
+use lh_instrument::{NoResults, quoted};
 use lh_sys::signals;
 use lh_transfer::Shard;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::doctor::{progress, target};
-use crate::words::say;
+use crate::fault::{Content, Fault};
+use crate::output::{print, print_line};
 
 /// Exit statuses.
 const FAILURE: u8 = 1;
 const CANNOT: u8 = 255;
 const INTERRUPTED: u8 = 130;
+
+/// Upper limit of a list of paths, MiB.
+const LONGEST_LIST: u64 = 16;
 
 /// Time of the measured rounds.
 const TIME: Duration = Duration::from_secs(120);
@@ -40,53 +42,75 @@ const OF_MEASUREMENTS: &[&str] = &["local-dir", "peer", "remote-dir", "tcp-port"
 pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     let done = match (parsed.long_value("hosts"), operands) {
         (Some(list), []) => run_hosts(parsed, Path::new(list)),
+        (None, [_]) if parsed.has_long("shard") => {
+            Err(Fault::Usage("bench: --shard goes with --hosts".to_owned()))
+        }
         (None, [host]) => {
             let host = host.to_string_lossy();
-            let done = run_one(parsed, &host);
-            if let (Err(why), true) = (&done, parsed.has_long("json")) {
-                println!("{}", Results::failure(&host, why));
-            }
-            done
+            run_one(parsed, &host).or_else(|fault| {
+                if parsed.has_long("json") && !matches!(fault, Fault::Output(_)) {
+                    print_line(&Results::failure(&host, &fault.to_string()).to_string())?;
+                }
+                Err(fault)
+            })
         }
-        _ => return LONGHAUL.usage_error("bench: give one host, or --hosts").print(),
+        _ => Err(Fault::Usage("bench: give one host, or --hosts".to_owned())),
     };
-    done.unwrap_or_else(|why| {
-        say(&why);
-        CANNOT
-    })
+    done.unwrap_or_else(|fault| fault.report(CANNOT))
 }
 
 /// Returns what becomes true with the first signal, and stays so. The signals are not blocked, because clients that are
 /// started would inherit that, and never end when they are told to.
-fn stopper() -> Result<impl Fn() -> bool, String> {
+fn stopper() -> Result<impl Fn() -> bool, Fault> {
     let signals = [Signal::INT, Signal::TERM, Signal::HUP];
-    signals::on_first(&signals, drop).map_err(|error| errno_text(&error))?;
+    signals::on_first(&signals, drop).map_err(Fault::system("signals"))?;
     Ok(signals::has_come)
 }
 
-fn run_one(parsed: &Parsed, host: &str) -> Result<u8, String> {
-    let stop = stopper()?;
-    let target = target(parsed, host)?;
+fn run_one(parsed: &Parsed, host: &str) -> Result<u8, Fault> {
     let plan = plan(parsed, host)?;
     check_peers(&plan.peers)?;
+    let stop = stopper()?;
+    let target = target(parsed, host)?;
+    let page_file = open_page(parsed)?;
     let mut tell = progress(parsed.has('q'));
     let measured = measure(&target, &plan, &stop, &mut tell);
     tell("");
     let results = measured?;
-    write_page(parsed, || page(std::slice::from_ref(&results)))?;
     let out = if parsed.has_long("json") { format!("{}\n", results.json()) } else { text(&results) };
-    std::io::stdout().write_all(out.as_bytes()).map_err(|error| errno_text(&error))?;
-    Ok(if stop() { INTERRUPTED } else { 0 })
+    let printed = print(&out);
+    let written = page_file.map_or(Ok(()), |file| file.write(&page(std::slice::from_ref(&results))));
+    // What was measured is lost only where neither can be written.
+    let status =
+        [printed, written].into_iter().filter_map(Result::err).map(|fault| fault.report(FAILURE)).max();
+    Ok(status.unwrap_or_else(|| if stop() { INTERRUPTED } else { 0 }))
 }
 
-/// Writes the page where `--html` asks for one.
-fn write_page(parsed: &Parsed, page: impl FnOnce() -> String) -> Result<(), String> {
-    let Some(path) = parsed.long_value("html").map(Path::new) else { return Ok(()) };
-    std::fs::write(path, page()).map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))
+/// The file of `--html`. It is opened before minutes of measuring.
+struct PageFile<'a> {
+    path: &'a Path,
+    file: File,
 }
 
-fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
-    let place = Destination::parse(host).map_err(|error| error.to_string())?;
+fn open_page(parsed: &Parsed) -> Result<Option<PageFile<'_>>, Fault> {
+    let Some(path) = parsed.long_value("html").map(Path::new) else { return Ok(None) };
+    // What is in it stays until there is a new page.
+    let file =
+        File::options().write(true).create(true).truncate(false).open(path).map_err(Fault::file(path))?;
+    Ok(Some(PageFile { path, file }))
+}
+
+impl PageFile<'_> {
+    fn write(mut self, page: &str) -> Result<(), Fault> {
+        // A device or pipe has no length.
+        let is_file = self.file.metadata().is_ok_and(|meta| meta.is_file());
+        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        emptied.and_then(|()| self.file.write_all(page.as_bytes())).map_err(Fault::file(self.path))
+    }
+}
+
+fn plan(parsed: &Parsed, host: &str) -> Result<Plan, Fault> {
+    let place = Destination::parse(host).map_err(Fault::destination(host))?;
     let mut client_words = Vec::new();
     for (flag, value) in &parsed.flags {
         if OF_CLIENTS.contains(flag) {
@@ -115,43 +139,47 @@ fn plan(parsed: &Parsed, host: &str) -> Result<Plan, String> {
 }
 
 /// Names and programs of `--peer`.
-fn peers(parsed: &Parsed) -> Result<Vec<(String, PathBuf)>, String> {
+fn peers(parsed: &Parsed) -> Result<Vec<(String, PathBuf)>, Fault> {
     let given =
         parsed.long.iter().filter(|(flag, _)| *flag == "peer").filter_map(|(_, value)| value.as_ref());
     let of = |peer: &OsString| {
         let peer = peer.to_string_lossy();
-        let (name, path) = peer.split_once('=').ok_or_else(|| format!("--peer {peer}: NAME=PROGRAM"))?;
+        let parts = peer.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
+        let (name, path) = parts.ok_or_else(|| {
+            Fault::Usage(format!("bench: --peer \"{}\": not NAME=PROGRAM", lh_client::sanitise(&peer)))
+        })?;
         Ok((name.to_owned(), PathBuf::from(path)))
     };
     given.map(of).collect()
 }
 
 /// Fails where a program of `--peer` is not on this machine.
-fn check_peers(peers: &[(String, PathBuf)]) -> Result<(), String> {
-    match peers.iter().find(|(_, path)| !path.is_file()) {
-        None => Ok(()),
-        Some((name, path)) => {
-            let path = path.display();
-            Err(format!("--peer {name}={path}: {path}: No such file or directory"))
+fn check_peers(peers: &[(String, PathBuf)]) -> Result<(), Fault> {
+    for (_, path) in peers {
+        let file = rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(std::io::Error::from);
+        file.map_err(Fault::file(path))?;
+        if path.is_dir() {
+            return Err(Fault::file(path)(rustix::io::Errno::ISDIR.into()));
         }
     }
+    Ok(())
 }
 
-fn tcp_port(parsed: &Parsed) -> Result<Option<u16>, String> {
+fn tcp_port(parsed: &Parsed) -> Result<Option<u16>, Fault> {
     match parsed.long_text("tcp-port").map(|text| text.parse::<u16>()) {
         None => Ok(None),
         Some(Ok(port @ 1..)) => Ok(Some(port)),
-        Some(_) => Err("--tcp-port takes a number from 1 to 65535".to_owned()),
+        Some(_) => Err(Fault::Usage("bench: --tcp-port takes a number from 1 to 65535".to_owned())),
     }
 }
 
 /// The paths of a list, one after the other.
-fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
-    let words = std::fs::read_to_string(list)
-        .map_err(|error| format!("{}: {}", list.display(), errno_text(&error)))?;
-    let all = read_pairs(&words).map_err(|why| format!("{}: {why}", list.display()))?;
+fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, Fault> {
     let shard = parsed.long_text("shard").map(|text| Shard::of_flag(&text)).transpose();
-    let shard = shard.map_err(|bad| bad.to_string())?;
+    let shard = shard.map_err(|bad| Fault::Usage(format!("bench: {bad}")))?;
+    let (_, _) = (peers(parsed)?, tcp_port(parsed)?);
+    let all = read_list(list)?;
+    let page_file = open_page(parsed)?;
     let mine = |index: usize| shard.is_none_or(|shard| index % shard.of as usize == shard.number as usize);
     let stop = stopper()?;
     let mut pairs = Vec::new();
@@ -164,18 +192,19 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
         let result =
             if from.is_empty() { from_here(parsed, &to, &stop) } else { from_there(parsed, &from, &to) };
         tell("");
+        let result = result.map_err(|fault| NoResults::Failed(fault.to_string()));
         let pair = Pair { from, to, result };
         if parsed.has_long("json") {
             // Each as soon as it is there: a job that is cut off keeps what it has.
-            writeln!(std::io::stdout(), "{}", pair.json()).map_err(|error| errno_text(&error))?;
+            print_line(&pair.json().to_string())?;
         }
         pairs.push(pair);
     }
-    write_page(parsed, || matrix_page(&pairs))?;
-    if !parsed.has_long("json") {
-        std::io::stdout().write_all(matrix(&pairs).as_bytes()).map_err(|error| errno_text(&error))?;
-    }
-    let failed = pairs.iter().any(|pair| pair.result.is_err());
+    let printed = if parsed.has_long("json") { Ok(()) } else { print(&matrix(&pairs)) };
+    let written = page_file.map_or(Ok(()), |file| file.write(&matrix_page(&pairs)));
+    let unwritten = [printed, written].into_iter().filter_map(Result::err);
+    let unwritten = unwritten.fold(false, |_, fault| fault.report(FAILURE) != 0);
+    let failed = unwritten || pairs.iter().any(|pair| pair.result.is_err());
     Ok(if stop() {
         INTERRUPTED
     } else if failed {
@@ -185,10 +214,21 @@ fn run_hosts(parsed: &Parsed, list: &Path) -> Result<u8, String> {
     })
 }
 
-fn from_here(parsed: &Parsed, to: &str, stop: &dyn Fn() -> bool) -> Result<Results, String> {
+fn from_here(parsed: &Parsed, to: &str, stop: &dyn Fn() -> bool) -> Result<Results, Fault> {
     let plan = Plan { time: QUICK, quick: true, ..plan(parsed, to)? };
     check_peers(&plan.peers)?;
-    measure(&target(parsed, to)?, &plan, stop, &mut |_| {})
+    Ok(measure(&target(parsed, to)?, &plan, stop, &mut |_| {})?)
+}
+
+/// The paths of the list.
+fn read_list(list: &Path) -> Result<Vec<(String, String)>, Fault> {
+    let mut bytes = Vec::new();
+    let read = File::open(list).and_then(|file| file.take((LONGEST_LIST << 20) + 1).read_to_end(&mut bytes));
+    if read.map_err(Fault::file(list))? as u64 > LONGEST_LIST << 20 {
+        return Err(Fault::content(list)(Content::TooLong(LONGEST_LIST)));
+    }
+    let words = String::from_utf8(bytes).map_err(|_| Fault::content(list)(Content::NotText))?;
+    read_pairs(&words).map_err(Fault::content(list))
 }
 
 /// The command for the host that measures. Flags about the measurement go there; those about the connection are for
@@ -205,126 +245,30 @@ fn command_there(parsed: &Parsed, to: &str) -> String {
 }
 
 /// Has the first host measure the path to the second one, with the `longhaul` that is installed there.
-fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, String> {
+fn from_there(parsed: &Parsed, from: &str, to: &str) -> Result<Results, Fault> {
     let plan = plan(parsed, from)?;
     let lhssh = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("lhssh")));
     let lhssh = lhssh.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("lhssh"));
-    let done = Command::new(lhssh)
+    let done = Command::new(&lhssh)
         .args(["-o", "BatchMode=yes"])
         .args(&plan.client_words)
         .arg(&plan.destination)
         .arg(command_there(parsed, to))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| errno_text(&error))?;
+        .map_err(Fault::file(&lhssh))?;
     let value: Value = serde_json::from_slice(&done.stdout).map_err(|_| {
         let said = String::from_utf8_lossy(&done.stderr);
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no results");
-        lh_client::sanitise(last)
+        Fault::Refused(lh_client::sanitise(last))
     })?;
-    Results::from_json(&value)
-}
-
-/// A line of JSON about one run or one path of a list.
-enum Record {
-    Run(Results),
-    Path(Pair),
-}
-
-impl Record {
-    /// The run; a path that could not be measured has none.
-    fn into_run(self) -> Option<Results> {
-        match self {
-            Self::Run(run) => Some(run),
-            Self::Path(pair) => pair.result.ok(),
-        }
-    }
-}
-
-/// The records of a file: the result of `bench --json`, or the lines of `bench --hosts --json`. `None` where it is
-/// something else.
-fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
-    let name = path.display();
-    let bytes = std::fs::read(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
-    let Ok(words) = String::from_utf8(bytes) else { return Ok(None) };
-    let mut records = Vec::new();
-    for line in words.lines().filter(|line| !line.trim().is_empty()) {
-        let Ok(value) = serde_json::from_str::<Value>(line) else { return Ok(None) };
-        if value.get("longhaul_bench").is_some() {
-            let run = Results::from_json(&value).map_err(|why| format!("{name}: {why}"))?;
-            records.push(Record::Run(run));
-        } else if let Some(pair) = Pair::from_json(&value) {
-            records.push(Record::Path(pair));
-        } else {
-            return Ok(None);
-        }
-    }
-    Ok((!records.is_empty()).then_some(records))
-}
-
-/// The page of `longhaul report` for files of `bench`: the matrix where all are about paths of a list, else the runs
-/// side by side. `None` where a file is not of `bench`.
-pub(crate) fn report(files: &[OsString]) -> Result<Option<String>, String> {
-    let mut records = Vec::new();
-    for file in files {
-        match read(Path::new(file)) {
-            Ok(Some(more)) => records.extend(more),
-            Ok(None) if records.is_empty() => return Ok(None),
-            Ok(None) => {
-                return Err(format!("{}: not the results of longhaul bench", Path::new(file).display()));
-            }
-            Err(why) => return Err(why),
-        }
-    }
-    let is_matrix = records.iter().all(|record| matches!(record, Record::Path(_)));
-    if is_matrix {
-        let pair = |record| if let Record::Path(pair) = record { Some(pair) } else { None };
-        return Ok(Some(matrix_page(&records.into_iter().filter_map(pair).collect::<Vec<_>>())));
-    }
-    Ok(Some(page(&records.into_iter().filter_map(Record::into_run).collect::<Vec<_>>())))
-}
-
-/// `longhaul compare OLD NEW`; returns the exit status.
-pub(crate) fn run_compare(parsed: &Parsed, operands: &[OsString]) -> u8 {
-    let [old, new] = operands else {
-        return LONGHAUL.usage_error("compare: give two files").print();
-    };
-    let fail_below = match parsed.long_text("fail-below").map(|text| text.parse::<f64>()) {
-        None => 0.0,
-        Some(Ok(part)) if (0.0..=10.0).contains(&part) => part,
-        Some(_) => return LONGHAUL.usage_error("compare: --fail-below takes a number such as 0.9").print(),
-    };
-    let one = |file: &OsString| -> Result<Results, String> {
-        let name = Path::new(file).display().to_string();
-        let records =
-            read(Path::new(file))?.ok_or_else(|| format!("{name}: not the results of longhaul bench"))?;
-        let mut runs: Vec<Results> = records.into_iter().filter_map(Record::into_run).collect();
-        if runs.len() == 1 {
-            runs.pop().ok_or(name)
-        } else {
-            Err(format!("{name}: {} runs, not one", runs.len()))
-        }
-    };
-    let compared = one(old).and_then(|old| Ok(compare(&old, &one(new)?, fail_below)));
-    match compared {
-        Ok(compared) if compared.compared == 0 => {
-            say("compare: the runs have no figure in common");
-            2
-        }
-        Ok(compared) => {
-            print!("{}", compared.text);
-            println!("{} figures compared, {} worse than allowed", compared.compared, compared.worse);
-            u8::from(compared.worse > 0)
-        }
-        Err(why) => {
-            say(&why);
-            2
-        }
-    }
+    Results::from_json(&value).map_err(|fault| Fault::Refused(fault.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use lh_cli::flags::LONGHAUL;
+
     use super::*;
 
     #[test]

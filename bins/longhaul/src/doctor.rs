@@ -11,7 +11,8 @@ use lh_config::client::Request;
 use lh_instrument::Target;
 use lh_instrument::doctor::{Wanted, examine, failure};
 
-use crate::words::say;
+use crate::fault::Fault;
+use crate::output::{print, print_line};
 
 /// Exit status without a diagnosis.
 const CANNOT: u8 = 255;
@@ -19,8 +20,8 @@ const CANNOT: u8 = 255;
 /// The host of the command line, with the flags about connections.
 ///
 /// # Errors
-/// The message.
-pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
+/// The configuration or the word is wrong.
+pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, Fault> {
     let (request, warnings) = request(parsed, word)?;
     warnings.iter().for_each(|warning| eprintln!("{warning}"));
     Ok(Target::new(request))
@@ -29,18 +30,18 @@ pub(crate) fn target(parsed: &Parsed, word: &str) -> Result<Target, String> {
 /// The address and port that the host of the command line means, by the configuration.
 ///
 /// # Errors
-/// The message.
-pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), String> {
+/// The configuration or the word is wrong.
+pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), Fault> {
     let (request, _) = request(parsed, word)?;
-    let options = Options::load(&request).map_err(|error| error.to_string())?;
+    let options = Options::load(&request)?;
     Ok((options.config.host.clone(), options.config.port()))
 }
 
 /// What the command line asks for, and warnings about it.
-fn request(parsed: &Parsed, word: &str) -> Result<(Request, Vec<String>), String> {
-    let account = local_account()?;
+fn request(parsed: &Parsed, word: &str) -> Result<(Request, Vec<String>), Fault> {
+    let account = local_account().map_err(Fault::Account)?;
     let connecting = Connecting::new(parsed, 'B', &account);
-    let place = Destination::parse(word).map_err(|error| error.to_string())?;
+    let place = Destination::parse(word).map_err(Fault::destination(word))?;
     let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
     Ok((request, connecting.warnings))
 }
@@ -77,20 +78,18 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
         Ok(diagnosis) => {
             let text =
                 if parsed.has_long("json") { format!("{}\n", diagnosis.json()) } else { diagnosis.text() };
-            match std::io::stdout().write_all(text.as_bytes()) {
-                Ok(()) => 0,
-                Err(_) => CANNOT,
-            }
+            print(&text).map_or_else(|fault| fault.report(CANNOT), |()| 0)
         }
-        Err(why) => fail(parsed, &host, &why),
+        Err(why) => fail(parsed, &host, &why.into()),
     }
 }
 
 /// Says why there is no diagnosis, with `--json` as an object, too; returns the exit status.
-fn fail(parsed: &Parsed, host: &str, why: &str) -> u8 {
-    say(why);
-    if parsed.has_long("json") {
-        println!("{}", failure(host, why));
+fn fail(parsed: &Parsed, host: &str, why: &Fault) -> u8 {
+    if parsed.has_long("json")
+        && let Err(fault) = print_line(&failure(host, &why.to_string()).to_string())
+    {
+        fault.report(CANNOT);
     }
-    CANNOT
+    why.report(CANNOT)
 }

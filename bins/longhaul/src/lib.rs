@@ -8,8 +8,11 @@
 mod bench;
 mod csv;
 mod doctor;
+mod fault;
+mod output;
 mod page;
 mod pairs;
+mod records;
 mod series;
 mod sessions;
 mod sftp;
@@ -19,17 +22,17 @@ mod units;
 mod verdict;
 mod verify;
 mod watch;
-mod words;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lh_cli::flags::{LONGHAUL, Parsed};
-use lh_metrics::{Run, read_runs};
-use lh_sys::errno_text;
+use lh_metrics::{ReadError, Run, read_runs};
+
+use crate::fault::Fault;
 
 /// Exit status for files that cannot be read or written.
 const FAILURE: u8 = 1;
@@ -60,7 +63,7 @@ fn start() -> u8 {
     }
     match chosen.name {
         "bench" => bench::run(&parsed, files),
-        "compare" => bench::run_compare(&parsed, files),
+        "compare" => records::run_compare(&parsed, files),
         "doctor" if parsed.has_long("watch") => watch::run(&parsed, files),
         "doctor" => doctor::run(&parsed, files),
         "verify" => verify::run(&parsed, files),
@@ -116,30 +119,22 @@ fn run_report(parsed: &Parsed, files: &[OsString]) -> u8 {
     if files.is_empty() {
         return LONGHAUL.usage_error("report: no file").print();
     }
-    if !parsed.has_long("csv") {
-        match bench::report(files) {
-            Ok(None) => {}
-            Ok(Some(page)) => return finish_report(write_out(&page, &report_path(parsed, Form::Page))),
-            Err(why) => return finish_report(Err(why)),
-        }
-    }
     let form = if parsed.has_long("csv") { Form::Csv } else { Form::Page };
-    finish_report(report(files.iter().map(Path::new), form, &report_path(parsed, form)))
+    let text = match form {
+        Form::Csv => Ok(None),
+        Form::Page => records::report(files),
+    };
+    let text = text.and_then(|page| match page {
+        Some(page) => Ok(page),
+        None => report(files.iter().map(Path::new), form),
+    });
+    let done = text.and_then(|text| write_out(&text, &report_path(parsed, form)));
+    done.map_or_else(|fault| fault.report(FAILURE), |()| 0)
 }
 
 /// The file that the report is written to.
 fn report_path(parsed: &Parsed, form: Form) -> PathBuf {
     parsed.value('o').map_or_else(|| PathBuf::from(form.default_file()), PathBuf::from)
-}
-
-fn finish_report(done: Result<(), String>) -> u8 {
-    match done {
-        Ok(()) => 0,
-        Err(text) => {
-            words::say(&text);
-            FAILURE
-        }
-    }
 }
 
 /// Format of the report.
@@ -160,27 +155,29 @@ impl Form {
     }
 }
 
-/// Reads the files and writes the report.
-fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form, out: &Path) -> Result<(), String> {
+/// Reads files of metrics; returns the report.
+fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form) -> Result<String, Fault> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in files {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| format!("{name}: {}", errno_text(&error)))?;
-        let read = read_runs(BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
+        let file = File::open(path).map_err(Fault::file(path))?;
+        let read = read_runs(BufReader::new(file)).map_err(|fault| match fault {
+            ReadError::Io(error) => Fault::file(path)(error),
+            fault => Fault::content(path)(fault),
+        })?;
         runs.extend(read.into_iter().map(|run| (name.clone(), run)));
     }
     let connections = pairs::pair(runs);
-    let text = match form {
+    Ok(match form {
         Form::Page => page::page(&connections),
         Form::Csv => csv::csv(&connections),
-    };
-    write_out(&text, out)
+    })
 }
 
 /// Writes to a file, or to standard output (`-`).
-fn write_out(text: &str, out: &Path) -> Result<(), String> {
+fn write_out(text: &str, out: &Path) -> Result<(), Fault> {
     if out.as_os_str() == "-" {
-        return std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
+        return output::print(text);
     }
-    std::fs::write(out, text).map_err(|error| format!("{}: {}", out.display(), errno_text(&error)))
+    std::fs::write(out, text).map_err(Fault::file(out))
 }

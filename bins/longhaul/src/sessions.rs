@@ -1,7 +1,6 @@
 //! `longhaul sessions`: the sessions of `lhsshd` on this host, those of this user or all for root; ends one of them.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use lh_cli::flags::{LONGHAUL, Parsed};
@@ -11,8 +10,9 @@ use lh_sys::time::{local_text, utc_text};
 use lh_transfer::display_name;
 use serde_json::json;
 
+use crate::fault::say;
+use crate::output::{print, print_line};
 use crate::units::in_words;
-use crate::words::say;
 
 /// Exit status where something could not be done.
 const FAILURE: u8 = 1;
@@ -68,8 +68,7 @@ fn one(sessions: &Sessions, word: &str) -> Option<Id> {
 fn end_one(id: Id) -> u8 {
     let why = match end(id) {
         Ok(()) => {
-            println_or_end(&format!("{id}: ended"));
-            return 0;
+            return print_line(&format!("{id}: ended")).map_or_else(|fault| fault.report(FAILURE), |()| 0);
         }
         Err(Refused::NoSession) => "it has just ended, or it is another user's",
         Err(Refused::Silent) => "its monitor does not answer",
@@ -80,14 +79,17 @@ fn end_one(id: Id) -> u8 {
 }
 
 fn list(sessions: &Sessions, json: bool) -> u8 {
-    if json {
-        sessions.found.iter().for_each(|found| println_or_end(&event(found)));
+    let text = if json {
+        sessions.found.iter().map(|found| event(found) + "\n").collect()
     } else if sessions.found.is_empty() && sessions.silent.is_empty() {
-        println_or_end("no sessions");
+        "no sessions\n".to_owned()
     } else {
         let rows = sessions.found.iter().map(row);
         let title = ["ID", "USER", "FROM", "SINCE", "RUNS", "STATE"].map(str::to_owned);
-        table(&std::iter::once(title).chain(rows).collect::<Vec<_>>());
+        table(&std::iter::once(title).chain(rows).collect::<Vec<_>>())
+    };
+    if let Err(fault) = print(&text) {
+        return fault.report(FAILURE);
     }
     for id in &sessions.silent {
         say(&format!("sessions: {id}: its monitor does not answer"));
@@ -95,20 +97,16 @@ fn list(sessions: &Sessions, json: bool) -> u8 {
     if sessions.silent.is_empty() { 0 } else { FAILURE }
 }
 
-/// A reader that has gone away is no reason for a panic.
-fn println_or_end(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
-}
-
-/// Prints rows with columns as wide as their longest field.
-fn table<const N: usize>(rows: &[[String; N]]) {
+/// Rows as lines, with columns as wide as their longest field.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
-    for row in rows {
+    let line = |row: &[String; N]| {
         let fields: Vec<String> =
             row.iter().zip(widths).map(|(field, width)| format!("{field:width$}")).collect();
-        println_or_end(fields.join("  ").trim_end());
-    }
+        fields.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 fn row(found: &Found) -> [String; 6] {

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use lh_sftp::{Incoming, Reply, ReplyBody, Request, Session};
-use lh_sys::errno_text;
+
+use crate::fault::Fault;
 
 /// Read in one go.
 const CHUNK: usize = 64 * 1024;
@@ -22,7 +23,7 @@ impl Sftp {
     ///
     /// # Errors
     /// It does not speak SFTP, or the connection is gone.
-    pub(crate) fn start(stream: UnixStream) -> Result<Self, String> {
+    pub(crate) fn start(stream: UnixStream) -> Result<Self, Fault> {
         let mut sftp = Self { stream, session: Session::new(), queue: Vec::new() };
         sftp.session.start(&mut sftp.queue);
         sftp.incoming()?;
@@ -45,7 +46,7 @@ impl Sftp {
     ///
     /// # Errors
     /// The connection is gone, or the server broke the protocol.
-    pub(crate) fn answer(&mut self) -> Result<Reply, String> {
+    pub(crate) fn answer(&mut self) -> Result<Reply, Fault> {
         loop {
             if let Incoming::Reply(reply) = self.incoming()? {
                 return Ok(reply);
@@ -57,25 +58,25 @@ impl Sftp {
     ///
     /// # Errors
     /// As [`answer`](Self::answer).
-    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<ReplyBody, String> {
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<ReplyBody, Fault> {
         let id = self.send(request);
         let reply = self.answer()?;
-        if reply.id == id { Ok(reply.body) } else { Err("Bad message from the SFTP server".to_owned()) }
+        if reply.id == id { Ok(reply.body) } else { Err(Fault::BrokenRules) }
     }
 
-    fn incoming(&mut self) -> Result<Incoming, String> {
-        self.stream.write_all(&self.queue).map_err(|_| "Connection closed")?;
+    fn incoming(&mut self) -> Result<Incoming, Fault> {
+        self.stream.write_all(&self.queue).map_err(|_| Fault::Closed)?;
         self.queue.clear();
         loop {
-            if let Some(incoming) = self.session.poll().map_err(|error| error.to_string())? {
+            if let Some(incoming) = self.session.poll().map_err(|error| Fault::Refused(error.to_string()))? {
                 return Ok(incoming);
             }
             let mut space = BytesMut::zeroed(CHUNK);
             match self.stream.read(&mut space) {
-                Ok(0) => return Err("Connection closed".to_owned()),
+                Ok(0) => return Err(Fault::Closed),
                 Ok(read) => self.session.input(space.split_to(read).freeze()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(errno_text(&error)),
+                Err(error) => return Err(Fault::System { what: "SFTP", error }),
             }
         }
     }

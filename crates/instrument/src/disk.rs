@@ -1,18 +1,21 @@
-//! Rates of disks, with the time until the data are on them.
+//! Rates of disks: of writing, with the time until the data are on them, and of reading what is not cached.
 
-use std::fs::File;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::fault::Fault;
 use crate::shell::quoted;
 use crate::target::Remote;
 use crate::task::{Shown, random};
 
-/// A file that is written grows until it takes this long.
+/// A file that is written grows until it takes this long, and is read for about as long.
 const DISK_TIME: f64 = 0.7;
 /// First and largest size of such a file, MiB.
 const DISK_SIZES: [u64; 5] = [1, 4, 16, 64, 256];
+/// Time limit of one size at the server.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A disk that was written to.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,70 +23,118 @@ pub(crate) struct Disk {
     pub(crate) directory: String,
     /// Bytes per second, with the time until the data are on the disk.
     pub(crate) rate: f64,
+    /// Bytes per second of reading them back, where they could be taken out of the cache.
+    pub(crate) read_rate: Option<f64>,
     pub(crate) bytes: f64,
 }
 
-/// Writes a file of this machine, which is removed.
+/// Writes and reads a file of this machine. It has no name while that lasts, so nothing is left behind.
 ///
 /// # Errors
 /// It cannot be written.
-pub(crate) fn disk_here(directory: &Path) -> std::io::Result<Disk> {
-    let path = directory.join(format!(".longhaul-doctor-{}", std::process::id()));
+pub(crate) fn disk_here(directory: &Path) -> io::Result<Disk> {
     let block = random(1 << 20);
-    let mut result = Err(std::io::ErrorKind::InvalidInput.into());
+    let mut disk =
+        Disk { directory: directory.display().to_string(), rate: 0.0, read_rate: None, bytes: 0.0 };
+    let mut has_read = false;
     for size in DISK_SIZES {
+        let mut file = nameless(directory)?;
         let begun = Instant::now();
-        let written = File::create(&path).and_then(|mut file| {
-            for _ in 0..size {
-                file.write_all(&block)?;
-            }
-            file.sync_all()
-        });
-        let took = begun.elapsed().as_secs_f64();
-        let bytes = (size << 20) as f64;
-        let directory = directory.display().to_string();
-        result = written.map(|()| Disk { directory, rate: bytes / took.max(1e-6), bytes });
-        if result.is_err() || took >= DISK_TIME {
-            break;
+        for _ in 0..size {
+            file.write_all(&block)?;
         }
-    }
-    let _ = std::fs::remove_file(&path);
-    result
-}
-
-/// Writes a file of the server, which is removed.
-///
-/// # Errors
-/// It cannot be written: the server's words.
-pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, String> {
-    let quoted = quoted(directory);
-    let mut result = Err("no size was written".to_owned());
-    for size in DISK_SIZES {
-        let script = format!(
-            "cd {quoted} || exit 1; f=.longhaul-doctor-$$; trap 'rm -f $f' EXIT; trap 'exit 1' HUP INT TERM\n\
-             echo begin; e=$(dd if=/dev/zero of=$f bs=1048576 count={size} conv=fsync 2>&1) && echo end || \
-             echo \"$e\" | head -n 1 >&2; pwd"
-        );
-        let shown: Shown = remote.script(&script, Duration::from_secs(20));
-        let at = |word: &[u8]| {
-            let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word);
-            shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
-        };
-        let (Some(begin), Some(end)) = (at(b"begin"), at(b"end")) else {
-            return Err(shown.failure.clone().unwrap_or_else(|| {
-                let said = lh_client::sanitise(shown.err_text().trim());
-                if said.is_empty() { "nothing can be written".to_owned() } else { said }
-            }));
-        };
-        let took = (end - begin).max(1e-3);
-        let bytes = (size << 20) as f64;
-        let named = shown.text().lines().last().map(lh_client::sanitise).unwrap_or_default();
-        result = Ok(Disk { directory: named, rate: bytes / took, bytes });
+        file.sync_all()?;
+        let took = begun.elapsed().as_secs_f64();
+        disk.bytes = (size << 20) as f64;
+        disk.rate = disk.bytes / took.max(1e-6);
+        if !has_read && forget(&file) {
+            let read = read_back(file)?;
+            disk.read_rate = Some(disk.bytes / read.max(1e-6));
+            has_read = read >= DISK_TIME;
+        }
         if took >= DISK_TIME {
             break;
         }
     }
-    result
+    Ok(disk)
+}
+
+/// A file in this directory that is gone when it is closed, however this process ends.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let name = format!(".longhaul-doctor-{}-{}", std::process::id(), stamp.as_nanos());
+    let path = directory.join(name);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Seconds that it takes to read a file.
+fn read_back(mut file: File) -> io::Result<f64> {
+    let mut space = vec![0; 1 << 20];
+    let begun = Instant::now();
+    file.rewind()?;
+    while file.read(&mut space)? > 0 {}
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Takes a file out of the cache; false where the system cannot.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn forget(file: &File) -> bool {
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).is_ok()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+const fn forget(_: &File) -> bool {
+    false
+}
+
+/// Writes and reads a file of the server, which has no name while that lasts.
+///
+/// # Errors
+/// It cannot be written: the server's words.
+pub(crate) fn disk_there(remote: &mut Remote, directory: &str) -> Result<Disk, Fault> {
+    let quoted = quoted(directory);
+    let mut disk = Disk { directory: String::new(), rate: 0.0, read_rate: None, bytes: 0.0 };
+    let mut reads = true;
+    for size in DISK_SIZES {
+        // `iflag=nocache` of GNU takes the file out of the cache; other dd refuse it.
+        let read = if reads {
+            "dd iflag=nocache count=0 <&4 2>/dev/null && echo from && dd bs=1048576 <&4 >/dev/null 2>&1 && echo until"
+        } else {
+            ":"
+        };
+        let script = format!(
+            "cd {quoted} || exit 1; f=.longhaul-doctor-$$; umask 077; set -C; exec 3>$f 4<$f || exit 1; rm -f $f\n\
+             echo begin; e=$(dd if=/dev/zero bs=1048576 count={size} conv=fsync 2>&1 >&3) && echo end || \
+             {{ echo \"$e\" | head -n 1 >&2; exit 1; }}\n{read}; pwd"
+        );
+        let shown: Shown = remote.script(&script, LIMIT);
+        let at = |word: &[u8]| {
+            let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word);
+            shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
+        };
+        let between = |from: &[u8], until: &[u8]| Some((at(until)? - at(from)?).max(1e-3));
+        let Some(took) = between(b"begin\n", b"end\n") else {
+            let said = lh_client::sanitise(shown.err_text().trim());
+            return Err(Fault::Server(match shown.failure {
+                Some(failure) => failure,
+                None if said.is_empty() => "nothing can be written".to_owned(),
+                None => said,
+            }));
+        };
+        disk.bytes = (size << 20) as f64;
+        disk.rate = disk.bytes / took;
+        disk.directory = shown.text().lines().last().map(lh_client::sanitise).unwrap_or_default();
+        if let Some(read) = between(b"from\n", b"until\n") {
+            disk.read_rate = Some(disk.bytes / read);
+            reads = read < DISK_TIME;
+        }
+        if took >= DISK_TIME {
+            break;
+        }
+    }
+    Ok(disk)
 }
 
 #[cfg(test)]
@@ -95,7 +146,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let disk = disk_here(directory.path()).unwrap();
         assert!(disk.rate > 0.0 && disk.bytes >= 1e6, "{disk:?}");
+        let can_forget = cfg!(any(target_os = "linux", target_os = "android", target_os = "freebsd"));
+        assert_eq!(disk.read_rate.is_some(), can_forget, "{disk:?}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(disk_here(&directory.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn file_that_is_measured_has_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = nameless(directory.path()).unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        file.write_all(b"data").unwrap();
+        assert!(read_back(file).unwrap() >= 0.0);
     }
 }

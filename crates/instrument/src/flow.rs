@@ -60,7 +60,7 @@ const SAMPLE: Duration = Duration::from_millis(50);
 /// Time between pings beside a flow.
 const PING: Duration = Duration::from_millis(200);
 /// Part of a flow that is not counted: TCP's slow start.
-const WARM_UP: f64 = 0.3;
+pub(crate) const WARM_UP: f64 = 0.3;
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
 /// Parts of a flow whose windows are compared.
@@ -68,6 +68,8 @@ const PARTS: usize = 3;
 
 /// The bit of `options` in `struct tcp_info` (`TCPI_OPT_WSCALE`).
 const WINDOW_SCALING: u64 = 4;
+/// That of selective acknowledgements (`TCPI_OPT_SACK`).
+const SELECTIVE_ACKS: u64 = 2;
 
 /// What the sending end's TCP counted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -144,6 +146,11 @@ pub(crate) struct Flow {
     pub(crate) sender: Option<Sender>,
     /// Whether windows may exceed 64 KiB: both ends have offered to scale them (RFC 7323 section 2).
     pub(crate) scales_windows: Option<bool>,
+    /// Whether the receiver tells which segments arrived behind a lost one (RFC 2018).
+    pub(crate) acknowledges_selectively: Option<bool>,
+    /// Key exchanges behind the warm-up, and the bytes of the flow between two of them.
+    pub(crate) rekeys: u64,
+    pub(crate) bytes_per_rekey: f64,
     /// Longest time without progress, seconds.
     pub(crate) longest_pause: f64,
     /// Why there is no result, or half of one.
@@ -222,6 +229,9 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     {
         let time = last.seconds - first.seconds;
         flow.rate = after.saturating_sub(before) as f64 / time;
+        let exchanges = |point: &Point| point.sample.ssh("rekeys").unwrap_or(0);
+        flow.rekeys = exchanges(last).saturating_sub(exchanges(first));
+        flow.bytes_per_rekey = flow.rate * time / flow.rekeys.max(1) as f64;
         let cpu = |point: &Point| point.sample.ssh("cpu_micros");
         if let (Some(before), Some(after)) = (cpu(first), cpu(last)) {
             flow.client_cpu = Some(after.saturating_sub(before) as f64 / 1e6 / time);
@@ -233,6 +243,7 @@ fn summarise(direction: Direction, shown: &Shown) -> Flow {
     flow.least_rtt = lowest(all().filter(|micros| *micros > 0).map(|micros| micros as f64 / 1e6));
     let options = shown.local.iter().find_map(|point| point.sample.tcp("options"));
     flow.scales_windows = options.map(|options| options & WINDOW_SCALING != 0);
+    flow.acknowledges_selectively = options.map(|options| options & SELECTIVE_ACKS != 0);
     flow.ping =
         median(shown.pings.iter().filter(|(at, _)| *at >= from && *at <= ended).map(|(_, took)| *took));
     if direction == Direction::Up {

@@ -8,6 +8,7 @@
 pub mod bench;
 mod disk;
 pub mod doctor;
+mod fault;
 mod flow;
 mod probe;
 mod quota;
@@ -17,5 +18,6 @@ mod stats;
 mod target;
 mod task;
 
+pub use fault::{BadList, Fault, NoResults, NoServer};
 pub use shell::quoted;
 pub use target::Target;

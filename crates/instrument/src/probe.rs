@@ -1,14 +1,19 @@
 //! Probes of the path before a login: the greeting, and the largest segment that arrives.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-use lh_sys::errno_text;
 use lh_sys::tcp_info::TcpInfo;
+
+use crate::fault::{Fault, NoServer};
 
 /// Time limit of connecting and of the greeting.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Lines before the identification may have this many bytes in all.
+const LONGEST_GREETING: usize = 32 * 1024;
+/// Characters of another protocol's first line that are shown.
+const SHOWN: usize = 60;
 /// Time in which a segment must be acknowledged, besides round trips.
 const PATIENCE: Duration = Duration::from_millis(600);
 /// Lower limit of the search, bytes. IPv4 and IPv6 pass it everywhere.
@@ -28,44 +33,66 @@ pub(crate) struct Reached {
 ///
 /// # Errors
 /// What failed, in words.
-pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, String> {
-    let addresses =
-        (host, port).to_socket_addrs().map_err(|error| format!("{host}: {}", errno_text(&error)))?;
-    let mut failure = format!("{host}: no address");
+pub(crate) fn reach(host: &str, port: u16) -> Result<Reached, Fault> {
+    let no_server = |place: String| |fault| Fault::NoServer { place, fault };
+    let addresses = (host, port).to_socket_addrs();
+    let addresses = addresses.map_err(NoServer::Connect).map_err(no_server(host.to_owned()))?;
+    let mut failure = no_server(host.to_owned())(NoServer::NoAddress);
     for address in addresses {
         match greet(address) {
             Ok((_, connect)) => return Ok(Reached { address, connect }),
-            Err(error) => {
-                failure = format!(
-                    "connect to host {} port {}: {}",
-                    address.ip(),
-                    address.port(),
-                    errno_text(&error)
-                );
+            Err(fault) => {
+                let place = format!("connect to host {} port {}", address.ip(), address.port());
+                failure = no_server(place)(fault);
             }
         }
     }
     Err(failure)
 }
 
-fn greet(address: SocketAddr) -> std::io::Result<(TcpStream, f64)> {
+/// Connects, and reads the beginning of the greeting.
+fn greet(address: SocketAddr) -> Result<(TcpStream, f64), NoServer> {
     let begun = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT).map_err(NoServer::Connect)?;
     let connect = begun.elapsed();
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    // The name keeps the server from counting the connection as one without identification.
-    stream.write_all(b"SSH-2.0-Longhaul_probe\r\n")?;
-    let mut first = [0; 255];
-    loop {
-        match stream.read(&mut first) {
-            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => break,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+    let ready = stream.set_nodelay(true).and_then(|()| {
+        // The name keeps the server from counting the connection as one without identification.
+        stream.write_all(b"SSH-2.0-Longhaul_probe\r\n")
+    });
+    ready.map_err(NoServer::Connect)?;
+    let mut greeting = Vec::new();
+    while !has_greeting(&greeting) {
+        let left = LIMIT.saturating_sub(begun.elapsed());
+        if left.is_zero() || greeting.len() > LONGEST_GREETING {
+            return Err(no_greeting(&greeting, NoServer::Silent(LIMIT.as_secs())));
+        }
+        let mut more = [0; 1024];
+        match stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut more)) {
+            Ok(0) => return Err(no_greeting(&greeting, NoServer::Closed)),
+            Ok(count) => greeting.extend_from_slice(more.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                return Err(no_greeting(&greeting, NoServer::Closed));
+            }
+            Err(error) => return Err(no_greeting(&greeting, NoServer::Connect(error))),
         }
     }
     Ok((stream, connect.as_secs_f64()))
+}
+
+/// True where a line begins like an identification. Other lines may come before it (RFC 4253 section 4.2).
+fn has_greeting(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"SSH-"))
+}
+
+/// What a server is that has not greeted: it speaks another protocol, where it has said something.
+fn no_greeting(said: &[u8], silent: NoServer) -> NoServer {
+    let said = String::from_utf8_lossy(said);
+    match said.lines().find(|line| !line.trim().is_empty()) {
+        Some(line) => NoServer::OtherProtocol(line.trim().chars().take(SHOWN).collect()),
+        None => silent,
+    }
 }
 
 /// The largest segment that arrives at the server.
@@ -165,5 +192,39 @@ impl SegmentProbe {
             std::thread::sleep(Duration::from_millis(2));
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is said about a server that sends this and closes.
+    fn said_about(text: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut greeting = [0; 24];
+            stream.read_exact(&mut greeting).unwrap();
+            stream.write_all(text).unwrap();
+        });
+        let result = reach("127.0.0.1", port).map(|_| "reached".to_owned());
+        server.join().unwrap();
+        result.unwrap_or_else(|fault| fault.to_string().replace(&port.to_string(), "N"))
+    }
+
+    #[test]
+    fn other_protocols_are_told_from_ssh() {
+        assert_eq!(said_about(b"a notice\r\nSSH-2.0-x\r\n"), "reached");
+        let place = "connect to host 127.0.0.1 port N";
+        let other = said_about(b"\r\nHTTP/1.1 400 \x1b[2JBad\r\n");
+        assert_eq!(other, format!("{place}: no SSH server: it says \"HTTP/1.1 400 \\u{{1b}}[2JBad\""));
+        assert_eq!(
+            said_about(b""),
+            format!("{place}: the connection was closed before the server's greeting")
+        );
     }
 }

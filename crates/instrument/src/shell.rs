@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
+use crate::fault::Fault;
 use crate::target::Remote;
 use crate::task::{Data, Shown, Task};
 
@@ -12,13 +13,14 @@ use crate::task::{Data, Shown, Task};
 pub(crate) const SHORT: Duration = Duration::from_secs(15);
 
 /// Settings of the kernel that are looked at, in `/proc/sys/net/ipv4`.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
     "tcp_rmem",
     "tcp_wmem",
     "tcp_congestion_control",
     "tcp_available_congestion_control",
     "tcp_mtu_probing",
     "tcp_window_scaling",
+    "tcp_sack",
 ];
 
 /// Tells about the system. Each line is `name=value`; what a system lacks is empty.
@@ -41,12 +43,19 @@ done
 #[derive(Debug, Clone, Default)]
 pub(crate) struct System {
     values: HashMap<String, String>,
+    /// First line of what the shell itself printed before the script: its start-up files, or a forced command.
+    pub(crate) noise: Option<String>,
 }
 
 impl System {
     fn parse(text: &str) -> Self {
         let values = text.lines().filter_map(|line| line.split_once('='));
-        Self { values: values.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect() }
+        let before = text.lines().take_while(|line| !line.starts_with("system="));
+        let noise = before.map(str::trim).find(|line| !line.is_empty()).map(lh_client::sanitise);
+        Self {
+            values: values.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect(),
+            noise,
+        }
     }
 
     /// Values by their names.
@@ -54,6 +63,7 @@ impl System {
     pub(crate) fn from_pairs(values: &[(&str, &str)]) -> Self {
         Self {
             values: values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            noise: None,
         }
     }
 
@@ -62,7 +72,12 @@ impl System {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok();
         let values =
             SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), read(name)?.trim().to_owned())));
-        Self { values: values.collect() }
+        Self { values: values.collect(), noise: None }
+    }
+
+    /// True where the script of [`system_script`] has run: a forced command may answer something else.
+    fn is_told(&self) -> bool {
+        self.values.contains_key("system")
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -109,14 +124,17 @@ impl Remote {
     ///
     /// # Errors
     /// The server runs no commands for this user.
-    pub(crate) fn system(&mut self) -> Result<System, String> {
+    pub(crate) fn system(&mut self) -> Result<System, Fault> {
         let shown = self.script(&system_script(), SHORT);
         match shown.failure {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(Fault::NoCommands(failure)),
             None if shown.received == 0 => {
-                Err(format!("commands give no output (status {:?})", shown.status.unwrap_or(255)))
+                let status = shown.status.unwrap_or(255);
+                Err(Fault::NoCommands(format!("commands give no output (status {status})")))
             }
-            None => Ok(System::parse(&shown.text())),
+            None => Some(System::parse(&shown.text())).filter(System::is_told).ok_or_else(|| {
+                Fault::NoCommands("another program answers in place of the shell (ForceCommand?)".to_owned())
+            }),
         }
     }
 }
@@ -159,6 +177,13 @@ mod tests {
         let line = "12 (sshd: a) b) S 1 1 1 0 -1 4194560 1 0 0 0 150 25 1000 25 20 0 1 0 9 0 0";
         assert_eq!(cpu_with_children_of_stat(line), Some(12.0));
         assert_eq!(cpu_with_children_of_stat("12 (x) S 1 1"), None);
+    }
+
+    #[test]
+    fn what_start_up_files_print_is_kept_apart() {
+        let told = System::parse("Welcome to h\u{1b}!\nx=1\nsystem=Linux 6\nshell=/bin/sh\n");
+        assert_eq!(told.noise.as_deref(), Some("Welcome to h\\033!"));
+        assert!(told.is_told() && System::parse("system=Linux 6\n").noise.is_none());
     }
 
     #[test]

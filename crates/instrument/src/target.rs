@@ -8,6 +8,7 @@ use lh_client::{Client, ClientError, LogLevel, Notice, Options, Purpose, Secret,
 use lh_config::client::{CommandLine, Request};
 use lh_terminal::TerminalUi;
 
+use crate::fault::Fault;
 use crate::stage::{Stage, Trace};
 
 /// Time limit of a connection where the configuration has none (`ConnectTimeout`), seconds.
@@ -31,12 +32,17 @@ pub(crate) struct Remote {
 /// Why there is no connection.
 #[derive(Debug)]
 pub(crate) struct NoConnection {
-    /// OpenSSH's words.
-    pub(crate) text: String,
+    pub(crate) fault: Fault,
     /// The host was not reached or did not answer in time: a fault of the path is possible.
     pub(crate) is_path: bool,
     /// The stage that it waited for in vain.
     pub(crate) slowest: Option<Stage>,
+}
+
+impl From<NoConnection> for Fault {
+    fn from(failure: NoConnection) -> Self {
+        failure.fault
+    }
 }
 
 impl Target {
@@ -46,7 +52,7 @@ impl Target {
     }
 
     /// The configuration, with these keywords before all others.
-    pub(crate) fn options(&self, first: &[(&str, &str)]) -> Result<Options, String> {
+    pub(crate) fn options(&self, first: &[(&str, &str)]) -> Result<Options, Fault> {
         let mut request = self.request.clone();
         let lines = first.iter().map(|(keyword, value)| CommandLine::Option(format!("{keyword}={value}")));
         request.command_line.splice(0..0, lines);
@@ -59,7 +65,7 @@ impl Target {
         }
         let timeout = CommandLine::Option(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
         request.command_line.push(timeout);
-        let mut options = Options::load(&request).map_err(|error| error.to_string())?;
+        let mut options = Options::load(&request).map_err(|error| Fault::Configuration(Box::new(error)))?;
         options.purpose = Purpose::Command;
         Ok(options)
     }
@@ -67,7 +73,7 @@ impl Target {
     /// Connects and logs in, with these keywords before all others.
     pub(crate) fn connect(&self, first: &[(&str, &str)]) -> Result<Remote, NoConnection> {
         let options =
-            self.options(first).map_err(|text| NoConnection { text, is_path: false, slowest: None })?;
+            self.options(first).map_err(|fault| NoConnection { fault, is_path: false, slowest: None })?;
         let mut ui = self.ui.clone();
         ui.level = options.log_level;
         let mut options = options;
@@ -75,17 +81,22 @@ impl Target {
         let begun = Instant::now();
         ui.trace = Trace::new(begun);
         let mut client = lh_client::connect_unauthenticated(&options, &mut ui)
-            .map_err(|error| of_client(&error, &ui.trace))?;
-        client.log_in(&mut ui).map_err(|error| of_client(&error, &ui.trace))?;
+            .map_err(|error| of_client(error, &ui.trace))?;
+        client.log_in(&mut ui).map_err(|error| of_client(error, &ui.trace))?;
         client.mark_packets(&options);
         let stages = ui.trace.stages(Instant::now());
         Ok(Remote { client, options, stages })
     }
 }
 
-fn of_client(error: &ClientError, trace: &Trace) -> NoConnection {
-    let is_path = matches!(error, ClientError::Unreachable(_) | ClientError::Lost(_));
-    NoConnection { text: error.to_string(), is_path, slowest: trace.last() }
+fn of_client(error: ClientError, trace: &Trace) -> NoConnection {
+    let is_path = match &error {
+        ClientError::Unreachable(_) => true,
+        // Ends without a common algorithm have understood each other.
+        ClientError::Lost(words) => !words.contains("Unable to negotiate"),
+        _ => false,
+    };
+    NoConnection { fault: Fault::Connection(Box::new(error)), is_path, slowest: trace.last() }
 }
 
 /// A terminal that asks each question once: a measurement logs in many times.

@@ -15,8 +15,8 @@ use lh_transfer::journal::{self, Saved, SavedPart};
 use lh_transfer::{display_name, status_text};
 
 use super::origin::Origin;
+use crate::fault::{Fault, say};
 use crate::sftp::Sftp;
-use crate::words::say;
 
 /// Removes what a copy has left; false where something stays, which is said.
 pub(super) fn clean(saved: &Saved) -> bool {
@@ -74,31 +74,30 @@ fn remove_here(origin: &Origin, parts: &[&SavedPart]) -> bool {
 }
 
 /// Removes files of the target's server, which is reached as the copy reached it.
-fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bool, String> {
+fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bool, Fault> {
     if let Some(flag) = ['S', 'D'].into_iter().find(|&flag| origin.parsed.has(flag)) {
-        return Err(format!("it was reached by the program of -{flag}"));
+        return Err(Fault::Refused(format!("it was reached by the program of -{flag}")));
     }
     // Files that the flags name may be relative.
-    let directory = origin.directory.display();
-    std::env::set_current_dir(&origin.directory)
-        .map_err(|error| format!("{directory}: {}", errno_text(&error)))?;
-    let account = local_account()?;
+    std::env::set_current_dir(&origin.directory).map_err(Fault::file(&origin.directory))?;
+    let account = local_account().map_err(Fault::Account)?;
     let connecting = Connecting::new(&origin.parsed, 'B', &account);
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
-    let mut connection =
-        Connection::log_in(&request, &mut ui).ok_or_else(|| format!("no connection to {}", host.name))?;
+    let mut connection = Connection::log_in(&request, &mut ui)
+        .ok_or_else(|| Fault::Refused(format!("no connection to {}", host.name)))?;
     let (done, ended) =
-        connection.run_sftp(|stream| remove_over(stream, parts)).map_err(|error| errno_text(&error))?;
+        connection.run_sftp(|stream| remove_over(stream, parts)).map_err(Fault::system("SFTP"))?;
     connection.close();
     match (done, ended) {
         (Some(Ok(all)), _) => Ok(all),
-        (_, Err(why)) | (Some(Err(why)), Ok(())) => Err(why),
-        (None, Ok(())) => Err("Connection closed".to_owned()),
+        (_, Err(why)) => Err(Fault::Refused(why)),
+        (Some(Err(fault)), Ok(())) => Err(fault),
+        (None, Ok(())) => Err(Fault::Closed),
     }
 }
 
-fn remove_over(stream: UnixStream, parts: &[&SavedPart]) -> Result<bool, String> {
+fn remove_over(stream: UnixStream, parts: &[&SavedPart]) -> Result<bool, Fault> {
     let mut sftp = Sftp::start(stream)?;
     let mut all = true;
     for part in parts {
@@ -109,7 +108,7 @@ fn remove_over(stream: UnixStream, parts: &[&SavedPart]) -> Result<bool, String>
                 say(&format!("{}: {}", display_name(&part.name), status_text(&status)));
                 all = false;
             }
-            _ => return Err("Bad message from the SFTP server".to_owned()),
+            _ => return Err(Fault::BrokenRules),
         }
     }
     Ok(all)

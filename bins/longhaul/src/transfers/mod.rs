@@ -17,8 +17,9 @@ use lh_transfer::display_name;
 use lh_transfer::journal::{self, Saved};
 use serde_json::{Map, Value};
 
+use crate::fault::say;
+use crate::output::print_line;
 use crate::units::in_words;
-use crate::words::say;
 use origin::Origin;
 
 /// Exit status where something could not be done.
@@ -84,18 +85,14 @@ fn age_of(saved: &Saved) -> Duration {
 fn list(all: &[Saved], json: bool) -> u8 {
     for saved in all {
         let text = if json { event(saved) } else { lines(saved) };
-        println_or_end(&text);
+        if let Err(fault) = print_line(&text) {
+            return fault.report(FAILURE);
+        }
     }
     if all.is_empty() && !json {
-        println_or_end("no unfinished transfers");
+        return print_line("no unfinished transfers").map_or_else(|fault| fault.report(FAILURE), |()| 0);
     }
     0
-}
-
-/// A reader that has gone away is no reason for a panic.
-fn println_or_end(text: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 const fn state(saved: &Saved) -> &'static str {
@@ -185,7 +182,8 @@ fn clean_all(all: &[Saved], ids: &[OsString], older: Option<&str>) -> u8 {
             say(&format!("{}: a process works on it", saved.id));
             status = FAILURE;
         } else if clean::clean(saved) {
-            println_or_end(&format!("{}: removed, with {} unfinished files", saved.id, saved.parts.len()));
+            let text = format!("{}: removed, with {} unfinished files", saved.id, saved.parts.len());
+            status = print_line(&text).map_or_else(|fault| fault.report(FAILURE), |()| status);
         } else {
             status = FAILURE;
         }

@@ -6,16 +6,37 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use lh_sys::errno_text;
-use lh_transfer::Shard;
-use lh_transfer::manifest_file::{Header, Reader};
+use lh_transfer::manifest_file::{Entry, Header, Reader};
+use lh_transfer::{Shard, SumAlgorithm};
 
 use super::report::Findings;
+use crate::fault::{Content, Fault};
 
 /// The outcome of a copy that has all its files.
 const COMPLETE: &str = "complete";
 
-pub(super) type Manifest = Reader<BufReader<File>>;
+type Manifest = Reader<BufReader<File>>;
+
+/// The entries of a manifest.
+pub(super) struct Entries<'a> {
+    path: &'a Path,
+    manifest: &'a mut Manifest,
+}
+
+impl Entries<'_> {
+    /// The algorithm of its sums.
+    pub(super) fn algorithm(&self) -> SumAlgorithm {
+        self.manifest.header().algorithm
+    }
+
+    /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    /// The manifest is wrong, or cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<Entry>, Fault> {
+        self.manifest.next_entry().map_err(unreadable(self.path))
+    }
+}
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -30,18 +51,19 @@ impl Manifests {
     ///
     /// # Errors
     /// One cannot be read, or they are of copies in different numbers of shares.
-    pub(super) fn open(names: &[OsString], together: bool) -> Result<Self, String> {
+    pub(super) fn open(names: &[OsString], together: bool) -> Result<Self, Fault> {
         let header = |name: &OsString| {
             let path = PathBuf::from(name);
             let header = open(&path)?.header().clone();
-            Ok::<_, String>((path, header))
+            Ok::<_, Fault>((path, header))
         };
         let manifests = Self { files: names.iter().map(header).collect::<Result<_, _>>()?, together };
         let counts: BTreeSet<u32> = manifests.shards().map(|shard| shard.of).collect();
         if let (Some(few), Some(many)) = (counts.first(), counts.last())
             && few != many
         {
-            return Err(format!("the manifests are of copies in {few} and in {many} shares"));
+            let text = format!("the manifests are of copies in {few} and in {many} shares");
+            return Err(Fault::Refused(text));
         }
         Ok(manifests)
     }
@@ -75,11 +97,11 @@ impl Manifests {
     pub(super) fn each(
         &self,
         findings: &mut Findings,
-        mut check: impl FnMut(&mut Manifest, &mut Findings) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut check: impl FnMut(&mut Entries<'_>, &mut Findings) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         for (path, header) in &self.files {
             let mut manifest = open(path)?;
-            check(&mut manifest, findings)?;
+            check(&mut Entries { path, manifest: &mut manifest }, findings)?;
             let outcome = manifest.end().map_or("", |end| &end.outcome);
             if self.together && outcome != COMPLETE {
                 let name = header.shard.map_or_else(|| path.display().to_string(), |shard| shard.to_string());
@@ -90,8 +112,16 @@ impl Manifests {
     }
 }
 
-fn open(path: &Path) -> Result<Manifest, String> {
-    let file = File::open(path).map_err(|error| errno_text(&error));
-    let reader = file.and_then(|file| Reader::new(BufReader::new(file)));
-    reader.map_err(|why| format!("{}: {why}", path.display()))
+fn open(path: &Path) -> Result<Manifest, Fault> {
+    let file = File::open(path).map_err(Fault::file(path))?;
+    if file.metadata().map_err(Fault::file(path))?.is_dir() {
+        return Err(Fault::file(path)(rustix::io::Errno::ISDIR.into()));
+    }
+    Reader::new(BufReader::new(file)).map_err(unreadable(path))
+}
+
+/// For `map_err`: the manifest is wrong.
+fn unreadable(path: &Path) -> impl FnOnce(String) -> Fault {
+    let path = path.to_owned();
+    |why| Fault::Content { path, fault: Content::Manifest(why) }
 }

@@ -16,12 +16,11 @@ use lh_cli::flags::{LONGHAUL, Parsed};
 use lh_client::local_account;
 use lh_ssh_transfer::Connection;
 use lh_ssh_transfer::place::{Host, Place};
-use lh_sys::errno_text;
 use lh_terminal::TerminalUi;
 use lh_transfer::display_name;
 
+use crate::fault::Fault;
 use crate::sftp::Sftp;
-use crate::words::say;
 use known::Known;
 use manifests::Manifests;
 use report::{CANNOT, Findings};
@@ -42,12 +41,12 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     };
     let manifests = match Manifests::open(names, tree.is_some()) {
         Ok(manifests) => manifests,
-        Err(why) => return cannot(&why),
+        Err(fault) => return fault.report(CANNOT),
     };
     let word = word.unwrap_or_else(|| OsString::from_vec(manifests.destination()));
     let place = match Place::parse(&word) {
         Ok(place) => place,
-        Err(why) => return cannot(&why.to_string()),
+        Err(why) => return Fault::Refused(why.to_string()).report(CANNOT),
     };
     let mut findings = Findings::new(parsed.has_long("json"));
     findings.start(&manifests.names(), &display_name(word.as_encoded_bytes()));
@@ -59,13 +58,13 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
             check_remote(parsed, &host, &path, &manifests, known.as_mut(), &mut findings)
         }
     };
-    match done {
-        Ok(()) => findings.finish(None),
-        Err(why) => {
-            say(&why);
-            findings.finish(Some(&why))
-        }
-    }
+    let failed = done.err().map(|fault| {
+        fault.report(CANNOT);
+        fault.to_string()
+    });
+    let status = findings.finish(failed.as_deref());
+    // What was found is worth nothing where it cannot be written.
+    findings.unwritten().map_or(status, |fault| fault.report(CANNOT))
 }
 
 fn check_local(
@@ -73,19 +72,18 @@ fn check_local(
     manifests: &Manifests,
     mut known: Option<&mut Known>,
     findings: &mut Findings,
-) -> Result<(), String> {
-    let shown = root.display();
+) -> Result<(), Fault> {
     match root.metadata() {
         Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Err(format!("{shown}: Not a directory")),
-        Err(error) => return Err(format!("{shown}: {}", errno_text(&error))),
+        Ok(_) => return Err(Fault::file(root)(rustix::io::Errno::NOTDIR.into())),
+        Err(error) => return Err(Fault::file(root)(error)),
     }
     manifests.each(findings, |manifest, findings| {
-        while let Some(entry) = manifest.next_entry()? {
+        while let Some(entry) = manifest.next()? {
             if let Some(known) = &mut known {
                 known.add(&entry.path);
             }
-            local::check(root, &entry, manifest.header().algorithm, findings);
+            local::check(root, &entry, manifest.algorithm(), findings);
         }
         Ok(())
     })?;
@@ -102,23 +100,22 @@ fn check_remote(
     manifests: &Manifests,
     known: Option<&mut Known>,
     findings: &mut Findings,
-) -> Result<(), String> {
-    let account = local_account()?;
+) -> Result<(), Fault> {
+    let account = local_account().map_err(Fault::Account)?;
     let connecting = Connecting::new(parsed, 'B', &account);
     connecting.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();
-    let closed = || "Connection closed".to_owned();
-    let mut connection = Connection::log_in(&request, &mut ui).ok_or_else(closed)?;
+    let mut connection = Connection::log_in(&request, &mut ui).ok_or(Fault::Closed)?;
     let work = |stream| check_over(stream, path, manifests, known, findings);
-    let (done, ended) = connection.run_sftp(work).map_err(|error| errno_text(&error))?;
+    let (done, ended) = connection.run_sftp(work).map_err(Fault::system("SFTP"))?;
     connection.close();
     match (done, ended) {
         (Some(Ok(())), _) => Ok(()),
         // Why the connection ended says more than that it did.
-        (_, Err(why)) => Err(why),
-        (Some(Err(why)), Ok(())) => Err(why),
-        (None, Ok(())) => Err(closed()),
+        (_, Err(why)) => Err(Fault::Refused(why)),
+        (Some(Err(fault)), Ok(())) => Err(fault),
+        (None, Ok(())) => Err(Fault::Closed),
     }
 }
 
@@ -128,20 +125,15 @@ fn check_over(
     manifests: &Manifests,
     mut known: Option<&mut Known>,
     findings: &mut Findings,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let mut sftp = Sftp::start(stream)?;
     let root = remote::root(&mut sftp, path)?;
     manifests.each(findings, |manifest, findings| {
-        let algorithm = manifest.header().algorithm;
+        let algorithm = manifest.algorithm();
         remote::Check::new(&mut sftp, &root, algorithm, findings).run(manifest, known.as_deref_mut())
     })?;
     match known {
         Some(known) => remote::find_extra(&mut sftp, &root, known, findings),
         None => Ok(()),
     }
-}
-
-fn cannot(why: &str) -> u8 {
-    say(why);
-    CANNOT
 }

@@ -3,15 +3,16 @@
 //! Many files are looked at at a time, so that distance costs little.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::BufRead;
 
 use lh_sftp::{Attrs, Data, Handle, OpenFlags, ReplyBody, Request, Status, StatusCode, extension, mode};
-use lh_transfer::manifest_file::{Entry, EntryKind, Reader};
+use lh_transfer::manifest_file::{Entry, EntryKind};
 use lh_transfer::{ContentSum, RemotePath, SumAlgorithm, join, remote_path, status_text};
 use lh_wire::Reader as Fields;
 
 use super::known::Known;
+use super::manifests::Entries;
 use super::report::{Finding, Findings};
+use crate::fault::Fault;
 use crate::sftp::Sftp;
 
 /// Files at a time where the server makes the sums: they take no handle.
@@ -28,7 +29,7 @@ const READ_LEN: u32 = 64 * 1024;
 ///
 /// # Errors
 /// It is not there, or the server cannot tell.
-pub(super) fn root(sftp: &mut Sftp, typed: &[u8]) -> Result<Vec<u8>, String> {
+pub(super) fn root(sftp: &mut Sftp, typed: &[u8]) -> Result<Vec<u8>, Fault> {
     let shown = lh_transfer::display_name(typed);
     let root = match remote_path(typed) {
         RemotePath::Plain(path) => path,
@@ -36,14 +37,14 @@ pub(super) fn root(sftp: &mut Sftp, typed: &[u8]) -> Result<Vec<u8>, String> {
             ReplyBody::Names(names) if names.len() == 1 => {
                 names.into_iter().map(|name| name.name).collect::<Vec<_>>().concat()
             }
-            _ => return Err(format!("{shown}: the server does not expand this path")),
+            _ => return Err(Fault::Refused(format!("{shown}: the server does not expand this path"))),
         },
     };
     match sftp.ask(&Request::Stat { path: &root })? {
         ReplyBody::Attrs(attrs) if is(&attrs, mode::DIRECTORY) != Some(false) => Ok(root),
-        ReplyBody::Attrs(_) => Err(format!("{shown}: Not a directory")),
-        ReplyBody::Status(status) => Err(format!("{shown}: {}", status_text(&status))),
-        _ => Err("Bad message from the SFTP server".to_owned()),
+        ReplyBody::Attrs(_) => Err(Fault::Refused(format!("{shown}: Not a directory"))),
+        ReplyBody::Status(status) => Err(Fault::Refused(format!("{shown}: {}", status_text(&status)))),
+        _ => Err(Fault::BrokenRules),
     }
 }
 
@@ -121,13 +122,13 @@ impl<'a> Check<'a> {
     /// The connection is gone, or the manifest is wrong: nothing more can be looked at.
     pub(super) fn run(
         &mut self,
-        manifest: &mut Reader<impl BufRead>,
+        manifest: &mut Entries<'_>,
         mut known: Option<&mut Known>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let mut more = true;
         loop {
             while more && self.tasks.len() < if self.sums { SUMMED } else { OPEN } {
-                match manifest.next_entry()? {
+                match manifest.next()? {
                     Some(entry) => {
                         if let Some(known) = &mut known {
                             known.add(&entry.path);
@@ -143,7 +144,7 @@ impl<'a> Check<'a> {
             }
             let reply = self.sftp.answer()?;
             let Some((task, about)) = self.asked.remove(&reply.id) else {
-                return Err("Bad message from the SFTP server".to_owned());
+                return Err(Fault::BrokenRules);
             };
             self.take(task, about, reply.body);
         }
@@ -337,7 +338,7 @@ pub(super) fn find_extra(
     root: &[u8],
     known: &Known,
     findings: &mut Findings,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let mut waiting = vec![known.top()];
     // By the id of what was asked about a directory: its path, and its handle when it is open.
     let mut asked: HashMap<u32, (Vec<u8>, Option<Handle>)> = HashMap::new();
@@ -355,7 +356,7 @@ pub(super) fn find_extra(
         let reply = sftp.answer()?;
         let Some((directory, handle)) = asked.remove(&reply.id) else {
             let Some(at) = closing.iter().position(|&id| id == reply.id) else {
-                return Err("Bad message from the SFTP server".to_owned());
+                return Err(Fault::BrokenRules);
             };
             closing.swap_remove(at);
             continue;

@@ -1,10 +1,13 @@
 //! What is found, told to people or programs, and counted.
 
-use std::io::Write as _;
+use std::cell::RefCell;
 
 use lh_transfer::display_name;
 use lh_transfer::manifest_file::{Entry, EntryKind};
 use serde_json::{Map, Value};
+
+use crate::fault::Fault;
+use crate::output::print_line;
 
 /// Exit status where the tree is not what the manifest says.
 const DIFFERENT: u8 = 1;
@@ -83,11 +86,13 @@ pub(super) struct Findings {
     /// Files that are as the manifest says, and their bytes.
     good: u64,
     bytes: u64,
+    /// The first failure to write what is found.
+    unwritten: RefCell<Option<Fault>>,
 }
 
 impl Findings {
     pub(super) const fn new(json: bool) -> Self {
-        Self { json, counts: [0; 8], different: false, good: 0, bytes: 0 }
+        Self { json, counts: [0; 8], different: false, good: 0, bytes: 0, unwritten: RefCell::new(None) }
     }
 
     /// The first event.
@@ -98,7 +103,7 @@ impl Findings {
             event.insert("manifest".into(), manifests.first().map_or("", String::as_str).into());
             event.insert("manifests".into(), manifests.into());
             event.insert("destination".into(), destination.into());
-            print(&event);
+            self.print(&event);
         }
     }
 
@@ -118,9 +123,9 @@ impl Findings {
             let mut event = event(SHARE);
             event.insert("share".into(), share.into());
             event.insert("message".into(), why.into());
-            print(&event);
+            self.print(&event);
         } else {
-            line(&format!("share: {share}: {why}"));
+            self.line(&format!("share: {share}: {why}"));
         }
     }
 
@@ -150,10 +155,10 @@ impl Findings {
                 }
                 _ => {}
             }
-            return print(&event);
+            return self.print(&event);
         }
         let path = display_name(path);
-        line(&match finding {
+        self.line(&match finding {
             Finding::Missing => format!("missing: {path}"),
             Finding::Size(there) => {
                 format!("size: {path}: {there} bytes, {} in the manifest", size.unwrap_or_default())
@@ -194,7 +199,7 @@ impl Findings {
                 event.insert((*name).into(), count.into());
             }
             event.insert("message".into(), failed.map(Value::from).unwrap_or_default());
-            print(&event);
+            self.print(&event);
         } else {
             let parts: Vec<String> = WORDS
                 .iter()
@@ -205,24 +210,29 @@ impl Findings {
             let good = if self.good == 1 { "1 file is".into() } else { format!("{} files are", self.good) };
             let rest = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(", ")) };
             let cut = if failed.is_some() { "; not everything was checked" } else { "" };
-            line(&format!("{good} as in the manifest{rest}{cut}"));
+            self.line(&format!("{good} as in the manifest{rest}{cut}"));
         }
         status
+    }
+
+    /// Why something of what was found could not be written.
+    pub(super) fn unwritten(&self) -> Option<Fault> {
+        self.unwritten.take()
+    }
+
+    fn print(&self, event: &Map<String, Value>) {
+        self.line(&serde_json::to_string(event).unwrap_or_default());
+    }
+
+    fn line(&self, text: &str) {
+        if let Err(fault) = print_line(text) {
+            *self.unwritten.borrow_mut() = Some(fault);
+        }
     }
 }
 
 fn event(name: &str) -> Map<String, Value> {
     Map::from_iter([("event".to_owned(), name.into())])
-}
-
-fn print(event: &Map<String, Value>) {
-    line(&serde_json::to_string(event).unwrap_or_default());
-}
-
-/// Writes to standard output. A reader that has gone away is no reason to end.
-fn line(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
 }
 
 #[cfg(test)]

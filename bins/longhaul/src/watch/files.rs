@@ -8,10 +8,14 @@ use std::time::Instant;
 use lh_metrics::LineReader;
 
 use super::watched::{KEPT, Watched};
+use crate::fault::Fault;
 use crate::pairs::pair;
 
 /// Runs without a sample for this time are not shown, seconds, if another one has some.
 const OLD: f64 = 30.0;
+
+/// Upper limit of a line, bytes. Those of samples are shorter.
+const LONGEST_LINE: usize = 64 << 10;
 
 /// The files of both ends.
 pub(super) struct Files {
@@ -40,7 +44,7 @@ impl Files {
         self.tails.first().map(|tail| tail.path.display().to_string()).unwrap_or_default()
     }
 
-    pub(super) fn sample(&mut self) -> Result<Vec<Watched>, String> {
+    pub(super) fn sample(&mut self) -> Result<Vec<Watched>, Fault> {
         let mut runs = Vec::new();
         for tail in &mut self.tails {
             tail.read()?;
@@ -101,23 +105,23 @@ impl Tail {
     }
 
     /// Reads what is new. A file that is not there yet, or has become shorter, is read from its beginning.
-    fn read(&mut self) -> Result<(), String> {
+    fn read(&mut self) -> Result<(), Fault> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(()) };
-        let name = self.path.display().to_string();
-        let fail = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-        let length = file.metadata().map_err(|error| fail(&error))?.len();
+        let path = self.path.clone();
+        let length = file.metadata().map_err(Fault::file(&path))?.len();
         if length < self.offset {
             *self = Self::new(self.path.clone());
         }
-        file.seek(SeekFrom::Start(self.offset)).map_err(|error| fail(&error))?;
+        file.seek(SeekFrom::Start(self.offset)).map_err(Fault::file(&path))?;
         let mut more = Vec::new();
-        file.read_to_end(&mut more).map_err(|error| fail(&error))?;
+        file.read_to_end(&mut more).map_err(Fault::file(&path))?;
         self.offset += more.len() as u64;
         let mut text = std::mem::take(&mut self.rest);
         text.extend_from_slice(&more);
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            if line.ends_with(b"\n") {
-                self.reader.read_line(line).map_err(|error| fail(&error))?;
+            // The rest of a line comes later, but nothing that follows makes samples of another format.
+            if line.ends_with(b"\n") || !line.starts_with(b"{") || line.len() > LONGEST_LINE {
+                self.reader.read_line(line).map_err(Fault::content(&path))?;
             } else {
                 self.rest = line.to_vec();
             }

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lh_cli::flags::{LONGHAUL, Parsed};
-use lh_sys::errno_text;
 use rustix::process::Pid;
 
 use self::files::Files;
@@ -20,7 +19,8 @@ use self::screen::{Key, Screen};
 use self::sockets::{ByAddress, ByProcess};
 use self::watched::Watched;
 use crate::doctor::endpoint;
-use crate::words::say;
+use crate::fault::Fault;
+use crate::output::print_line;
 
 /// Time between samples.
 const EVERY: Duration = Duration::from_secs(1);
@@ -37,12 +37,13 @@ enum Source {
 
 impl Source {
     /// What the operand means: a process that exists, a file of metrics, or a host.
-    fn of(parsed: &Parsed, word: &str) -> Result<Self, String> {
-        if let Ok(number) = word.parse::<i32>() {
-            let pid = Pid::from_raw(number).filter(|_| Path::new(&format!("/proc/{number}")).exists());
-            return match pid {
+    fn of(parsed: &Parsed, word: &str) -> Result<Self, Fault> {
+        if word.parse::<i64>().is_ok() {
+            let number = word.parse().ok().filter(|number| *number > 0);
+            let pid = number.and_then(Pid::from_raw);
+            return match pid.filter(|pid| Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()) {
                 Some(pid) => Ok(Self::Process(ByProcess::new(pid))),
-                None => Err(format!("process {word}: No such process")),
+                None => Err(Fault::NoProcess(word.to_owned())),
             };
         }
         let file = PathBuf::from(word);
@@ -50,14 +51,14 @@ impl Source {
             return Ok(Self::Files(files));
         }
         if word.contains('/') {
-            return Err(format!("{word}: No such file or directory"));
+            return Err(Fault::file(&file)(rustix::io::Errno::NOENT.into()));
         }
         let (host, port) = endpoint(parsed, word)?;
         ByAddress::resolve(&host, port).map(Self::Address)
     }
 
     /// Takes a sample of each connection; `None` when there will be no more.
-    fn sample(&mut self) -> Result<Option<Vec<Watched>>, String> {
+    fn sample(&mut self) -> Result<Option<Vec<Watched>>, Fault> {
         match self {
             Self::Files(files) => files.sample().map(Some),
             Self::Process(process) => process.sample(),
@@ -89,29 +90,21 @@ pub(crate) fn run(parsed: &Parsed, operands: &[OsString]) -> u8 {
     });
     match watched {
         Ok(status) => status,
-        Err(why) => {
-            say(&why);
-            CANNOT
-        }
+        Err(fault) => fault.report(CANNOT),
     }
 }
 
 /// Redraws the terminal until `q`, a signal, or the end of the process.
-fn on_terminal(mut source: Source, word: &str) -> Result<u8, String> {
-    let mut screen = Screen::open().map_err(|error| errno_text(&error))?;
-    let mut taken = source.sample();
+fn on_terminal(mut source: Source, word: &str) -> Result<u8, Fault> {
+    let mut screen = Screen::open().map_err(Fault::system("terminal"))?;
+    let mut taken = source.sample()?;
     let mut due = Instant::now() + EVERY;
     loop {
         let seen = match &taken {
-            Ok(Some(seen)) => seen,
-            Ok(None) => {
+            Some(seen) => seen,
+            None => {
                 drop(screen);
-                println!("the process has ended");
-                return Ok(0);
-            }
-            Err(why) => {
-                drop(screen);
-                return Err(why.clone());
+                return print_line("the process has ended").map(|()| 0);
             }
         };
         let (columns, rows) = screen.size();
@@ -120,8 +113,8 @@ fn on_terminal(mut source: Source, word: &str) -> Result<u8, String> {
             lines.push(source.waits_for());
         }
         lines.extend(seen.iter().flat_map(|each| view::block(each, columns)));
-        screen.draw(&lines, columns, rows).map_err(|error| errno_text(&error))?;
-        match screen.wait(due).map_err(|error| errno_text(&error))? {
+        screen.draw(&lines, columns, rows).map_err(Fault::Output)?;
+        match screen.wait(due).map_err(Fault::system("terminal"))? {
             Key::Quit => return Ok(0),
             Key::Signal(signal) => {
                 drop(screen);
@@ -130,14 +123,14 @@ fn on_terminal(mut source: Source, word: &str) -> Result<u8, String> {
             Key::Redraw => {}
             Key::Time => {
                 due = Instant::now() + EVERY;
-                taken = source.sample();
+                taken = source.sample()?;
             }
         }
     }
 }
 
 /// Prints a line for each connection and second.
-fn in_lines(mut source: Source) -> Result<u8, String> {
+fn in_lines(mut source: Source) -> Result<u8, Fault> {
     let mut waits = false;
     while let Some(seen) = source.sample()? {
         let mut text: String = seen.iter().map(|each| view::line(each) + "\n").collect();
@@ -149,7 +142,7 @@ fn in_lines(mut source: Source) -> Result<u8, String> {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // The reader of the pipe has enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
-            other => other.map_err(|error| errno_text(&error))?,
+            other => other.map_err(Fault::Output)?,
         }
         std::thread::sleep(EVERY);
     }

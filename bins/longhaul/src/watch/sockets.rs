@@ -12,6 +12,7 @@ use lh_sys::tcp_info::TcpInfo;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::watched::{KEPT, Watched};
+use crate::fault::Fault;
 use crate::pairs::Connection;
 
 /// `ESTABLISHED` of `tcp_info.state`.
@@ -68,7 +69,7 @@ impl ByProcess {
         self.pid.as_raw_nonzero().get()
     }
 
-    pub(super) fn sample(&mut self) -> Result<Option<Vec<Watched>>, String> {
+    pub(super) fn sample(&mut self) -> Result<Option<Vec<Watched>>, Fault> {
         match Stat::read(self.pid) {
             Some(stat) if Some(stat.started) == self.started && stat.state != 'Z' => {}
             _ => return Ok(None),
@@ -89,12 +90,7 @@ impl ByProcess {
                 Err(_) if pid != self.pid => {}
                 Err(rustix::io::Errno::SRCH | rustix::io::Errno::NOENT) => return Ok(None),
                 Err(error) => {
-                    let why = errno_text(&error.into());
-                    return Err(format!(
-                        "process {}: {why}. Its user or root may look into it (and kernel.yama.ptrace_scope may forbid it \
-                         to its user): give the host in place of the process",
-                        self.number()
-                    ));
+                    return Err(Fault::Process { number: self.number(), error: error.into() });
                 }
             }
         }
@@ -206,10 +202,10 @@ pub(super) struct ByAddress {
 }
 
 impl ByAddress {
-    pub(super) fn resolve(host: &str, port: u16) -> Result<Self, String> {
+    pub(super) fn resolve(host: &str, port: u16) -> Result<Self, Fault> {
         let found = (host, port).to_socket_addrs();
         let addresses: Vec<SocketAddr> =
-            found.map_err(|error| format!("{host}: {}", errno_text(&error)))?.collect();
+            found.map_err(|error| Fault::Refused(format!("{host}: {}", errno_text(&error))))?.collect();
         Ok(Self { name: format!("{host} port {port}"), addresses, history: History::new() })
     }
 
@@ -217,17 +213,18 @@ impl ByAddress {
         &self.name
     }
 
-    pub(super) fn sample(&mut self) -> Result<Vec<Watched>, String> {
+    pub(super) fn sample(&mut self) -> Result<Vec<Watched>, Fault> {
         let mut seen = Vec::new();
         for address in &self.addresses {
             let peer = format!("[{}]:{}", address.ip(), address.port());
             let done = Command::new("ss")
                 .args(["-tinHO", "state", "established", "dst", &peer])
                 .output()
-                .map_err(|error| format!("ss (package iproute2): {}", errno_text(&error)))?;
+                .map_err(Fault::system("ss (package iproute2)"))?;
             if !done.status.success() {
                 let said = String::from_utf8_lossy(&done.stderr);
-                return Err(format!("ss: {}", lh_client::sanitise(said.lines().next().unwrap_or_default())));
+                let said = lh_client::sanitise(said.lines().next().unwrap_or_default());
+                return Err(Fault::Refused(format!("ss: {said}")));
             }
             for line in String::from_utf8_lossy(&done.stdout).lines() {
                 if let Some((key, sample, unread)) = of_ss(line) {
@@ -305,7 +302,7 @@ mod tests {
         let seen = match watched.sample() {
             Ok(seen) => seen.unwrap(),
             // A machine that lets no process look into others.
-            Err(why) => return assert!(why.contains("ptrace_scope"), "{why}"),
+            Err(why) => return assert!(why.to_string().contains("ptrace_scope"), "{why}"),
         };
         let port = far.peer_addr().unwrap().to_string();
         let found = seen.iter().find(|each| each.name.ends_with(&port)).unwrap();

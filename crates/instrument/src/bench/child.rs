@@ -10,6 +10,7 @@ use super::far_end::{FarEnd, Way};
 use super::keeper::MANY;
 use super::results::Plan;
 use super::row::Unit;
+use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::sh;
 use crate::task::random;
@@ -145,7 +146,7 @@ impl Job {
     ///
     /// # Errors
     /// The client failed: its words.
-    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, String> {
+    pub(super) fn run(self, client: &Client, bench: &Bench<'_>) -> Result<Option<Vec<Figure>>, Fault> {
         if !self.copies() {
             return self.run_ssh(client, bench).map(Some);
         }
@@ -170,7 +171,7 @@ impl Job {
         }
     }
 
-    fn run_ssh(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, String> {
+    fn run_ssh(self, client: &Client, bench: &Bench<'_>) -> Result<Vec<Figure>, Fault> {
         match self {
             Self::Up => bench.up(&client.ssh, &[]),
             Self::Down => bench.down(&client.ssh, &[]),
@@ -254,14 +255,14 @@ impl Bench<'_> {
     }
 
     /// Runs a command to its end; returns wall time and processor time, seconds.
-    fn timed(&self, command: &mut Command) -> Result<(f64, f64), String> {
+    fn timed(&self, command: &mut Command) -> Result<(f64, f64), Fault> {
         let (begun, cpu) = (Instant::now(), children_cpu());
-        let child = command.spawn().map_err(|error| error.to_string())?;
-        let ended = finish(child)?;
-        ended.map(|()| (begun.elapsed().as_secs_f64(), children_cpu() - cpu))
+        let child = spawn(command)?;
+        finish(child)?;
+        Ok((begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
-    fn login(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    fn login(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         let (wall, cpu) = self.login_with(program, &[])?;
         Ok(vec![("wall", Unit::Seconds, wall), ("client CPU", Unit::CpuMs, cpu * 1000.0)])
     }
@@ -274,19 +275,19 @@ impl Bench<'_> {
         &self,
         program: &Path,
         keywords: &[(&'static str, String)],
-    ) -> Result<(f64, f64), String> {
+    ) -> Result<(f64, f64), Fault> {
         let mut command = self.command_with(program, keywords);
         command.arg(&self.plan.destination).arg(String::from_utf8_lossy(&sh(":")).into_owned());
         self.timed(&mut command)
     }
 
-    pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {
+    pub(super) fn up(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, Fault> {
         let cpu = children_cpu();
         let mut command = self.ssh(program, "echo ready; cat >/dev/null", more);
-        let mut child = piped(&mut command).map_err(|error| error.to_string())?;
+        let mut child = piped(&mut command)?;
         let guard = Guard::new(&child, self.slice + LIMIT);
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("no pipes".to_owned());
+            return Err(no_pipes());
         };
         let mut ready = [0; 6];
         let is_ready = output.read_exact(&mut ready).is_ok();
@@ -296,17 +297,17 @@ impl Bench<'_> {
             sent += block.len();
         }
         drop(input);
-        finish(child)??;
+        finish(child)?;
         drop(guard);
         Ok(moved("up", "client CPU up", sent as f64, begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
-    pub(super) fn down(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, String> {
+    pub(super) fn down(&self, program: &Path, more: &[String]) -> Result<Vec<Figure>, Fault> {
         let cpu = children_cpu();
         let mut command = self.ssh(program, "cat /dev/zero", more);
-        let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut child = spawn(command.stdout(Stdio::piped()))?;
         let guard = Guard::new(&child, self.slice + LIMIT);
-        let Some(mut output) = child.stdout.take() else { return Err("no pipe".to_owned()) };
+        let Some(mut output) = child.stdout.take() else { return Err(no_pipes()) };
         let mut block = vec![0; 128 * 1024];
         let mut got = output.read(&mut block).unwrap_or(0);
         let begun = Instant::now();
@@ -319,10 +320,10 @@ impl Bench<'_> {
         let took = begun.elapsed().as_secs_f64();
         drop(output);
         kill(&mut child);
-        let said = child.wait_with_output().map_err(|error| error.to_string())?;
+        let said = child.wait_with_output().map_err(waiting)?;
         drop(guard);
         if got == 0 {
-            return Err(lh_client::sanitise(String::from_utf8_lossy(&said.stderr).trim()));
+            return Err(Fault::client(&String::from_utf8_lossy(&said.stderr)));
         }
         Ok(moved("down", "client CPU down", got as f64, took, children_cpu() - cpu))
     }
@@ -334,7 +335,7 @@ impl Bench<'_> {
         to: &str,
         tree: bool,
         bytes: f64,
-    ) -> Result<Vec<Figure>, String> {
+    ) -> Result<Vec<Figure>, Fault> {
         let mut command = self.command(program);
         command.arg("-q");
         if tree {
@@ -350,16 +351,16 @@ impl Bench<'_> {
         })
     }
 
-    fn list(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    fn list(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         let batch = self.here.join("batch");
         fs::write(&batch, format!("ls -1 \"{}/many/\"*7.dat\n", self.there))
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| Fault::File { path: batch.clone(), error })?;
         let mut command = self.command(program);
         command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
         let begun = Instant::now();
-        let child = command.spawn().map_err(|error| error.to_string())?;
+        let child = spawn(&mut command)?;
         let guard = Guard::new(&child, LIMIT);
-        let done = child.wait_with_output().map_err(|error| error.to_string())?;
+        let done = child.wait_with_output().map_err(waiting)?;
         drop(guard);
         let wall = begun.elapsed().as_secs_f64();
         let lines = done.stdout.split(|byte| *byte == b'\n');
@@ -368,7 +369,7 @@ impl Bench<'_> {
         // Half of what must match would be a faster and wrong answer.
         if lines != MANY / 10 {
             let said = lh_client::sanitise(String::from_utf8_lossy(&done.stderr).trim());
-            return Err(format!("{lines} names instead of {} {said}", MANY / 10));
+            return Err(Fault::Client(format!("{lines} names instead of {} {said}", MANY / 10)));
         }
         Ok(vec![("wall", Unit::Seconds, wall)])
     }
@@ -382,21 +383,44 @@ fn moved(rate: &'static str, cpu_column: &'static str, bytes: f64, wall: f64, cp
 }
 
 /// Starts a child that is written to and read from; its standard error is kept for [`said`].
-pub(super) fn piped(command: &mut Command) -> std::io::Result<Child> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+///
+/// # Errors
+/// The program cannot be started.
+pub(super) fn piped(command: &mut Command) -> Result<Child, Fault> {
+    spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
 }
 
-/// Waits for a child; the inner error has its words.
-fn finish(child: Child) -> Result<Result<(), String>, String> {
+/// Starts a child.
+///
+/// # Errors
+/// The program cannot be started.
+pub(super) fn spawn(command: &mut Command) -> Result<Child, Fault> {
+    let started = command.spawn();
+    started.map_err(|error| Fault::File { path: command.get_program().into(), error })
+}
+
+/// The standard streams of a child are not there.
+pub(super) fn no_pipes() -> Fault {
+    Fault::Client("it has no pipes".to_owned())
+}
+
+fn waiting(error: std::io::Error) -> Fault {
+    Fault::System { what: "waiting for a client".to_owned(), error }
+}
+
+/// Waits for a child.
+///
+/// # Errors
+/// It has failed: its last words.
+fn finish(child: Child) -> Result<(), Fault> {
     let guard = Guard::new(&child, LIMIT);
-    let done = child.wait_with_output().map_err(|error| error.to_string())?;
+    let done = child.wait_with_output().map_err(waiting)?;
     drop(guard);
     if done.status.success() {
-        return Ok(Ok(()));
+        return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed without a message");
-    Ok(Err(lh_client::sanitise(last)))
+    Err(Fault::client(said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()))
 }
 
 /// Stops a client: with the signal that lets it remove what it has made, such as the process of its
@@ -468,7 +492,7 @@ mod tests {
     fn processor_time_of_short_children_counts() {
         let before = children_cpu();
         // A few milliseconds.
-        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap()).unwrap().unwrap();
+        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap()).unwrap();
         assert!(children_cpu() > before);
     }
 }

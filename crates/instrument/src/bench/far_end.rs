@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lh_sys::tcp_info::TcpInfo;
 
 use super::held::Held;
+use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::target::Target;
 use crate::task::random;
@@ -59,10 +60,10 @@ impl FarEnd {
     ///
     /// # Errors
     /// The server lacks the programs, or the port cannot be used: the server's words.
-    pub(super) fn start(target: &Target, port: Option<u16>) -> Result<Self, String> {
+    pub(super) fn start(target: &Target, port: Option<u16>) -> Result<Self, Fault> {
         let mut bytes = [0; 16];
         let source = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-        source.map_err(|error| format!("/dev/urandom: {error}"))?;
+        source.map_err(Fault::program("/dev/urandom".as_ref()))?;
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let script = SCRIPT
             .replace("@PORT@", &port.unwrap_or(0).to_string())
@@ -77,7 +78,7 @@ impl FarEnd {
         let address = address.parse().ok().zip(port.parse().ok());
         let address = address
             .map(|(ip, port)| SocketAddr::new(ip, port))
-            .ok_or_else(|| format!("the helper said: {line}"))?;
+            .ok_or_else(|| Fault::Server(format!("the helper said: {line}")))?;
         Ok(Self { address, program, token, _helper: helper })
     }
 

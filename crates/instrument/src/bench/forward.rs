@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, kill, said};
+use super::child::{Bench, Figure, kill, said, spawn};
 use super::far_end::Way;
 use super::row::Unit;
+use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::shell::quoted;
 
@@ -17,16 +18,17 @@ const LISTENS: Duration = Duration::from_secs(20);
 
 impl Bench<'_> {
     /// Both directions through a forward of a port to the TCP end at the server.
-    pub(super) fn forward(&self, program: &Path, way: Way) -> Result<Vec<Figure>, String> {
+    pub(super) fn forward(&self, program: &Path, way: Way) -> Result<Vec<Figure>, Fault> {
         let Some(far) = self.far else { return Ok(Vec::new()) };
-        let near = free_port().map_err(|error| error.to_string())?;
+        let near =
+            free_port().map_err(|error| Fault::System { what: "a loopback port".to_owned(), error })?;
         let mut command = self.command(program);
         command.args(["-N", "-o", "ExitOnForwardFailure=yes"]);
         match way {
             Way::Local => command.arg("-L").arg(format!("{near}:{}", bracketed(far.address))),
             Way::Socks => command.arg("-D").arg(near.to_string()),
         };
-        let mut child = command.arg(&self.plan.destination).spawn().map_err(|error| error.to_string())?;
+        let mut child = spawn(command.arg(&self.plan.destination))?;
         let figures = Direction::BOTH.into_iter().map(|direction| {
             let mut stream = self.near_end(&mut child, near)?;
             if way == Way::Socks {
@@ -38,8 +40,10 @@ impl Bench<'_> {
         let figures: io::Result<Vec<Figure>> = figures.collect();
         kill(&mut child);
         let words = said(child);
-        figures
-            .map_err(|error| if words.is_empty() { error.to_string() } else { format!("{words} ({error})") })
+        figures.map_err(|error| match words.is_empty() {
+            true => Fault::System { what: "the forward".to_owned(), error },
+            false => Fault::Client(format!("{words} ({error})")),
+        })
     }
 
     /// Connects to the client's port as soon as it listens.
@@ -56,9 +60,9 @@ impl Bench<'_> {
 
     /// Both directions through the server as its own jump host: as `-J`, with the flags of this run at the
     /// jump host, too.
-    pub(super) fn jump(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    pub(super) fn jump(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         if self.plan.client_words.iter().any(|word| word == "-J") {
-            return Err("the host is reached through a jump host already".to_owned());
+            return Err(Fault::Route("the host is reached through a jump host already"));
         }
         let mut words = vec![program.display().to_string(), "-o".to_owned(), "BatchMode=yes".to_owned()];
         words.extend(["-o", "ControlPath=none", "-o", "ClearAllForwardings=yes"].map(str::to_owned));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lh_client::{SessionSetup, Start};
 
+use crate::fault::Fault;
 use crate::shell::{SHORT, sh};
 use crate::target::Target;
 use crate::task::{Data, Task};
@@ -29,14 +30,14 @@ impl Held {
         target: &Target,
         script: String,
         input: Vec<u8>,
-        late: &str,
-    ) -> Result<(Self, String), String> {
+        late: &'static str,
+    ) -> Result<(Self, String), Fault> {
         let stop = Arc::new(AtomicBool::new(false));
         let (send, receive) = channel();
         let (ends, target) = (Arc::clone(&stop), target.clone());
         let thread = std::thread::spawn(move || run(&target, &script, input, ends, &send));
         let held = Self { stop, thread: Some(thread) };
-        let line = receive.recv_timeout(SHORT + Duration::from_secs(30)).map_err(|_| late.to_owned())??;
+        let line = receive.recv_timeout(SHORT + Duration::from_secs(30)).map_err(|_| Fault::Late(late))??;
         Ok((held, line))
     }
 }
@@ -56,12 +57,12 @@ fn run(
     script: &str,
     input: Vec<u8>,
     ends: Arc<AtomicBool>,
-    send: &Sender<Result<String, String>>,
+    send: &Sender<Result<String, Fault>>,
 ) {
     let mut remote = match target.connect(&[]) {
         Ok(remote) => remote,
         Err(failure) => {
-            let _ = send.send(Err(failure.text));
+            let _ = send.send(Err(failure.fault));
             return;
         }
     };
@@ -84,6 +85,8 @@ fn run(
     });
     let said = lh_client::sanitise(shown.err_text().trim());
     let last = said.lines().next_back().unwrap_or_default().to_owned();
-    let _ = send.send(Err(if last.is_empty() { shown.failure.unwrap_or_default() } else { last }));
+    let words = Some(last).filter(|last| !last.is_empty()).or(shown.failure);
+    let words = words.unwrap_or_else(|| "a command at the server ended without a message".to_owned());
+    let _ = send.send(Err(Fault::Server(words)));
     remote.client.close();
 }

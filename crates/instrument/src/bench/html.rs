@@ -129,7 +129,7 @@ fn path(pair: &Pair, middle: f64) -> String {
                 escape(&rate(down))
             )
         }
-        (None, Err(why)) => escape(why),
+        (None, Err(why)) => escape(&why.to_string()),
         (None, Ok(_)) => "nothing was measured".to_owned(),
     }
 }

@@ -4,6 +4,7 @@
 //! this process ended.
 
 use super::held::Held;
+use crate::fault::Fault;
 use crate::shell::quoted;
 use crate::target::Target;
 
@@ -22,7 +23,7 @@ impl Keeper {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(crate) fn start(target: &Target, parent: &str) -> Result<Self, String> {
+    pub(crate) fn start(target: &Target, parent: &str) -> Result<Self, Fault> {
         let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let name = format!(".longhaul-bench-{}-{}", std::process::id(), stamp.as_millis());
         let path =

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, Guard, LIMIT, kill, piped, said};
+use super::child::{Bench, Figure, Guard, LIMIT, kill, no_pipes, piped, said};
 use super::row::Unit;
+use crate::fault::Fault;
 use crate::flow::Direction;
 use crate::stats::median;
 use crate::task::random;
@@ -24,7 +25,7 @@ const ECHO: &str = "stty raw -echo; echo ready; exec cat";
 
 impl Bench<'_> {
     /// Median echoes without other traffic and beside transfers of another connection.
-    pub(super) fn keystrokes(&self, program: &Path) -> Result<Vec<Figure>, String> {
+    pub(super) fn keystrokes(&self, program: &Path) -> Result<Vec<Figure>, Fault> {
         let mut typed = Typed::start(self, program)?;
         let mut figures = Vec::new();
         let alone: Option<Vec<f64>> = (0..ALONE).map(|_| typed.echo()).collect();
@@ -51,8 +52,10 @@ impl Bench<'_> {
         let words = typed.end();
         match measured {
             Some(()) => Ok(figures),
-            None if words.is_empty() => Err("the terminal at the server does not echo".to_owned()),
-            None => Err(words),
+            None if words.is_empty() => {
+                Err(Fault::Server("the terminal at the server does not echo".to_owned()))
+            }
+            None => Err(Fault::Client(words)),
         }
     }
 }
@@ -64,14 +67,14 @@ struct Typed {
 }
 
 impl Typed {
-    fn start(bench: &Bench<'_>, program: &Path) -> Result<Self, String> {
+    fn start(bench: &Bench<'_>, program: &Path) -> Result<Self, Fault> {
         let mut command = bench.ssh(program, ECHO, &["-tt".to_owned()]);
-        let child = piped(&mut command).map_err(|error| error.to_string())?;
+        let child = piped(&mut command)?;
         let guard = Guard::new(&child, LIMIT + bench.slice * 6);
         let mut typed = Self { child, _guard: guard };
         match typed.child.stdout.as_mut().is_some_and(|output| skip_to(output, b"ready")) {
             true => Ok(typed),
-            false => Err(typed.end()),
+            false => Err(Fault::client(&typed.end())),
         }
     }
 
@@ -115,19 +118,19 @@ struct Bulk {
 
 impl Bulk {
     /// Returns when data move.
-    fn start(bench: &Bench<'_>, program: &Path, direction: Direction) -> Result<Self, String> {
+    fn start(bench: &Bench<'_>, program: &Path, direction: Direction) -> Result<Self, Fault> {
         let script = match direction {
             Direction::Up => "echo ready; exec cat >/dev/null",
             Direction::Down => "echo ready; exec cat /dev/zero",
         };
-        let mut child = piped(&mut bench.ssh(program, script, &[])).map_err(|error| error.to_string())?;
+        let mut child = piped(&mut bench.ssh(program, script, &[]))?;
         let guard = Guard::new(&child, LIMIT + bench.slice * 6);
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("no pipes".to_owned());
+            return Err(no_pipes());
         };
         if !skip_to(&mut output, b"ready") {
             kill(&mut child);
-            return Err(said(child));
+            return Err(Fault::client(&said(child)));
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

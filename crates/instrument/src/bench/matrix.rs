@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::results::Results;
+use super::row::one_line;
+use crate::fault::{BadList, NoResults};
 use crate::stats::{median, rate};
 
 /// One path of a list.
@@ -15,14 +17,14 @@ pub struct Pair {
     /// The host that is measured.
     pub to: String,
     /// The run, or why there is none.
-    pub result: Result<Results, String>,
+    pub result: Result<Results, NoResults>,
 }
 
 /// Reads a list: a host on a line, measured from here, or two, measured from the first. `#` begins a comment.
 ///
 /// # Errors
 /// The first line that is neither.
-pub fn read_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+pub fn read_pairs(text: &str) -> Result<Vec<(String, String)>, BadList> {
     let mut pairs = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -30,10 +32,10 @@ pub fn read_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
             [] => {}
             [to] => pairs.push((String::new(), to.to_owned())),
             [from, to] => pairs.push((from.to_owned(), to.to_owned())),
-            _ => return Err(format!("line {}: not one host, nor two", number + 1)),
+            _ => return Err(BadList::Line(number + 1)),
         }
     }
-    if pairs.is_empty() { Err("no hosts".to_owned()) } else { Ok(pairs) }
+    if pairs.is_empty() { Err(BadList::Empty) } else { Ok(pairs) }
 }
 
 impl Pair {
@@ -41,16 +43,16 @@ impl Pair {
     pub fn json(&self) -> Value {
         let (run, error) = match &self.result {
             Ok(results) => (results.json(), Value::Null),
-            Err(error) => (Value::Null, json!(error)),
+            Err(error) => (Value::Null, json!(error.to_string())),
         };
         json!({ "from": self.from, "to": self.to, "run": run, "error": error })
     }
 
     /// Reads what [`json`](Self::json) has written; `None` for other JSON.
     pub fn from_json(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let text = |name: &str| value.get(name)?.as_str().map(one_line);
         let result = match text("error") {
-            Some(error) => Err(error),
+            Some(error) => Err(NoResults::Failed(error)),
             None => Results::from_json(value.get("run")?),
         };
         Some(Self { from: text("from")?, to: text("to")?, result })
@@ -89,6 +91,9 @@ pub(super) fn is_slow([up, down]: [f64; 2], middle: f64) -> bool {
 
 /// How many paths are much slower than the others.
 pub(super) fn summary(pairs: &[Pair]) -> String {
+    if pairs.iter().all(|pair| pair.rates().is_none()) {
+        return format!("None of {} paths was measured.", pairs.len());
+    }
     let middle = middle(pairs);
     let slow = pairs.iter().filter_map(Pair::rates).filter(|rates| is_slow(*rates, middle)).count();
     format!(
@@ -152,7 +157,11 @@ mod tests {
             };
             Pair { from: String::new(), to: to.to_owned(), result: Ok(results) }
         };
-        let lost = Pair { from: "a".to_owned(), to: "<c>".to_owned(), result: Err("refused".to_owned()) };
+        let lost = Pair {
+            from: "a".to_owned(),
+            to: "<c>".to_owned(),
+            result: Err(NoResults::Failed("refused".to_owned())),
+        };
         let pairs = [pair("b1", 90e6), pair("b2", 10e6), lost];
         pairs.iter().map(|pair| Pair::from_json(&pair.json()).unwrap()).collect()
     }
@@ -194,7 +203,7 @@ mod tests {
     fn lists_have_one_host_or_two_on_a_line() {
         let got = read_pairs("a # here\n\nb  c\n").unwrap();
         assert_eq!(got, [(String::new(), "a".to_owned()), ("b".to_owned(), "c".to_owned())]);
-        assert_eq!(read_pairs("a b c").unwrap_err(), "line 1: not one host, nor two");
+        assert_eq!(read_pairs("a b c").unwrap_err(), BadList::Line(1));
         assert!(read_pairs("# nothing").is_err());
     }
 }

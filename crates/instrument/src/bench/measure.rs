@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
-use lh_sys::errno_text;
 
 use super::cells::{Cell, NONE, SUITES, Suite, cells};
 use super::child::{Bench, Client};
@@ -18,6 +17,7 @@ use super::seal::seal_rate;
 use super::server_cpu::Acceptor;
 use super::setup::{Kind, Setup, setups, with_bits};
 use crate::disk::{disk_here, disk_there};
+use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
 use crate::shell::quoted;
 use crate::stats::median;
@@ -63,14 +63,14 @@ pub(super) fn run(
     plan: &Plan,
     stop: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&str),
-) -> Result<Results, String> {
+) -> Result<Results, Fault> {
     tell("connecting");
-    let mut first = target.connect(&[]).map_err(|failure| failure.text)?;
+    let mut first = target.connect(&[])?;
     let transport = first.client.driver().link().transport_ref();
     let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
     let host = first.options.config.host.clone();
     let mut missing = Vec::new();
-    first.system().map_err(|why| format!("the server runs no commands for this user: {why}"))?;
+    first.system()?;
     let round_trip = median(first.ping(5, Duration::from_millis(10))).unwrap_or(0.0);
     let mut clients: Vec<Client> = Client::ours().into_iter().collect();
     if clients.is_empty() {
@@ -95,14 +95,13 @@ pub(super) fn run(
     let slice = share.clamp(least, SLICES[1].max(least));
     tell("preparing a directory at the server");
     let keeper = Keeper::start(target, &plan.remote_directory)?;
-    let here = Scratch::new(&plan.local_directory)
-        .map_err(|error| format!("{}: {}", plan.local_directory.display(), errno_text(&error)))?;
+    let here = Scratch::new(&plan.local_directory)?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
     let there = keeper.path.as_str();
     let bench =
         Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0), far: far.as_ref() };
-    bench.prepare().map_err(|error| format!("{}: {}", here.0.display(), errno_text(&error)))?;
+    bench.prepare().map_err(|error| Fault::File { path: here.0.clone(), error })?;
     let mut run = Run {
         target,
         plan,
@@ -144,7 +143,7 @@ pub(super) fn run(
                 if stop() {
                     break 'rounds;
                 }
-                run.miss(&why);
+                run.miss(&why.to_string());
                 run.done.push(index);
             }
             // A disk is measured once: it takes seconds and wears out.
@@ -197,14 +196,17 @@ fn acceptor(target: &Target, first: &mut Remote) -> Option<Acceptor> {
 }
 
 /// Makes the files that downloads of small files copy.
-fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), String> {
+fn keep_small_files(remote: &mut Remote, there: &str) -> Result<(), Fault> {
     let quoted = quoted(there);
     let script = format!(
         "cd {quoted} && mkdir small-kept && head -c 4096 /dev/urandom >small-kept/file0 && i=1 && \
          while [ $i -lt 100 ]; do cp small-kept/file0 small-kept/file$i; i=$((i+1)); done && echo made"
     );
     let shown = remote.script(&script, Duration::from_secs(30));
-    if shown.text().contains("made") { Ok(()) } else { Err(lh_client::sanitise(shown.err_text().trim())) }
+    if shown.text().contains("made") {
+        return Ok(());
+    }
+    Err(Fault::Server(lh_client::sanitise(shown.err_text().trim())))
 }
 
 impl Run<'_> {
@@ -226,13 +228,13 @@ impl Run<'_> {
         }
     }
 
-    fn cell(&mut self, cell: &Cell, bench: &Bench<'_>) -> Result<(), String> {
+    fn cell(&mut self, cell: &Cell, bench: &Bench<'_>) -> Result<(), Fault> {
         match cell {
             Cell::Stream(suite, direction) => self.stream(*suite, *direction),
             Cell::Tcp(direction) => match self.tcp_alone(*direction, bench) {
                 Ok(()) => Ok(()),
                 Err(why) => {
-                    self.miss(&why);
+                    self.miss(&why.to_string());
                     self.unencrypted(*direction)
                 }
             },
@@ -242,7 +244,7 @@ impl Run<'_> {
             Cell::Child(client, job) => {
                 let figures = job
                     .run(client, bench)
-                    .map_err(|why| format!("{} ({}): {why}", job.table(), job.row(client)))?;
+                    .map_err(|why| why.during(format!("{} ({})", job.table(), job.row(client))))?;
                 for (column, unit, value) in figures.into_iter().flatten() {
                     self.add(job.table(), &job.row(client), column, unit, value);
                 }
@@ -265,37 +267,36 @@ impl Run<'_> {
         }
     }
 
-    fn disks(&mut self) -> Result<(), String> {
+    fn disks(&mut self) -> Result<(), Fault> {
         let here = disk_here(&self.plan.local_directory)
-            .map_err(|error| format!("the disk here: {}", errno_text(&error)))?;
+            .map_err(|error| Fault::System { what: "the disk here".to_owned(), error })?;
         self.add("ceilings", "disk of this machine", "alone", Unit::BytesPerSecond, here.rate);
         let directory = self.plan.remote_directory.clone();
         let there = disk_there(self.remote(SUITES.first().copied())?, &directory)
-            .map_err(|why| format!("the disk of the server: {why}"))?;
+            .map_err(|why| why.during("the disk of the server"))?;
         self.add("ceilings", "disk of the server", "alone", Unit::BytesPerSecond, there.rate);
         Ok(())
     }
 
     /// The connection with a suite; `None` negotiates as usual.
-    fn remote(&mut self, suite: Option<Suite>) -> Result<&mut Remote, String> {
+    fn remote(&mut self, suite: Option<Suite>) -> Result<&mut Remote, Fault> {
         let name = suite.map_or_else(String::new, Suite::name);
         if !self.remotes.contains_key(&name) {
             let keywords = suite.map(Suite::keywords).unwrap_or_default();
             let keywords: Vec<(&str, &str)> =
                 keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            let remote =
-                self.target.connect(&keywords).map_err(|failure| format!("{name}: {}", failure.text))?;
+            let remote = self.target.connect(&keywords).map_err(|failure| failure.fault.during(&name))?;
             self.remotes.insert(name.clone(), remote);
         }
-        self.remotes.get_mut(&name).ok_or_else(|| "no connection".to_owned())
+        self.remotes.get_mut(&name).ok_or(Fault::Late("no connection"))
     }
 
-    fn stream(&mut self, suite: Suite, direction: Direction) -> Result<(), String> {
+    fn stream(&mut self, suite: Suite, direction: Direction) -> Result<(), Fault> {
         let slice = self.slice;
         let flow = self.remote(Some(suite))?.flow(direction, slice);
         if let Some(failure) = &flow.failure {
             self.remotes.remove(&suite.name());
-            return Err(format!("{} {}: {failure}", suite.name(), direction.name()));
+            return Err(broken(&suite.name(), direction, failure));
         }
         let (up, cpu, server) = match direction {
             Direction::Up => ("up", "client CPU up", "server CPU up"),
@@ -316,39 +317,39 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn tcp_alone(&mut self, direction: Direction, bench: &Bench<'_>) -> Result<(), String> {
+    fn tcp_alone(&mut self, direction: Direction, bench: &Bench<'_>) -> Result<(), Fault> {
         let slice = self.slice;
         let host = self.remote(SUITES.first().copied())?.client.address().map(|address| address.ip());
         let (Some(far), Some(host)) = (bench.far, host) else { return Ok(()) };
         let rate = far.tcp_alone(host, direction, slice).map_err(|error| {
             let port = far.address.port();
-            format!(
-                "TCP alone: port {port} of {host}: {}; does the firewall let it pass?",
-                errno_text(&error)
-            )
+            let what = format!("TCP alone (does the firewall let it pass?): port {port} of {host}");
+            Fault::System { what, error }
         })?;
         let name = format!("TCP alone ({} at port {})", far.program, far.address.port());
         self.add("ceilings", &name, direction.column(), Unit::BytesPerSecond, rate);
         Ok(())
     }
 
-    fn unencrypted(&mut self, direction: Direction) -> Result<(), String> {
+    fn unencrypted(&mut self, direction: Direction) -> Result<(), Fault> {
         let slice = self.slice;
         let flow = self
             .remote(Some(NONE))
             .map_err(|why| {
-                format!("SSH without encryption: {}", why.lines().next_back().unwrap_or_default())
+                let why = why.to_string();
+                let last = why.lines().next_back().unwrap_or_default();
+                Fault::Server(last.to_owned()).during("SSH without encryption")
             })?
             .flow(direction, slice);
         if let Some(failure) = &flow.failure {
             self.remotes.remove(&NONE.name());
-            return Err(format!("SSH without encryption, {}: {failure}", direction.name()));
+            return Err(broken("SSH without encryption,", direction, failure));
         }
         self.add("ceilings", "SSH without encryption", direction.column(), Unit::BytesPerSecond, flow.rate);
         Ok(())
     }
 
-    fn set_up(&mut self, setup: &Setup, bench: &Bench<'_>) -> Result<(), String> {
+    fn set_up(&mut self, setup: &Setup, bench: &Bench<'_>) -> Result<(), Fault> {
         let keywords: Vec<(&str, &str)> =
             setup.keywords.iter().map(|(key, value)| (*key, value.as_str())).collect();
         // The first round only warms up, and gives the tables their order.
@@ -359,7 +360,7 @@ impl Run<'_> {
         while logins == 0 || (logins < most && all.elapsed() < LOGINS_TIME) {
             let (begun, used) = (Instant::now(), lh_sys::time::process_cpu());
             let remote = self.target.connect(&keywords);
-            let mut remote = remote.map_err(|failure| format!("{}: {}", setup.name, failure.text))?;
+            let mut remote = remote.map_err(|failure| failure.fault.during(&setup.name))?;
             walls.push(begun.elapsed().as_secs_f64());
             cpu += lh_sys::time::process_cpu().saturating_sub(used);
             if setup.kind == Kind::HostKey {
@@ -413,14 +414,14 @@ impl Run<'_> {
     }
 
     /// Processor time of the server's processes so far, seconds; `None` where the server does not tell.
-    fn server_cpu(&mut self) -> Result<Option<f64>, String> {
+    fn server_cpu(&mut self) -> Result<Option<f64>, Fault> {
         let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
         let used = self.remote(SUITES.first().copied()).map(|remote| acceptor.cpu(remote));
         self.acceptor = Some(acceptor);
         used
     }
 
-    fn latency(&mut self) -> Result<(), String> {
+    fn latency(&mut self) -> Result<(), Fault> {
         let pings = self.remote(SUITES.first().copied())?.ping(10, Duration::from_millis(10));
         if let Some(ping) = median(pings) {
             self.add("latency of a small message", "alone", "round trip", Unit::Seconds, ping);
@@ -429,14 +430,21 @@ impl Run<'_> {
     }
 }
 
+/// A flow that broke off.
+fn broken(what: &str, direction: Direction, failure: &str) -> Fault {
+    Fault::Server(failure.to_owned()).during(format!("{what} {}", direction.name()))
+}
+
 /// A directory of this machine, removed when dropped.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
-    fn new(parent: &std::path::Path) -> std::io::Result<Self> {
+    fn new(parent: &std::path::Path) -> Result<Self, Fault> {
         let path = parent.join(format!(".longhaul-bench-{}", std::process::id()));
-        std::fs::create_dir(&path)?;
-        Ok(Self(path))
+        match std::fs::create_dir(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(Fault::File { path, error }),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod table;
 
 use std::time::Instant;
 
+use crate::fault::Fault;
 use crate::target::Target;
 pub use compare::{Comparison, compare};
 pub use html::{escape, matrix_page, page};
@@ -40,7 +41,7 @@ pub fn measure(
     plan: &Plan,
     stop: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(&str),
-) -> Result<Results, String> {
+) -> Result<Results, Fault> {
     let begun = Instant::now();
     let time = lh_sys::time::utc_text(std::time::SystemTime::now());
     let mut results = measure::run(target, plan, stop, tell)?;

@@ -22,7 +22,7 @@ impl Offer {
                 remote.client.close();
                 None
             }
-            Err(failure) => offered(&failure.text),
+            Err(failure) => offered(&failure.fault.to_string()),
         };
         Self { kex: told("KexAlgorithms", NO_KEX), host_keys: told("HostKeyAlgorithms", NO_HOST_KEY) }
     }

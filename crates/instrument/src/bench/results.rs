@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::conclude;
-use super::row::{Row, Rows, VERSION};
+use super::row::{Row, Rows, VERSION, one_line};
+use crate::fault::NoResults;
 
 /// Settings of a run.
 #[derive(Debug, Clone)]
@@ -73,17 +74,16 @@ impl Results {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn from_json(value: &Value) -> Result<Self, String> {
+    pub fn from_json(value: &Value) -> Result<Self, NoResults> {
         if value.get("longhaul_bench").and_then(Value::as_u64) != Some(VERSION) {
-            return Err(format!(
-                "not the results of longhaul bench in a version that this program knows ({VERSION})"
-            ));
+            return Err(NoResults::Version { known: VERSION });
         }
         if let Some(why) = value.get("error").and_then(Value::as_str) {
-            return Err(lh_client::sanitise(why));
+            return Err(NoResults::Failed(lh_client::sanitise(why)));
         }
-        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let rows = value.get("rows").and_then(Value::as_array).ok_or("no rows")?;
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let text = |name: &str| one_line(text(name));
+        let rows = value.get("rows").and_then(Value::as_array).ok_or(NoResults::Member("rows"))?;
         // A row with a unit of a later version is passed over.
         let rows = Rows(rows.iter().filter_map(Row::from_json).collect());
         let missing = value.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Results {
             seconds: value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0),
             rounds: value.get("rounds").and_then(Value::as_u64).unwrap_or(0) as usize,
             rows,
-            missing: missing.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            missing: missing.iter().filter_map(Value::as_str).map(one_line).collect(),
         })
     }
 }

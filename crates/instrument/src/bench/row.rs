@@ -114,7 +114,7 @@ impl Row {
     }
 
     pub(crate) fn from_json(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let text = |name: &str| value.get(name)?.as_str().map(one_line);
         let values =
             value.get("values")?.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<_>>>()?;
         Some(Self {
@@ -125,6 +125,11 @@ impl Row {
             values,
         })
     }
+}
+
+/// Text of a file as one line that does not steer a terminal.
+pub(super) fn one_line(text: &str) -> String {
+    lh_client::sanitise(&text.replace(['\n', '\r', '\t'], " "))
 }
 
 /// The rows of a run, in the order in which they were first measured.

@@ -21,9 +21,11 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
         }
         waits::marks(facts, &mut found);
         waits::disks(facts, &mut found);
+        waits::compression(facts, &mut found);
     }
     waits::logins(facts, &mut found);
     waits::shell(facts, &mut found);
+    waits::noise(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found
@@ -66,7 +68,7 @@ fn no_login(facts: &Facts) -> Option<Finding> {
     Some(Finding {
         cause: "no_login",
         title: "The server greets, but no login was completed.".to_owned(),
-        evidence: vec![why.clone()],
+        evidence: why.lines().map(str::to_owned).collect(),
         gain: "connections that work".to_owned(),
         change: vec!["compare lhssh -v HOST: its last line says what was waited for".to_owned()],
         weight: 90.0,

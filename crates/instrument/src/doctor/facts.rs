@@ -39,7 +39,7 @@ pub(crate) struct Facts {
     pub(crate) up_together: Option<f64>,
     pub(crate) down_together: Option<f64>,
     pub(crate) marks: Vec<Mark>,
-    /// Rates of writing a file, bytes/s, and where.
+    /// Rates of writing and reading a file, and where.
     pub(crate) disk_here: Option<Disk>,
     pub(crate) disk_there: Option<Disk>,
     pub(crate) shell: Option<Shell>,
@@ -49,6 +49,10 @@ pub(crate) struct Facts {
     pub(crate) other_cipher: Option<(String, f64)>,
     /// Rate of an upload with another congestion control, where segments are lost.
     pub(crate) other_control: Option<(String, f64)>,
+    /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
+    pub(crate) compressed: Option<f64>,
+    /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
+    pub(crate) without_rekeys: Option<f64>,
     pub(crate) rate_limit: Option<f64>,
     /// The login failed: why.
     pub(crate) no_login: Option<String>,
@@ -99,6 +103,12 @@ impl Facts {
             Direction::Up => self.up_together,
             Direction::Down => self.down_together,
         }
+    }
+
+    /// Highest rate of a direction, with one connection or several, bytes/s.
+    pub(crate) fn best_rate(&self, direction: Direction) -> Option<f64> {
+        let one = self.flow(direction).map(|flow| flow.rate);
+        [one, self.together(direction)].into_iter().flatten().max_by(f64::total_cmp)
     }
 
     /// The system of the end that sends.

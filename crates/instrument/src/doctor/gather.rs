@@ -8,7 +8,8 @@ use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
 use super::facts::{Facts, Mark, Shell, Wanted};
-use crate::disk::{disk_here, disk_there};
+use crate::disk::{Disk, disk_here, disk_there};
+use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
 use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System, quoted};
@@ -24,11 +25,16 @@ const SHORT_FLOW: Duration = Duration::from_millis(2000);
 const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
+const LOGIN_LATE: &str = "the login was not complete after 45 s";
+/// Key exchanges in a flow from which it is compared with one without.
+pub(super) const MANY_REKEYS: u64 = 3;
+/// Runs of a shell, and of those that are slow: the fastest one counts, and a loaded machine has slow moments.
+const SHELLS: [usize; 2] = [2, 4];
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.
 const SLOW_SHELL: f64 = 0.3;
 
 /// Measures everything; says on the way what it does.
-pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Facts, String> {
+pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Facts, Fault> {
     let options = target.options(&[])?;
     let mut facts = Facts { host: options.config.host.clone(), here: System::here(), ..Facts::default() };
     facts.rate_limit = options.rate_limit.map(|rate| rate as f64);
@@ -50,11 +56,11 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
         Ok(stages) => stages,
         Err(failure) => {
             if !failure.is_path {
-                return Err(failure.text);
+                return Err(failure.fault);
             }
             facts.no_login = Some(match failure.slowest {
-                Some(stage) => format!("{} (while waiting for {})", failure.text, stage.words()),
-                None => failure.text,
+                Some(stage) => format!("{} (while waiting for {})", failure.fault, stage.words()),
+                None => failure.fault.to_string(),
             });
             return Ok(facts);
         }
@@ -74,7 +80,7 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     match remote.system() {
         Ok(system) => facts.there = system,
         Err(why) => {
-            facts.missing.push(format!("everything that needs a command at the server: {why}"));
+            facts.missing.push(format!("what needs a command at the server: {why}"));
             return Ok(facts);
         }
     }
@@ -102,11 +108,9 @@ fn first_login(target: &Target) -> Result<Vec<(Stage, f64)>, NoConnection> {
     });
     match receive.recv_timeout(LOGIN_LIMIT) {
         Ok(result) => result,
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(NoConnection {
-            text: format!("the login was not complete after {} s", LOGIN_LIMIT.as_secs()),
-            is_path: true,
-            slowest: None,
-        }),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Err(NoConnection { fault: Fault::Late(LOGIN_LATE), is_path: true, slowest: None })
+        }
     }
 }
 
@@ -120,8 +124,8 @@ fn with_session(remote: &mut Remote) -> Vec<(Stage, f64)> {
     stages
 }
 
-fn log_in(target: &Target, facts: &mut Facts) -> Result<Remote, String> {
-    let mut remote = target.connect(&[]).map_err(|failure| failure.text)?;
+fn log_in(target: &Target, facts: &mut Facts) -> Result<Remote, Fault> {
+    let mut remote = target.connect(&[])?;
     facts.logins.push(with_session(&mut remote));
     Ok(remote)
 }
@@ -146,7 +150,11 @@ fn interactive(remote: &mut Remote) -> Option<f64> {
 fn shell(remote: &mut Remote, facts: &mut Facts) {
     let mut found = Shell::default();
     let round_trip = facts.round_trip();
-    for _ in 0..2 {
+    for run in 0..SHELLS[1] {
+        let is_slow = found.interactive.iter().all(|took| *took > SLOW_SHELL + round_trip);
+        if run >= SHELLS[0] && !is_slow {
+            break;
+        }
         let shown = remote.script(":", SHORT);
         found.command.extend(shown.ended.zip(shown.opened).map(|(ended, opened)| ended - opened));
         match interactive(remote) {
@@ -216,7 +224,7 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
     Some((line, place.map(|place| lh_client::sanitise(&place)), took))
 }
 
-fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Result<(), Fault> {
     for direction in Direction::BOTH {
         tell(direction.name());
         let flow = one_flow(target, &[], direction, FLOW)?;
@@ -232,6 +240,22 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
             Direction::Up => facts.up_together = rate,
             Direction::Down => facts.down_together = rate,
         }
+    }
+    if *target.options(&[])?.config.compression {
+        tell("compression");
+        let with = [("Compression", "yes")];
+        let rates = [
+            one_flow(target, &with, Direction::Up, SHORT_FLOW),
+            one_flow(target, &with, Direction::Up, SHORT_FLOW),
+        ];
+        // The better one, so that a moment's load is no fault of it.
+        facts.compressed =
+            rates.into_iter().flatten().filter(Flow::is_significant).map(|flow| flow.rate).reduce(f64::max);
+    }
+    if facts.up.as_ref().is_some_and(|flow| flow.rekeys >= MANY_REKEYS) {
+        tell("fewer key exchanges");
+        let other = one_flow(target, &[("RekeyLimit", "default none")], Direction::Up, SHORT_FLOW);
+        facts.without_rekeys = other.ok().filter(Flow::is_significant).map(|flow| flow.rate);
     }
     let lossy = facts.up.as_ref().and_then(Flow::loss).is_some_and(|loss| loss > 0.0005);
     let uses = facts.up.as_ref().and_then(|flow| flow.sender.as_ref()?.congestion_control.clone());
@@ -259,8 +283,10 @@ fn one_flow(
     first: &[(&str, &str)],
     direction: Direction,
     time: Duration,
-) -> Result<Flow, String> {
-    let mut remote = target.connect(first).map_err(|failure| failure.text)?;
+) -> Result<Flow, Fault> {
+    // What a download sends is all zeros: its rate would be that of the compressor.
+    let plain = [("Compression", "no")];
+    let mut remote = target.connect(&[first, &plain].concat())?;
     let flow = remote.flow(direction, time);
     if flow.failure.is_none() {
         remote.client.close();
@@ -282,7 +308,7 @@ fn together(target: &Target, direction: Direction) -> Option<f64> {
 
 /// Uploads with each DSCP mark in use, in turns with unmarked ones. Further rounds only where the first one
 /// differs.
-fn marks(target: &Target, facts: &mut Facts) -> Result<(), String> {
+fn marks(target: &Target, facts: &mut Facts) -> Result<(), Fault> {
     let options = target.options(&[])?;
     let qos = &options.config.ip_qos;
     let mut wanted: Vec<(u8, &'static str)> = Vec::new();
@@ -313,20 +339,36 @@ fn marks(target: &Target, facts: &mut Facts) -> Result<(), String> {
     Ok(())
 }
 
-fn marked(target: &Target, service: u8) -> Result<f64, String> {
+fn marked(target: &Target, service: u8) -> Result<f64, Fault> {
     let value = format!("0x{service:02x} 0x{service:02x}");
     let value = if service == 0 { "cs0 cs0" } else { &value };
     Ok(one_flow(target, &[("IPQoS", value)], Direction::Up, SHORT_FLOW)?.rate)
 }
 
 fn disks(target: &Target, wanted: &Wanted, facts: &mut Facts) {
-    match disk_here(&wanted.local_directory) {
+    let [up, down] = Direction::BOTH.map(|direction| facts.best_rate(direction).unwrap_or(0.0));
+    match quieter(|| disk_here(&wanted.local_directory), down, up) {
         Ok(disk) => facts.disk_here = Some(disk),
         Err(error) => facts.missing.push(format!("the disk of this machine: {}", errno_text(&error))),
     }
-    let there = target.connect(&[]).map_err(|failure| failure.text);
-    match there.and_then(|mut remote| disk_there(&mut remote, &wanted.remote_directory)) {
+    let there = target.connect(&[]).map_err(Fault::from);
+    let measured =
+        there.and_then(|mut remote| quieter(|| disk_there(&mut remote, &wanted.remote_directory), up, down));
+    match measured {
         Ok(disk) => facts.disk_there = Some(disk),
         Err(error) => facts.missing.push(format!("the disk of the server: {error}")),
     }
+}
+
+/// Measures a disk; once more where it is slower than the path that brings and takes data, and keeps the better
+/// figures: what else writes now is no fault of the disk.
+fn quieter<E>(mut measure: impl FnMut() -> Result<Disk, E>, brings: f64, takes: f64) -> Result<Disk, E> {
+    let mut disk = measure()?;
+    if (disk.rate < brings || disk.read_rate.is_some_and(|rate| rate < takes))
+        && let Ok(again) = measure()
+    {
+        disk.rate = disk.rate.max(again.rate);
+        disk.read_rate = [disk.read_rate, again.read_rate].into_iter().flatten().reduce(f64::max);
+    }
+    Ok(disk)
 }

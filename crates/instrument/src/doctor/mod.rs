@@ -5,6 +5,7 @@ mod facts;
 mod finding;
 mod gather;
 mod page;
+mod processor;
 mod throughput;
 mod waits;
 
@@ -13,6 +14,7 @@ mod tests;
 
 use serde_json::Value;
 
+use crate::fault::Fault;
 use crate::target::Target;
 pub use facts::Wanted;
 
@@ -28,7 +30,7 @@ pub struct Diagnosis {
 ///
 /// # Errors
 /// The host cannot be reached, or the login is refused: OpenSSH's words.
-pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Diagnosis, String> {
+pub fn examine(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str)) -> Result<Diagnosis, Fault> {
     let begun = std::time::Instant::now();
     let facts = gather::gather(target, wanted, tell)?;
     let findings = diagnose::diagnose(&facts);

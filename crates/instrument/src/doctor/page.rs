@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::facts::Facts;
 use super::finding::Finding;
 use crate::disk::Disk;
-use crate::flow::Direction;
+use crate::flow::{Direction, Flow};
 use crate::probe::Segments;
 use crate::quota::Quota;
 use crate::stats::{median, percent, rate, time};
@@ -27,7 +27,12 @@ pub(super) fn text(facts: &Facts, findings: &[Finding], seconds: f64) -> String 
     out.push('\n');
     let verdicts: Vec<&Finding> = findings.iter().filter(|finding| finding.weight > 0.0).collect();
     if verdicts.is_empty() {
-        out.push_str("No setting and no program was found that limits this path.\n\n");
+        let is_judged = |direction| facts.flow(direction).is_some_and(Flow::is_significant);
+        out.push_str(if Direction::BOTH.into_iter().all(is_judged) {
+            "No setting and no program was found that limits this path.\n\n"
+        } else {
+            "Nothing that was measured is slow; transfers were not measured, or not in both directions.\n\n"
+        });
     }
     for (index, finding) in findings.iter().enumerate() {
         let _ = writeln!(out, "{}. {}", index + 1, finding.title);
@@ -77,7 +82,7 @@ fn wrapped(label: &str, text: &str, out: &mut String) {
 fn summary(facts: &Facts) -> Vec<String> {
     let mut lines = vec![format!("round trip   {} without load", time(facts.round_trip()))];
     for direction in Direction::BOTH {
-        let Some(flow) = facts.flow(direction) else { continue };
+        let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) else { continue };
         let together =
             facts.together(direction).map(|together| format!("; four connections {}", rate(together)));
         let loaded = flow.sender.as_ref().and_then(|sender| sender.loaded_rtt);
@@ -103,10 +108,14 @@ fn summary(facts: &Facts) -> Vec<String> {
     let disks = [("the server", &facts.disk_there), ("this machine", &facts.disk_here)];
     let disks: Vec<String> = disks
         .into_iter()
-        .filter_map(|(end, disk)| Some(format!("{} {end}", rate(disk.as_ref()?.rate))))
+        .filter_map(|(end, disk)| {
+            let disk = disk.as_ref()?;
+            let read = disk.read_rate.map_or_else(String::new, |read| format!(", read {}", rate(read)));
+            Some(format!("{end}: write {}{read}", rate(disk.rate)))
+        })
         .collect();
     if !disks.is_empty() {
-        lines.push(format!("disks        {}", disks.join(", ")));
+        lines.push(format!("disks        {}", disks.join("; ")));
     }
     lines
 }
@@ -153,7 +162,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding], seconds: f64) -> Value {
         })
         .collect();
     let disk = |disk: &Option<Disk>| {
-        disk.as_ref().map(|disk| json!({ "directory": disk.directory, "bytes_per_second": disk.rate }))
+        disk.as_ref().map(|disk| json!({ "directory": disk.directory, "bytes_per_second": disk.rate, "read_bytes_per_second": disk.read_rate }))
     };
     json!({
         "longhaul_doctor": VERSION,

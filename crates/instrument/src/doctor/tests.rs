@@ -51,7 +51,12 @@ fn good() -> Facts {
         up_together: Some(10.5e6),
         down_together: Some(10.5e6),
         shell: Some(Shell { interactive: vec![0.2, 0.2], command: vec![0.06, 0.06], slowest: None }),
-        disk_there: Some(Disk { directory: "/home/u".to_owned(), rate: 200e6, bytes: 64e6 }),
+        disk_there: Some(Disk {
+            directory: "/home/u".to_owned(),
+            rate: 200e6,
+            read_rate: Some(300e6),
+            bytes: 64e6,
+        }),
         ..Facts::default()
     }
 }
@@ -321,9 +326,54 @@ fn slow_line_of_a_start_up_file_is_named() {
 #[test]
 fn slow_disk_is_named_with_both_rates() {
     let mut facts = good();
-    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, bytes: 4e6 });
+    facts.disk_there = Some(Disk { directory: "/slow".to_owned(), rate: 2e6, read_rate: None, bytes: 4e6 });
     let (cause, title) = first(&facts);
     assert!(cause == "disk" && title.contains("/slow") && title.contains("2.0 MB/s"), "{title}");
+}
+
+#[test]
+fn disk_that_reads_slowly_limits_the_other_direction() {
+    let mut facts = good();
+    let slow = Disk { directory: "/slow".to_owned(), rate: 900e6, read_rate: Some(2e6), bytes: 4e6 };
+    facts.disk_there = Some(slow.clone());
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("The disk of the server (/slow) gives 2.0 MB/s"), "{title}");
+    assert!(title.contains("downloads"), "{title}");
+    facts.disk_there = None;
+    facts.disk_here = Some(slow);
+    let (cause, title) = first(&facts);
+    assert!(cause == "disk" && title.contains("this machine") && title.contains("uploads"), "{title}");
+}
+
+#[test]
+fn compression_that_slows_is_named() {
+    let mut facts = good();
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate / 3.0);
+    let (cause, title) = first(&facts);
+    assert!(cause == "compression" && title.contains("do not compress"), "{title}");
+    facts.compressed = facts.up.as_ref().map(|flow| flow.rate * 0.9);
+    assert_ne!(first(&facts).0, "compression");
+}
+
+#[test]
+fn frequent_key_exchanges_are_named() {
+    let mut facts = good();
+    let flow = facts.up.clone().unwrap();
+    *up(&mut facts) = Flow { rekeys: 8, bytes_per_rekey: 1e6, seconds: 4.0, ..flow.clone() };
+    facts.without_rekeys = Some(3.0 * flow.rate);
+    let (cause, title) = first(&facts);
+    assert!(cause == "rekeying" && title.contains("after each 1.0 MB"), "{title}");
+    // They cost nothing.
+    facts.without_rekeys = Some(1.1 * flow.rate);
+    assert_ne!(first(&facts).0, "rekeying");
+}
+
+#[test]
+fn text_of_start_up_files_is_named() {
+    let mut facts = good();
+    facts.there.noise = Some("Welcome".to_owned());
+    let (cause, title) = first(&facts);
+    assert!(cause == "shell_output" && title.contains("\"Welcome\""), "{title}");
 }
 
 #[test]

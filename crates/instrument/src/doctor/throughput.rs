@@ -1,23 +1,20 @@
 //! Causes that limit the throughput of one direction.
 
 use lh_metrics::loss::{is_bbr, limits_rate};
-use lh_metrics::threads::Usage;
 
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
-use crate::flow::{Direction, Flow, Sender, Turns};
-use crate::quota::Quota;
+use super::gather::MANY_REKEYS;
+use crate::flow::{Direction, Flow, Sender, WARM_UP};
 use crate::shell::System;
 use crate::stats::{percent, rate, size, time};
 
 /// Part of the time from which waiting counts as the limit.
-const MUCH: f64 = 0.3;
+pub(super) const MUCH: f64 = 0.3;
 /// Part of the time from which waiting counts as the limit even where the system allows more.
 const MOST: f64 = 0.6;
 /// Windows below this may be unscaled ones: the largest that fits 16 bits (RFC 9293), bytes.
 const LARGEST_UNSCALED: f64 = 65_536.0;
-/// Cores from which a process counts as limited by its processor.
-const BUSY_CORE: f64 = 0.85;
 /// Gain of several connections from which something limits each of them.
 const EACH_IS_LIMITED: f64 = 1.3;
 /// Lower limits of segments sent, and sent again, for a verdict about loss.
@@ -35,7 +32,7 @@ pub(super) struct Judged<'a> {
 
 impl Judged<'_> {
     /// How many times faster several connections together are.
-    fn factor(&self) -> Option<f64> {
+    pub(super) fn factor(&self) -> Option<f64> {
         let together = self.facts.together(self.direction)?;
         (self.flow.rate > 0.0).then(|| together / self.flow.rate)
     }
@@ -54,7 +51,7 @@ impl Judged<'_> {
         weight_of_factor(self.factor().unwrap_or(1.0).max(EACH_IS_LIMITED))
     }
 
-    fn measured(&self) -> String {
+    pub(super) fn measured(&self) -> String {
         format!(
             "{} of one connection: {}, over a round trip of {}",
             self.direction.name(),
@@ -81,8 +78,9 @@ impl Judged<'_> {
             return vec![paced];
         }
         let windows = self.window_scaling().or_else(|| self.receive_window());
-        let processor = self.quota().or_else(|| self.processor()).or_else(|| self.shared_processor());
-        let limits = [self.ssh_window(), windows, self.send_buffer(), self.loss(), processor];
+        let processor = self.any_processor();
+        let limits =
+            [self.ssh_window(), windows, self.send_buffer(), self.loss(), self.rekeying(), processor];
         let mut found: Vec<Finding> = limits.into_iter().flatten().collect();
         if found.is_empty() {
             found.extend(self.path());
@@ -345,7 +343,8 @@ impl Judged<'_> {
             return None;
         }
         let name = control.unwrap_or("the congestion control");
-        let mut change = Vec::new();
+        let mut change = self.selective_acks();
+        let is_selective = change.is_empty();
         let sending = self.facts.sending(self.direction);
         if !is_bbr(control) {
             let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
@@ -369,144 +368,82 @@ impl Judged<'_> {
                 percent(part),
                 self.direction.name()
             ),
-            evidence: vec![
-                self.measured(),
-                format!(
+            evidence: [
+                Some(self.measured()),
+                (!is_selective).then(|| {
+                    "the ends have not agreed on selective acknowledgements (SACK): each loss costs more"
+                        .to_owned()
+                }),
+                Some(format!(
                     "{} sent {:.0} of {:.0} segments again ({})",
                     self.direction.sender(),
                     sender.resent,
                     sender.segments,
                     percent(part)
-                ),
-                format!(
+                )),
+                Some(format!(
                     "at that loss {name} reaches about {}",
                     rate(sender.segment / round_trip.max(1e-6) * 1.22 / part.sqrt())
-                ),
-            ],
+                )),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             gain,
             change,
             weight: weight_of_factor(factor.max(other)),
         })
     }
 
-    fn processor(&self) -> Option<Finding> {
-        let (end, used) = busier(
-            Load::of(self.flow.client_threads.as_ref(), self.flow.client_turns, self.flow.client_cpu),
-            Load::of(self.flow.server_threads.as_ref(), self.flow.server_turns, self.flow.server_cpu),
-            |load| load.share,
-        )
-        .filter(|(_, load)| load.share >= BUSY_CORE)?;
-        let other = self.facts.other_cipher.as_ref();
-        let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
-        let (gain, change) = match other {
-            Some((name, other)) if factor >= 1.15 => (
-                format!("{factor:.1} times, measured: {} with {name}", rate(*other)),
-                format!("Ciphers {name} in ssh_config, or -c {name}"),
-            ),
-            _ => (
-                "no cipher that was tried is faster; several connections use more cores".to_owned(),
-                "copy with lhscp -j, which uses more cores".to_owned(),
-            ),
+    /// How to have selective acknowledgements, where the ends have not agreed on them.
+    fn selective_acks(&self) -> Vec<String> {
+        if self.flow.acknowledges_selectively != Some(false) {
+            return Vec::new();
+        }
+        let ends = [("this machine", &self.facts.here), ("the server", &self.facts.there)];
+        let off = ends.into_iter().filter(|(_, system)| system.text("tcp_sack") == Some("0"));
+        let mut change: Vec<String> = off
+            .map(|(end, _)| {
+                format!("on {end}: sysctl -w net.ipv4.tcp_sack=1 (and in /etc/sysctl.d to keep it)")
+            })
+            .collect();
+        if change.is_empty() {
+            change.push("have the firewalls on the way let TCP's SACK option pass".to_owned());
+        }
+        change
+    }
+
+    /// Keys are exchanged so often that data wait for it.
+    fn rekeying(&self) -> Option<Finding> {
+        let (flow, round_trip) = (self.flow, self.facts.round_trip());
+        if flow.rekeys < MANY_REKEYS {
+            return None;
+        }
+        // Data wait for an exchange of proposals and one of keys, at least.
+        let each = flow.seconds * (1.0 - WARM_UP) / flow.rekeys as f64;
+        let share = (2.0 * round_trip / each.max(1e-6)).min(0.9);
+        let without = self.facts.without_rekeys.filter(|_| self.direction == Direction::Up);
+        let factor = without.map_or(1.0 / (1.0 - share), |without| without / flow.rate.max(1.0));
+        if factor < EACH_IS_LIMITED {
+            return None;
+        }
+        let gain = match without {
+            Some(without) => format!("{factor:.1} times, measured: {} without", rate(without)),
+            None => format!("about {factor:.1} times, by the round trips of each exchange"),
         };
         Some(Finding {
-            cause: "processor",
+            cause: "rekeying",
             title: format!(
-                "The processor of {end} limits {}s: {} uses a whole core for {}.",
-                self.direction.name(),
-                used.what(),
-                self.facts.cipher
+                "Keys are exchanged again after each {}, which holds {}s up.",
+                size(flow.bytes_per_rekey),
+                self.direction.name()
             ),
-            evidence: vec![self.measured(), used.evidence(end)],
+            evidence: vec![
+                self.measured(),
+                format!("{} key exchanges in {:.1} s", flow.rekeys, flow.seconds * (1.0 - WARM_UP)),
+            ],
             gain,
-            change: vec![change],
-            weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
-        })
-    }
-
-    /// The limit of a control group keeps the processor from an SSH process that wants it.
-    fn quota(&self) -> Option<Finding> {
-        let flow = self.flow;
-        let ends = [
-            ("this machine", &flow.client_quota, flow.client_turns),
-            ("the server", &flow.server_quota, flow.server_turns),
-        ];
-        let held = |(end, quota, turns): (&'static str, &'_ Option<Quota>, Option<Turns>)| {
-            let (quota, turns) = (quota.clone()?, turns?);
-            // Newer kernels do not count the time for which a group is stopped as waiting.
-            let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
-            let wanted = turns.wanted().max(turns.ran + stopped);
-            (quota.share() >= MUCH && wanted >= BUSY_CORE).then_some((end, quota, turns.ran))
-        };
-        // The one that was stopped in more of its periods.
-        let (end, quota, ran) = ends
-            .into_iter()
-            .filter_map(held)
-            .max_by(|(_, a, _), (_, b, _)| a.share().total_cmp(&b.share()))?;
-        let factor = 1.0 / ran.clamp(0.05, 1.0);
-        let [time, period] = quota.limit;
-        let file = if quota.is_version_2 {
-            format!("{}/cpu.max: 'max {period}' takes the limit away", quota.group)
-        } else {
-            format!("{}/cpu.cfs_quota_us: -1 takes the limit away", quota.group)
-        };
-        Some(Finding {
-            cause: "processor_quota",
-            title: format!(
-                "A limit of {:.2} cores for the SSH process of {end} (its control group) limits {}s.",
-                quota.cores(),
-                self.direction.name()
-            ),
-            evidence: vec![
-                self.measured(),
-                format!(
-                    "{} may use {time} µs of each {period} µs; it was stopped in {} of {} periods ({})",
-                    quota.group,
-                    quota.throttled,
-                    quota.periods,
-                    percent(quota.share())
-                ),
-                format!("the SSH process of {end} ran {} of the time", percent(ran)),
-            ],
-            gain: format!("up to {factor:.1} times, with a whole core"),
-            change: vec![
-                format!(
-                    "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=) or container \
-                     (docker update --cpus, resources.limits.cpu of the pod)"
-                ),
-                format!("which the kernel has in {file}"),
-            ],
-            weight: weight_of_factor(factor),
-        })
-    }
-
-    /// Other programs use the processor.
-    fn shared_processor(&self) -> Option<Finding> {
-        let (end, turns) = busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.wanted())
-            .filter(|(_, turns)| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH)?;
-        // The rest of the time it had nothing to do.
-        let factor = 1.0 / (1.0 - turns.waited).max(0.05);
-        Some(Finding {
-            cause: "processor",
-            title: format!(
-                "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
-                self.direction.name()
-            ),
-            evidence: vec![
-                self.measured(),
-                format!(
-                    "the SSH process of {end} ran {} of the time, and waited {} of it for its turn",
-                    percent(turns.ran),
-                    percent(turns.waited)
-                ),
-            ],
-            gain: format!("about {factor:.1} times, with a core for itself"),
-            change: vec![
-                format!(
-                    "on {end}: see with top what else runs; give it a lower priority (renice -n 10 -p PID)"
-                ),
-                "or a higher limit for the container or service, if it has one (cpu.max, CPUQuota=)"
-                    .to_owned(),
-            ],
+            change: vec!["take RekeyLimit out of ssh_config here, or of the server's sshd_config".to_owned()],
             weight: weight_of_factor(factor),
         })
     }
@@ -580,47 +517,4 @@ impl Judged<'_> {
             weight: 0.0,
         })
     }
-}
-
-/// How much of a core the SSH process of an end needs at once.
-struct Load {
-    /// Of its busiest thread, or, where its threads are not known, of all of them.
-    share: f64,
-    /// Name of that thread, where several take part.
-    thread: Option<String>,
-    /// Cores of the process.
-    all: Option<f64>,
-}
-
-impl Load {
-    fn of(threads: Option<&Usage>, turns: Option<Turns>, all: Option<f64>) -> Option<Self> {
-        let of_thread = threads.map(|usage| usage.share).or_else(|| turns.map(|turns| turns.ran));
-        let thread = threads.filter(|usage| usage.taking_part > 1).map(|usage| usage.busiest.clone());
-        Some(Self { share: of_thread.or(all)?, thread, all })
-    }
-
-    fn what(&self) -> String {
-        match &self.thread {
-            Some(name) => format!("SSH's thread {name}"),
-            None => "the SSH process".to_owned(),
-        }
-    }
-
-    fn evidence(&self, end: &str) -> String {
-        let together = self.all.filter(|_| self.thread.is_some());
-        format!(
-            "{} of {end} used {} of a core{}",
-            self.what(),
-            percent(self.share),
-            together.map_or_else(String::new, |cores| format!(", all its threads {cores:.1} cores"))
-        )
-    }
-}
-
-/// The end whose process loads its processor more, of those that are known.
-fn busier<T>(client: Option<T>, server: Option<T>, load: impl Fn(&T) -> f64) -> Option<(&'static str, T)> {
-    [("this machine", client), ("the server", server)]
-        .into_iter()
-        .filter_map(|(end, known)| Some((end, known?)))
-        .max_by(|(_, a), (_, b)| load(a).total_cmp(&load(b)))
 }

@@ -3,11 +3,14 @@
 use super::facts::Facts;
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use crate::disk::Disk;
+use crate::flow::Direction;
 use crate::stage::Stage;
-use crate::stats::{median, rate, size, time};
+use crate::stats::{lowest, median, rate, size, time};
 
 /// A stage or shell that takes this much longer than it must counts as slow, seconds.
 const SLOW: f64 = 0.4;
+/// How many times faster the path must be for a disk to be the limit.
+const SLOW_DISK: f64 = 1.4;
 /// Logins for a verdict.
 const LEAST_LOGINS: usize = 2;
 
@@ -131,8 +134,9 @@ fn slow_stage(facts: &Facts, stage: Stage, took: f64, excess: f64) -> Finding {
 /// A shell whose start takes long.
 pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     let Some(shell) = &facts.shell else { return };
+    // The fastest run counts: what else runs on either machine is no fault of the shell.
     let (Some(interactive), Some(command)) =
-        (median(shell.interactive.iter().copied()), median(shell.command.iter().copied()))
+        (lowest(shell.interactive.iter().copied()), lowest(shell.command.iter().copied()))
     else {
         return;
     };
@@ -143,7 +147,7 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     }
     let excess = interactive - 2.0 * round_trip;
     let mut evidence = vec![format!(
-        "a login shell that ends at once took {}, a command that does nothing {} (medians of {})",
+        "a login shell that ends at once took {}, a command that does nothing {} (the fastest of {})",
         time(interactive),
         time(command),
         shell.interactive.len()
@@ -180,39 +184,92 @@ pub(super) fn shell(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
+/// A shell that prints something before each command.
+pub(super) fn noise(facts: &Facts, out: &mut Vec<Finding>) {
+    let Some(line) = &facts.there.noise else { return };
+    out.push(Finding {
+        cause: "shell_output",
+        title: format!("The shell of the server prints text before the output of each command: \"{line}\"."),
+        evidence: vec!["a command that prints one line was answered with this line first".to_owned()],
+        gain: "sftp and scp -O through an sftp-server that the shell starts, rsync and git that work".to_owned(),
+        change: vec![
+            "at the server: print it in interactive shells only (case $- in *i*) … esac) in .bashrc, /etc/bash.bashrc or \
+             what the shell reads, or in the command of ForceCommand"
+                .to_owned(),
+        ],
+        weight: 5.0,
+    });
+}
+
+/// Compression of data that do not compress, which the configuration asks for.
+pub(super) fn compression(facts: &Facts, out: &mut Vec<Finding>) {
+    let (Some(with), Some(without)) = (facts.compressed, facts.up.as_ref().map(|flow| flow.rate)) else {
+        return;
+    };
+    let factor = without / with.max(1.0);
+    if factor < 1.3 {
+        return;
+    }
+    out.push(Finding {
+        cause: "compression",
+        title: format!("Compression slows uploads of data that do not compress to {}.", rate(with)),
+        evidence: vec![
+            format!("upload of random data with compression: {} (the better of two)", rate(with)),
+            format!("without: {}; all other transfers of this page are without", rate(without)),
+        ],
+        gain: format!("{factor:.1} times, measured, for archives, media and encrypted files"),
+        change: vec!["Compression no in ssh_config, or no -C, for such data".to_owned()],
+        weight: weight_of_factor(factor) + 0.1,
+    });
+}
+
 /// Disks that are slower than the path.
 pub(super) fn disks(facts: &Facts, out: &mut Vec<Finding>) {
-    let best = |one: Option<f64>, together: Option<f64>| {
-        [one, together].into_iter().flatten().max_by(f64::total_cmp)
-    };
-    let up = best(facts.up.as_ref().map(|flow| flow.rate), facts.up_together);
-    let down = best(facts.down.as_ref().map(|flow| flow.rate), facts.down_together);
-    let ends = [
-        ("the server", "uploads", &facts.disk_there, up),
-        ("this machine", "downloads", &facts.disk_here, down),
-    ];
-    for (end, copies, disk, path) in ends {
-        let (Some(disk), Some(path)) = (disk, path) else { continue };
-        let Disk { directory, rate: written, bytes } = disk;
-        let factor = path / written.max(1.0);
-        if factor < 1.4 {
-            continue;
+    for direction in Direction::BOTH {
+        let Some(path) = facts.best_rate(direction) else { continue };
+        for use_of in [DiskUse::Writing, DiskUse::Reading] {
+            let disk = match (direction, use_of) {
+                (Direction::Up, DiskUse::Writing) | (Direction::Down, DiskUse::Reading) => &facts.disk_there,
+                (Direction::Up, DiskUse::Reading) | (Direction::Down, DiskUse::Writing) => &facts.disk_here,
+            };
+            out.extend(disk.as_ref().and_then(|disk| slow_disk(direction, use_of, disk, path)));
         }
-        out.push(Finding {
-            cause: "disk",
-            title: format!(
-                "The disk of {end} ({directory}) takes {}, less than the path brings.",
-                rate(*written)
-            ),
-            evidence: vec![
-                format!("writing {} with fsync: {}", size(*bytes), rate(*written)),
-                format!("{copies} to memory: {}", rate(path)),
-            ],
-            gain: format!("up to {factor:.1} times for {copies} of large files"),
-            change: vec![format!("copy to another file system on {end}, or give {directory} a faster one")],
-            weight: weight_of_factor(factor),
-        });
     }
+}
+
+/// What a copy does with a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiskUse {
+    Writing,
+    Reading,
+}
+
+/// A disk that is clearly slower than the path.
+fn slow_disk(direction: Direction, use_of: DiskUse, disk: &Disk, path: f64) -> Option<Finding> {
+    let name = direction.name();
+    let (end, reached, verb, evidence) = match use_of {
+        DiskUse::Writing => (direction.receiver(), disk.rate, "takes", "writing {} with fsync"),
+        DiskUse::Reading => (direction.sender(), disk.read_rate?, "gives", "reading what is not cached"),
+    };
+    let factor = path / reached.max(1.0);
+    if factor < SLOW_DISK {
+        return None;
+    }
+    let Disk { directory, bytes, .. } = disk;
+    let reached = rate(reached);
+    Some(Finding {
+        cause: "disk",
+        title: format!(
+            "The disk of {end} ({directory}) {verb} {reached}, less than the path carries on {name}s."
+        ),
+        evidence: vec![
+            format!("{}: {reached}", evidence.replace("{}", &size(*bytes))),
+            format!("{name}s to memory: {}", rate(path)),
+        ],
+        gain: format!("up to {factor:.1} times for {name}s of large files"),
+        change: vec![format!("copy with another file system on {end}, or give {directory} a faster disk")],
+        weight: weight_of_factor(factor),
+    })
 }
 
 /// Marks that the path treats worse.

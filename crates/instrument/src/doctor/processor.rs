@@ -1,0 +1,184 @@
+//! Causes at the processors of both ends: the cipher, a limit of a control group, other programs.
+
+use lh_metrics::threads::Usage;
+
+use super::finding::{Finding, weight_of_factor};
+use super::throughput::{Judged, MUCH};
+use crate::flow::Turns;
+use crate::quota::Quota;
+use crate::stats::{percent, rate};
+
+/// Cores from which a process counts as limited by its processor.
+const BUSY_CORE: f64 = 0.85;
+
+impl Judged<'_> {
+    /// The processor, by a limit of a control group, the cipher, or other programs.
+    pub(super) fn any_processor(&self) -> Option<Finding> {
+        self.quota().or_else(|| self.processor()).or_else(|| self.shared_processor())
+    }
+
+    fn processor(&self) -> Option<Finding> {
+        let (end, used) = busier(
+            Load::of(self.flow.client_threads.as_ref(), self.flow.client_turns, self.flow.client_cpu),
+            Load::of(self.flow.server_threads.as_ref(), self.flow.server_turns, self.flow.server_cpu),
+            |load| load.share,
+        )
+        .filter(|(_, load)| load.share >= BUSY_CORE)?;
+        let other = self.facts.other_cipher.as_ref();
+        let factor = other.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
+        let (gain, change) = match other {
+            Some((name, other)) if factor >= 1.15 => (
+                format!("{factor:.1} times, measured: {} with {name}", rate(*other)),
+                format!("Ciphers {name} in ssh_config, or -c {name}"),
+            ),
+            _ => (
+                "no cipher that was tried is faster; several connections use more cores".to_owned(),
+                "copy with lhscp -j, which uses more cores".to_owned(),
+            ),
+        };
+        Some(Finding {
+            cause: "processor",
+            title: format!(
+                "The processor of {end} limits {}s: {} uses a whole core for {}.",
+                self.direction.name(),
+                used.what(),
+                self.facts.cipher
+            ),
+            evidence: vec![self.measured(), used.evidence(end)],
+            gain,
+            change: vec![change],
+            weight: weight_of_factor(factor.max(self.factor().unwrap_or(1.0))).max(0.1),
+        })
+    }
+
+    /// The limit of a control group keeps the processor from an SSH process that wants it.
+    fn quota(&self) -> Option<Finding> {
+        let flow = self.flow;
+        let ends = [
+            ("this machine", &flow.client_quota, flow.client_turns),
+            ("the server", &flow.server_quota, flow.server_turns),
+        ];
+        let held = |(end, quota, turns): (&'static str, &'_ Option<Quota>, Option<Turns>)| {
+            let (quota, turns) = (quota.clone()?, turns?);
+            // Newer kernels do not count the time for which a group is stopped as waiting.
+            let stopped = (quota.seconds / flow.seconds.max(0.1)).min(1.0 - turns.ran);
+            let wanted = turns.wanted().max(turns.ran + stopped);
+            (quota.share() >= MUCH && wanted >= BUSY_CORE).then_some((end, quota, turns.ran))
+        };
+        // The one that was stopped in more of its periods.
+        let (end, quota, ran) = ends
+            .into_iter()
+            .filter_map(held)
+            .max_by(|(_, a, _), (_, b, _)| a.share().total_cmp(&b.share()))?;
+        let factor = 1.0 / ran.clamp(0.05, 1.0);
+        let [time, period] = quota.limit;
+        let file = if quota.is_version_2 {
+            format!("{}/cpu.max: 'max {period}' takes the limit away", quota.group)
+        } else {
+            format!("{}/cpu.cfs_quota_us: -1 takes the limit away", quota.group)
+        };
+        Some(Finding {
+            cause: "processor_quota",
+            title: format!(
+                "A limit of {:.2} cores for the SSH process of {end} (its control group) limits {}s.",
+                quota.cores(),
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "{} may use {time} µs of each {period} µs; it was stopped in {} of {} periods ({})",
+                    quota.group,
+                    quota.throttled,
+                    quota.periods,
+                    percent(quota.share())
+                ),
+                format!("the SSH process of {end} ran {} of the time", percent(ran)),
+            ],
+            gain: format!("up to {factor:.1} times, with a whole core"),
+            change: vec![
+                format!(
+                    "on {end}: a higher limit for the service (systemctl set-property UNIT CPUQuota=) or container \
+                     (docker update --cpus, resources.limits.cpu of the pod)"
+                ),
+                format!("which the kernel has in {file}"),
+            ],
+            weight: weight_of_factor(factor),
+        })
+    }
+
+    /// Other programs use the processor.
+    fn shared_processor(&self) -> Option<Finding> {
+        let (end, turns) = busier(self.flow.client_turns, self.flow.server_turns, |turns| turns.wanted())
+            .filter(|(_, turns)| turns.wanted() >= BUSY_CORE && turns.waited >= MUCH)?;
+        // The rest of the time it had nothing to do.
+        let factor = 1.0 / (1.0 - turns.waited).max(0.05);
+        Some(Finding {
+            cause: "processor",
+            title: format!(
+                "Other programs on {end} keep the processor from the SSH process, which limits {}s.",
+                self.direction.name()
+            ),
+            evidence: vec![
+                self.measured(),
+                format!(
+                    "the SSH process of {end} ran {} of the time, and waited {} of it for its turn",
+                    percent(turns.ran),
+                    percent(turns.waited)
+                ),
+            ],
+            gain: format!("about {factor:.1} times, with a core for itself"),
+            change: vec![
+                format!(
+                    "on {end}: see with top what else runs; give it a lower priority (renice -n 10 -p PID)"
+                ),
+                "or a higher limit for the container or service, if it has one (cpu.max, CPUQuota=)"
+                    .to_owned(),
+            ],
+            weight: weight_of_factor(factor),
+        })
+    }
+}
+
+/// How much of a core the SSH process of an end needs at once.
+struct Load {
+    /// Of its busiest thread, or, where its threads are not known, of all of them.
+    share: f64,
+    /// Name of that thread, where several take part.
+    thread: Option<String>,
+    /// Cores of the process.
+    all: Option<f64>,
+}
+
+impl Load {
+    fn of(threads: Option<&Usage>, turns: Option<Turns>, all: Option<f64>) -> Option<Self> {
+        let of_thread = threads.map(|usage| usage.share).or_else(|| turns.map(|turns| turns.ran));
+        let thread = threads.filter(|usage| usage.taking_part > 1).map(|usage| usage.busiest.clone());
+        Some(Self { share: of_thread.or(all)?, thread, all })
+    }
+
+    fn what(&self) -> String {
+        match &self.thread {
+            Some(name) => format!("SSH's thread {name}"),
+            None => "the SSH process".to_owned(),
+        }
+    }
+
+    fn evidence(&self, end: &str) -> String {
+        let together = self.all.filter(|_| self.thread.is_some());
+        format!(
+            "{} of {end} used {} of a core{}",
+            self.what(),
+            percent(self.share),
+            together.map_or_else(String::new, |cores| format!(", all its threads {cores:.1} cores"))
+        )
+    }
+}
+
+/// The end whose process loads its processor more, of those that are known.
+fn busier<T>(client: Option<T>, server: Option<T>, load: impl Fn(&T) -> f64) -> Option<(&'static str, T)> {
+    [("this machine", client), ("the server", server)]
+        .into_iter()
+        .filter_map(|(end, known)| Some((end, known?)))
+        .max_by(|(_, a), (_, b)| load(a).total_cmp(&load(b)))
+}
