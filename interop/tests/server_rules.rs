@@ -627,3 +627,19 @@ fn a_subsystem_may_stand_in_a_match_block_too() {
         assert_eq!(scene.ssh(&["-s"], &["xxx"]).code, status, "{config}");
     }
 }
+
+/// Covers: sshd_config AuthorizedKeysFile
+#[test]
+fn keys_in_files_that_match_a_pattern() {
+    let config = "AuthorizedKeysFile {lab}/keys/%u_*.pub {lab}/none_*";
+    let Some(scene) = Scene::new("keys_files", config) else { return };
+    let keys = scene.lab.read("authorized_keys");
+    std::fs::create_dir_all(scene.lab.path("keys")).unwrap();
+    let write = |name: &str, text: &str| scene.lab.write(&format!("keys/{}_{name}", me()), text);
+    write("a.pub", "# none\n");
+    write("b.other", &keys);
+    let ran = scene.ssh(&[], &["true"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    write("z.pub", &keys);
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
+}

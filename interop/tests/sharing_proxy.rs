@@ -268,7 +268,7 @@ fn master_reports_connection_and_channels() {
             return;
         }
         let text = scene.ride(&["-O", "conninfo", "@"]).ok("conninfo").text();
-        assert!(text.contains("server version SSH-2.0-Longhaul"), "{text}");
+        assert!(text.contains("  versions Longhaul_") && text.contains(" -> Longhaul_"), "{text}");
         assert!(text.contains("kexalgorithm mlkem768x25519-sha256"), "{text}");
         let line = |begin: &str| text.lines().any(|line| line.trim_start().starts_with(begin));
         assert!(text.contains(&format!(" -> 127.0.0.1:{}\n", scene.server.port)), "{text}");

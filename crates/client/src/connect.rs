@@ -426,7 +426,7 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
         // OpenSSH ignores ProxyJump when both are set; the loader has dropped the later one.
         let command = config
             .tokens(&SystemEnvironment)
-            .only("hnpr")
+            .only("hknpr")
             .expand_command(command)
             .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
         if *config.proxy_use_fdpass {

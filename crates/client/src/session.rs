@@ -7,6 +7,7 @@ use lh_config::client_table::ClientSettings;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent, IdleTimer, Interests, Ready,
 };
+use lh_transport::CompressionTotals;
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Writer};
 
@@ -352,7 +353,9 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
         None => lines.push("  connected through a proxy".to_owned()),
     }
     if let Some(peer) = cx.peer_identification() {
-        lines.push(format!("  server version {}", crate::log::sanitise(peer)));
+        let version = |text: &str| text.strip_prefix("SSH-2.0-").unwrap_or(text).to_owned();
+        let ours = version(&cx.own_identification());
+        lines.push(format!("  versions {ours} -> {}", crate::log::sanitise(&version(peer))));
     }
     if let Some(names) = cx.negotiated() {
         lines.push(format!("  kexalgorithm {}", names.kex));
@@ -367,7 +370,18 @@ pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
     }
     let traffic = cx.traffic();
     lines.push(format!("  traffic {} bytes in, {} bytes out", traffic.bytes_in, traffic.bytes_out));
+    let (received, sent) = cx.compression_totals();
+    if received != CompressionTotals::default() || sent != CompressionTotals::default() {
+        lines.push(format!("    compressed {} in, {} out", saved(received), saved(sent)));
+    }
     lines
+}
+
+/// Compressed and plain bytes, and the share that is left.
+fn saved(totals: CompressionTotals) -> String {
+    let CompressionTotals { plain, compressed } = totals;
+    let share = if plain == 0 { 0.0 } else { compressed as f64 / plain as f64 };
+    format!("{compressed}/{plain} bytes (*{share:.3})")
 }
 
 /// One algorithm, or two if the directions differ.

@@ -21,9 +21,11 @@ pub fn host_is_safe(host: &str) -> bool {
     !host.starts_with('-') && !host.contains(bad)
 }
 
-/// True if a shell or program cannot mistake the user name for an option or for shell syntax.
+/// True if a shell or program cannot mistake the user name for an option or for shell syntax. Backslashes are permitted, other than
+/// by OpenSSH 10.6: accounts of Windows domains (`DOMAIN\user`) have them, and with all that is refused here they change nothing
+/// but themselves.
 pub fn user_is_safe(user: &str) -> bool {
-    let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
+    let bad = |c: char| "'`\"$;&<>|(){}".contains(c) || c.is_control();
     // A dash after a blank starts an option; a final backslash would quote the following text.
     let option = user.split(char::is_whitespace).any(|word| word.starts_with('-'));
     !option && !user.ends_with('\\') && !user.contains(bad)

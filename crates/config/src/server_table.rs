@@ -300,7 +300,7 @@ keyword_table! {
     /// Example: `SyslogFacility AUTHPRIV`
     syslog_facility: SyslogFacility = "AUTH", "SyslogFacility", Global, Works;
     /// Files of keys that log a user in; paths that are not absolute begin in the home directory. Takes
-    /// tokens. none: no files.
+    /// tokens, and wildcards (OpenSSH 10.6). none: no files.
     /// Example: `AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/keys/%u`
     authorized_keys_file: Words = ".ssh/authorized_keys .ssh/authorized_keys2", "AuthorizedKeysFile", Match, Works;
     /// Private host key, or the public one of a key in HostKeyAgent; may be repeated.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lh_connection::ChannelId;
 use lh_resume::Export;
-use lh_transport::Negotiated;
+use lh_transport::{CompressionTotals, Negotiated};
 use lh_wire::peer::Peer;
 
 use crate::handler::{ChannelCx, ControlCx};
@@ -50,6 +50,11 @@ impl ControlCx<'_> {
         self.core.link.transport_ref().host_key()
     }
 
+    /// Returns our own identification, without line ending.
+    pub fn own_identification(&self) -> String {
+        self.core.link.transport_ref().own_identification()
+    }
+
     /// Returns the peer's identification, without line ending; everything but printable ASCII is escaped.
     pub fn peer_identification(&self) -> Option<&str> {
         self.core.link.transport_ref().peer_identification()
@@ -84,6 +89,11 @@ impl ControlCx<'_> {
             bytes_out: transport.bytes_out(),
             packets_in: transport.packets_in(),
         }
+    }
+
+    /// Returns what compression has saved since the last key exchange: of what was received, and of what was sent.
+    pub fn compression_totals(&self) -> (CompressionTotals, CompressionTotals) {
+        self.core.link.transport_ref().compression_totals()
     }
 
     /// Returns how many messages the peer has acknowledged, and how many were sent in the session. `None` when they

@@ -17,6 +17,7 @@ mod journal;
 mod judge;
 mod keys;
 mod pam;
+mod patterns;
 mod presence;
 mod principals;
 mod recordings;

@@ -48,6 +48,15 @@ impl When {
     }
 }
 
+/// What a direction has compressed since the last key exchange.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompressionTotals {
+    /// Bytes of payloads before compression.
+    pub plain: u64,
+    /// Bytes of them on the wire.
+    pub compressed: u64,
+}
+
 /// Compressor of the sending direction.
 #[derive(Default)]
 pub(crate) struct Deflater {
@@ -95,6 +104,14 @@ impl Deflater {
         self.stream.is_some()
     }
 
+    pub(crate) fn totals(&self) -> CompressionTotals {
+        let stream = self.stream.as_ref();
+        stream.map_or_else(CompressionTotals::default, |stream| CompressionTotals {
+            plain: stream.total_in(),
+            compressed: stream.total_out(),
+        })
+    }
+
     /// Compresses the payload and ends with a partial flush, so that the peer can decompress all of it. Nothing in the
     /// result refers to text of another channel.
     pub(crate) fn compress(&mut self, payload: &[u8]) -> Result<Vec<u8>, TransportError> {
@@ -138,6 +155,14 @@ impl Inflater {
 
     pub(crate) const fn started(&self) -> bool {
         self.stream.is_some()
+    }
+
+    pub(crate) fn totals(&self) -> CompressionTotals {
+        let stream = self.stream.as_ref();
+        stream.map_or_else(CompressionTotals::default, |stream| CompressionTotals {
+            plain: stream.total_out(),
+            compressed: stream.total_in(),
+        })
     }
 
     /// Decompresses the payload; fails when the result exceeds `limit` bytes.

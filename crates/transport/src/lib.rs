@@ -53,6 +53,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use compress::CompressionTotals;
 pub use config::{
     Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, Unencrypted, cpu_has_aes,
 };

@@ -9,6 +9,7 @@ use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::peer::Peer;
 use lh_wire::{Message, PacketSink as _};
 
+use crate::CompressionTotals;
 use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
@@ -430,6 +431,16 @@ impl Transport {
     /// Returns the algorithms of the last key exchange; `None` before the first is complete.
     pub const fn negotiated(&self) -> Option<&Negotiated> {
         self.exchange.names.as_ref()
+    }
+
+    /// Returns what compression has saved since the last key exchange: of what was received, and of what was sent.
+    pub fn compression_totals(&self) -> (CompressionTotals, CompressionTotals) {
+        (self.compression.inflater.totals(), self.compression.deflater.totals())
+    }
+
+    /// Returns our own identification, without line ending.
+    pub fn own_identification(&self) -> String {
+        String::from_utf8_lossy(&self.identifications.ours).into_owned()
     }
 
     /// Returns the peer's identification, without line ending; everything but printable ASCII is escaped.

@@ -2,11 +2,10 @@
 //!
 //! The authority's own signature has been checked before anything here is asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
-use lh_sys::ids::with_effective;
 use lh_sys::time::now_unix;
 use lh_sys::users::User;
 
@@ -154,30 +153,11 @@ impl Monitor {
                 return None;
             }
         };
-        let paths = if has_wildcards(pattern) { self.matching_files(user, &path) } else { vec![path] };
+        let paths = self.files_of_pattern(user, "AuthorizedPrincipalsFile", pattern, path);
         paths.iter().find_map(|path| {
             debug!(self.log, "trying authorized principals file {}", path.display());
             let text = self.user_file(settings, user, "authorized principals", path)?;
             self.matching_principal(certificate, &text, path)
-        })
-    }
-
-    /// The files that a pattern stands for, as far as the user may see them.
-    fn matching_files(&self, user: &User, pattern: &Path) -> Vec<PathBuf> {
-        // What a token stands for is a name and no pattern.
-        let plain = !has_wildcards(&user.name) && !has_wildcards(&user.home.to_string_lossy());
-        let Some(text) = pattern.to_str().filter(|_| plain) else {
-            error!(self.log, "AuthorizedPrincipalsFile: {}: no pattern", pattern.display());
-            return Vec::new();
-        };
-        let found = self
-            .groups
-            .of(user)
-            .and_then(|groups| with_effective(&groups.ids, || lh_config::include::glob(text)));
-        found.unwrap_or_else(|problem| {
-            error!(self.log, "cannot read files as user {}: {problem}", user.name);
-            self.doubt.set(true);
-            Vec::new()
         })
     }
 
@@ -251,11 +231,6 @@ impl Monitor {
             Err("Refused by certificate options".to_owned())
         }
     }
-}
-
-/// Whether a path is a pattern for several files.
-fn has_wildcards(text: &str) -> bool {
-    text.contains(['*', '?', '['])
 }
 
 /// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.

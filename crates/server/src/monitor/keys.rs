@@ -175,9 +175,11 @@ impl Monitor {
                     continue;
                 }
             };
-            let Some(text) = self.user_file(settings, user, "authorized keys", &path) else { continue };
-            if let Some(options) = self.search(settings, user, key, &text, &path.display().to_string()) {
-                return Some(options);
+            for path in self.files_of_pattern(user, "AuthorizedKeysFile", pattern, path) {
+                let Some(text) = self.user_file(settings, user, "authorized keys", &path) else { continue };
+                if let Some(options) = self.search(settings, user, key, &text, &path.display().to_string()) {
+                    return Some(options);
+                }
             }
         }
         if let Some(certificate) = key.certificate()
