@@ -97,7 +97,7 @@ impl KnownHostsCommand {
             .with('K', key.map_or_else(none, |key| Base64::encode_string(key.blob())));
         let words =
             split_words(&self.text, false).map_err(|_| format!("\"{}\" has bad quotes", self.text))?;
-        words.iter().map(|word| tokens.expand(word)).collect()
+        words.iter().map(|word| tokens.expand(word).map_err(|why| why.to_string())).collect()
     }
 }
 

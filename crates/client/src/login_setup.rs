@@ -29,7 +29,8 @@ const METHODS: [&str; 5] =
 /// `CertificateFile` paths with their tokens expanded.
 fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
     let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
-    texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
+    let expanded = texts.map(|text| config.expand_path(text, &SystemEnvironment));
+    expanded.map(|path| path.map_err(|why| ClientError::Config(why.to_string()))).collect()
 }
 
 /// Returns the settings of a login at a host with this address. `untrusted`: its key is not known, so nothing
@@ -58,7 +59,8 @@ pub(crate) fn login_config(
         "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
         _ => false,
     };
-    let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
+    let files =
+        config.identity_files(&SystemEnvironment).map_err(|why| ClientError::Config(why.to_string()))?;
     let default_names =
         ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
     let explicit = files.iter().any(|file| file.configured);

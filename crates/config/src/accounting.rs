@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::line::Arguments;
 use crate::table::Value;
+use crate::value_error::{Syntax, ValueError, ValueFault};
 
 /// Destination of the log lines about connections and transfers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,14 +24,14 @@ pub enum TransferLog {
 
 impl Value for TransferLog {
     const KIND: &'static str = "absolute path, syslog, journald or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         Ok(match word.to_ascii_lowercase().as_str() {
             "none" => Self::None,
             "syslog" => Self::Syslog,
             "journald" => Self::Journald,
             _ if word.starts_with('/') => Self::File(word.into()),
-            _ => return Err(format!("{} must be an absolute path, syslog, journald or none.", args.keyword)),
+            _ => return Err(args.malformed(Syntax::LogTarget, &word)),
         })
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -49,24 +50,19 @@ pub struct PrometheusListen(pub Option<SocketAddr>);
 
 impl Value for PrometheusListen {
     const KIND: &'static str = "address:port [public] or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
-        let keyword = args.keyword;
-        let address: SocketAddr =
-            word.parse().map_err(|_| format!("{keyword}: \"{word}\" is no address and port."))?;
+        let address: SocketAddr = word.parse().map_err(|_| args.malformed(Syntax::SocketAddress, &word))?;
         let public = match args.next_word() {
             None => false,
             Some(word) if word.eq_ignore_ascii_case("public") => true,
-            Some(word) => return Err(format!("{keyword}: \"{word}\" is not public.")),
+            Some(word) => return Err(args.unknown_word(&word)),
         };
         if !address.ip().to_canonical().is_loopback() && !public {
-            return Err(format!(
-                "{keyword}: {} is no loopback address; other hosts could read the counters. Append the word public to allow it.",
-                address.ip()
-            ));
+            return Err(args.refused(ValueFault::NotLoopback(address.ip())));
         }
         Ok(Self(Some(address)))
     }

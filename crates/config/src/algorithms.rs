@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
+use crate::value_error::ValueError;
 
 /// A configured algorithm list. It is kept as written, because another crate has the default that it may
 /// edit.
@@ -73,7 +74,7 @@ impl AlgorithmList {
 
 impl Value for AlgorithmList {
     const KIND: &'static str = "algorithm list";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         args.required().map(|text| Self(Some(text)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

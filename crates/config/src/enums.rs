@@ -2,12 +2,12 @@
 
 use crate::line::Arguments;
 use crate::table::Value;
-use crate::value::unsupported;
+use crate::value_error::ValueError;
 
 /// Defines an enumeration with its spellings; a dump prints the first one.
 macro_rules! enumeration {
     ($(#[$meta:meta])* $name:ident ($kind:literal) { $($(#[$vmeta:meta])* $variant:ident = $first:literal $(| $other:literal)*),* $(,)? }
-     default $default:ident; error $error:expr;) => {
+     default $default:ident;) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $($(#[$vmeta])* $variant),* }
@@ -31,10 +31,9 @@ macro_rules! enumeration {
         impl Value for $name {
             const KIND: &'static str = $kind;
             const WORDS: &'static [&'static str] = &[$($first $(, $other)*),*];
-            fn parse(args: &mut Arguments) -> Result<Self, String> {
+            fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
                 let word = args.required()?;
-                #[allow(clippy::redundant_closure_call)]
-                Self::from_word(&word).ok_or_else(|| ($error)(&word))
+                Self::from_word(&word).ok_or_else(|| args.unknown_word(&word))
             }
             fn dump(&self, name: &str, out: &mut Vec<String>) {
                 out.push(format!("{name} {}", self.word()));
@@ -53,7 +52,7 @@ enumeration! {
         /// IPv6 only.
         Inet6 = "inet6",
     }
-    default Any; error unsupported;
+    default Any;
 }
 
 enumeration! {
@@ -68,7 +67,7 @@ enumeration! {
         /// Accept unknown keys without asking, refuse changed ones.
         AcceptNew = "accept-new",
     }
-    default Ask; error unsupported;
+    default Ask;
 }
 
 enumeration! {
@@ -81,7 +80,7 @@ enumeration! {
         /// Ask the user.
         Ask = "ask",
     }
-    default No; error unsupported;
+    default No;
 }
 
 enumeration! {
@@ -98,7 +97,7 @@ enumeration! {
         /// Use a master, or become one that asks.
         AutoAsk = "autoask",
     }
-    default No; error unsupported;
+    default No;
 }
 
 enumeration! {
@@ -113,7 +112,7 @@ enumeration! {
         /// Always.
         Force = "force",
     }
-    default Auto; error unsupported;
+    default Auto;
 }
 
 enumeration! {
@@ -126,7 +125,7 @@ enumeration! {
         /// The command names a subsystem (`-s`).
         Subsystem = "subsystem",
     }
-    default Default; error unsupported;
+    default Default;
 }
 
 enumeration! {
@@ -139,7 +138,7 @@ enumeration! {
         /// Layer 3.
         PointToPoint = "point-to-point" | "true" | "yes",
     }
-    default No; error unsupported;
+    default No;
 }
 
 enumeration! {
@@ -154,7 +153,7 @@ enumeration! {
         /// Layer 3.
         PointToPoint = "point-to-point",
     }
-    default No; error (|word: &str| format!("bad PermitTunnel argument {word}"));
+    default No;
 }
 
 enumeration! {
@@ -167,7 +166,7 @@ enumeration! {
         /// Canonicalize always.
         Always = "always",
     }
-    default No; error unsupported;
+    default No;
 }
 
 enumeration! {
@@ -182,7 +181,7 @@ enumeration! {
         /// Only host-bound.
         HostBound = "host-bound",
     }
-    default Yes; error unsupported;
+    default Yes;
 }
 
 enumeration! {
@@ -195,7 +194,7 @@ enumeration! {
         /// No warnings about key exchanges that a quantum computer could break.
         NoPqKex = "no-pq-kex",
     }
-    default Yes; error unsupported;
+    default Yes;
 }
 
 enumeration! {
@@ -206,7 +205,7 @@ enumeration! {
         /// MD5, hexadecimal.
         Md5 = "MD5",
     }
-    default Sha256; error (|word: &str| format!("Invalid hash algorithm \"{word}\"."));
+    default Sha256;
 }
 
 enumeration! {
@@ -217,7 +216,7 @@ enumeration! {
         /// MD5, hexadecimal.
         Md5 = "MD5",
     }
-    default Sha256; error (|word: &str| format!("Invalid FingerprintHash algorithm \"{word}\"."));
+    default Sha256;
 }
 
 enumeration! {
@@ -240,7 +239,7 @@ enumeration! {
         /// `-vvv`.
         Debug3 = "DEBUG3",
     }
-    default Info; error (|word: &str| format!("unsupported log level '{word}'"));
+    default Info;
 }
 
 enumeration! {
@@ -271,7 +270,7 @@ enumeration! {
         /// local7.
         Local7 = "LOCAL7",
     }
-    default User; error (|word: &str| format!("unsupported log facility '{word}'"));
+    default User;
 }
 
 enumeration! {
@@ -282,7 +281,7 @@ enumeration! {
         /// Never.
         No = "no",
     }
-    default Delayed; error unsupported;
+    default Delayed;
 }
 
 enumeration! {
@@ -297,7 +296,7 @@ enumeration! {
         /// Root may not log in.
         No = "no",
     }
-    default ProhibitPassword; error unsupported;
+    default ProhibitPassword;
 }
 
 enumeration! {
@@ -310,7 +309,7 @@ enumeration! {
         /// The client chooses.
         ClientSpecified = "clientspecified",
     }
-    default No; error unsupported;
+    default No;
 }
 
 enumeration! {
@@ -325,7 +324,7 @@ enumeration! {
         /// Only `-L`.
         Local = "local",
     }
-    default Yes; error unsupported;
+    default Yes;
 }
 
 impl AllowForwarding {
@@ -349,7 +348,7 @@ enumeration! {
         /// HPN-SSH's lines.
         Hpn = "hpn",
     }
-    default Text; error unsupported;
+    default Text;
 }
 
 enumeration! {
@@ -360,7 +359,7 @@ enumeration! {
         /// The program named in the configuration.
         External = "external",
     }
-    default Internal; error unsupported;
+    default Internal;
 }
 
 enumeration! {
@@ -373,5 +372,5 @@ enumeration! {
         /// Read `.shosts` only.
         ShostsOnly = "shosts-only",
     }
-    default Yes; error unsupported;
+    default Yes;
 }

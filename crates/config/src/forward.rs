@@ -2,6 +2,7 @@
 
 use crate::line::Arguments;
 use crate::table::Value;
+use crate::value_error::{Part, Syntax, ValueError};
 
 /// One end of a forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +168,7 @@ macro_rules! forwards {
         impl Value for $name {
             const KIND: &'static str = "forwarding, may be repeated";
             const ACCUMULATES: bool = true;
-            fn parse(args: &mut Arguments) -> Result<Self, String> {
+            fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
                 let mut spec = args.required()?;
                 if $two_words {
                     match args.next_word() {
@@ -177,12 +178,12 @@ macro_rules! forwards {
                             spec.push(':');
                             spec.push_str(&word);
                         }
-                        None if $required => return Err("Missing target argument.".to_string()),
+                        None if $required => return Err(args.missing(Part::ForwardTarget)),
                         None => {}
                     }
                 }
                 #[allow(clippy::redundant_closure_call)]
-                let forward = ($parse)(&spec).ok_or_else(|| "Bad forwarding specification.".to_string())?;
+                let forward = ($parse)(&spec).ok_or_else(|| args.malformed(Syntax::Forward, &spec))?;
                 Ok(Self(vec![forward]))
             }
             fn append(&mut self, later: Self) {

@@ -4,14 +4,8 @@
 //! before a quote or a backslash, and a `#` at the start of a word for a comment. Keywords whose value is a
 //! command take the rest of the line unparsed.
 
-/// The program whose file is parsed: a few messages differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// `ssh_config`.
-    Client,
-    /// `sshd_config`.
-    Server,
-}
+pub use crate::dialect::Dialect;
+use crate::value_error::{Part, Syntax, ValueError, ValueFault};
 
 /// The rest of a line after its keyword; values take words from it.
 #[derive(Debug, Clone)]
@@ -139,11 +133,10 @@ impl Arguments {
     /// Checks that `none` is not one of several words.
     ///
     /// # Errors
-    /// OpenSSH's message about it.
-    pub fn refuse_none_among(&self, words: &[String]) -> Result<(), String> {
+    /// [`ValueFault::NotAlone`].
+    pub fn refuse_none_among(&self, words: &[String]) -> Result<(), ValueError> {
         if words.len() > 1 && words.iter().any(|word| word.eq_ignore_ascii_case("none")) {
-            let keyword = self.keyword.to_ascii_lowercase();
-            return Err(format!("keyword {keyword} \"none\" argument must appear alone."));
+            return Err(self.refused(ValueFault::NotAlone("none")));
         }
         Ok(())
     }
@@ -158,15 +151,35 @@ impl Arguments {
     /// The next word; it must exist and not be empty.
     ///
     /// # Errors
-    /// OpenSSH's message for a missing argument.
-    pub fn required(&mut self) -> Result<String, String> {
-        match self.next_word() {
-            Some(word) if !word.is_empty() => Ok(word),
-            _ => Err(match self.dialect {
-                Dialect::Client => "Missing argument.".to_string(),
-                Dialect::Server => "missing argument.".to_string(),
-            }),
-        }
+    /// [`ValueFault::Missing`] with [`Part::Argument`].
+    pub fn required(&mut self) -> Result<String, ValueError> {
+        self.required_part(Part::Argument)
+    }
+
+    /// Like [`required`](Self::required), for a word that is this part of the value.
+    pub(crate) fn required_part(&mut self, part: Part) -> Result<String, ValueError> {
+        let word = self.next_word().filter(|word| !word.is_empty());
+        word.ok_or_else(|| self.missing(part))
+    }
+
+    /// The error about this fault of the keyword's value.
+    pub(crate) fn refused(&self, fault: ValueFault) -> ValueError {
+        ValueError { keyword: self.keyword, dialect: self.dialect, fault }
+    }
+
+    /// The error about a word that lacks this syntax.
+    pub(crate) fn malformed(&self, syntax: Syntax, word: &str) -> ValueError {
+        self.refused(ValueFault::Malformed(syntax, word.to_owned()))
+    }
+
+    /// The error about an absent part of the value.
+    pub(crate) fn missing(&self, part: Part) -> ValueError {
+        self.refused(ValueFault::Missing(part))
+    }
+
+    /// The error about a word that the keyword does not know.
+    pub(crate) fn unknown_word(&self, word: &str) -> ValueError {
+        self.refused(ValueFault::UnknownWord(word.to_owned()))
     }
 
     /// All remaining words.

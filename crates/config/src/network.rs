@@ -3,6 +3,7 @@
 use crate::line::Arguments;
 use crate::table::Value;
 use crate::units::parse_size;
+use crate::value_error::{Syntax, ValueError};
 
 /// A buffer size in KiB, as HPN-SSH writes it (`TcpRcvBuf 4096`, `HPNBufferSize 16384`), or with a unit
 /// (`16M`). `None` for `none` and while unset; then it is not dumped either.
@@ -18,7 +19,7 @@ impl BufferSize {
 
 impl Value for BufferSize {
     const KIND: &'static str = "size in KiB, or with K, M or G";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
@@ -30,7 +31,7 @@ impl Value for BufferSize {
             parse_size(text).and_then(|size| if kibibytes { size.checked_mul(1024) } else { Some(size) });
         match size {
             Some(size) if size > 0 => Ok(Self(Some(size))),
-            _ => Err(format!("Bad {} value: {word}", args.keyword)),
+            _ => Err(args.malformed(Syntax::Quantity, &word)),
         }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -71,12 +72,12 @@ impl BitRate {
 
 impl Value for BitRate {
     const KIND: &'static str = "bits per second, with K, M, G or T, or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
-        let rate = Self::read(&word).ok_or_else(|| format!("Bad {} value: {word}", args.keyword))?;
+        let rate = Self::read(&word).ok_or_else(|| args.malformed(Syntax::Quantity, &word))?;
         Ok(Self(Some(rate)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -96,10 +97,8 @@ mod tests {
     use super::*;
     use crate::line::Dialect;
 
-    fn parse<T: Value>(text: &str) -> Result<T, String> {
-        let mut args =
-            Arguments::new("Keyword", Dialect::Client, text).map_err(|error| format!("{error:?}"))?;
-        T::parse(&mut args)
+    fn parse<T: Value>(text: &str) -> Result<T, ValueError> {
+        T::parse(&mut Arguments::from_words("Keyword", Dialect::Client, &[text]))
     }
 
     fn dumped<T: Value>(value: &T) -> Vec<String> {
@@ -121,7 +120,8 @@ mod tests {
         assert!(dumped(&BufferSize(None)).is_empty());
         assert_eq!(parse::<BufferSize>("8G").unwrap().bytes(), Some(u32::MAX));
         for wrong in ["0", "-1", "1.5M", "4096B", "x", "99999999999999999999"] {
-            assert_eq!(parse::<BufferSize>(wrong), Err(format!("Bad Keyword value: {wrong}")));
+            let error = parse::<BufferSize>(wrong).unwrap_err();
+            assert_eq!(error.to_string(), format!("Bad Keyword value: {wrong}"));
         }
     }
 

@@ -8,6 +8,7 @@ use crate::line::Arguments;
 use crate::table::Value;
 use crate::units::{parse_fractional_time, parse_size, parse_time};
 use crate::value::Seconds;
+use crate::value_error::{Part, Syntax, ValueError, ValueFault};
 
 /// `Port` lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,12 +17,12 @@ pub struct Ports(pub Vec<u16>);
 impl Value for Ports {
     const KIND: &'static str = "port, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         parse_port(&word)
             .filter(|p| *p != 0)
             .map(|p| Self(vec![p]))
-            .ok_or_else(|| "Badly formatted port number.".to_string())
+            .ok_or_else(|| args.malformed(Syntax::Port, &word))
     }
     fn append(&mut self, later: Self) {
         self.0.extend(later.0);
@@ -37,13 +38,13 @@ pub struct Networks(pub Option<String>);
 
 impl Value for Networks {
     const KIND: &'static str = "networks separated by commas, or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let list = args.required()?;
         if list.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
         if !cidr::is_network_list(&list) {
-            return Err(format!("{}: \"{list}\" is not a list of networks.", args.keyword));
+            return Err(args.malformed(Syntax::Networks, &list));
         }
         Ok(Self(Some(list)))
     }
@@ -84,31 +85,33 @@ impl ListenAddresses {
 impl Value for ListenAddresses {
     const KIND: &'static str = "address, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        let bad = || "bad ListenAddress syntax".to_string();
         let (host, port) = if let Some(rest) = word.strip_prefix('[') {
-            let (host, after) = rest.split_once(']').ok_or("bad address:port usage")?;
+            let (host, after) =
+                rest.split_once(']').ok_or_else(|| args.malformed(Syntax::ListenBrackets, &word))?;
             match after.strip_prefix(':') {
                 Some(port) => (host.to_string(), Some(port)),
                 None if after.is_empty() => (host.to_string(), None),
-                None => return Err(bad()),
+                None => return Err(args.malformed(Syntax::ListenAddress, &word)),
             }
-        } else if word.matches(':').count() == 1 {
-            let (host, port) = word.split_once(':').ok_or_else(bad)?;
-            (host.to_string(), Some(port))
         } else {
-            // Without a port: a name, an IPv4 or a bare IPv6 address.
-            (word.clone(), None)
+            match word.split_once(':') {
+                Some((host, port)) if !port.contains(':') => (host.to_string(), Some(port)),
+                // Without a port: a name, an IPv4 or a bare IPv6 address.
+                _ => (word.clone(), None),
+            }
         };
         let port = match port {
             None => None,
-            Some(text) => Some(parse_port(text).ok_or("bad port number")?),
+            Some(text) => Some(parse_port(text).ok_or_else(|| args.malformed(Syntax::ListenPort, text))?),
         };
         let rdomain = match args.next_word() {
             None => None,
-            Some(word) if word == "rdomain" => Some(args.next_word().ok_or_else(bad)?),
-            Some(_) => return Err(bad()),
+            Some(word) if word == "rdomain" => {
+                Some(args.next_word().ok_or_else(|| args.malformed(Syntax::ListenAddress, &word))?)
+            }
+            Some(word) => return Err(args.malformed(Syntax::ListenAddress, &word)),
         };
         Ok(Self(vec![ListenAddress { host, port, rdomain }]))
     }
@@ -140,11 +143,11 @@ impl Subsystems {
 impl Value for Subsystems {
     const KIND: &'static str = "name and command, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let name = args.next_word().ok_or_else(|| "Missing subsystem name.".to_string())?;
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let name = args.next_word().ok_or_else(|| args.missing(Part::SubsystemName))?;
         let words = args.remaining();
         if words.is_empty() {
-            return Err("Missing subsystem command.".to_string());
+            return Err(args.missing(Part::SubsystemCommand));
         }
         // A shell splits it again, so words are quoted once more.
         Ok(Self(vec![(name, crate::line::join_words(&words))]))
@@ -181,9 +184,9 @@ impl Default for MaxStartups {
 
 impl Value for MaxStartups {
     const KIND: &'static str = "start:rate:full or a number";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        let bad = || "Invalid MaxStartups spec.".to_string();
+        let bad = || args.malformed(Syntax::Spec, &word);
         let numbers: Vec<u32> =
             word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
         match numbers.as_slice() {
@@ -221,13 +224,13 @@ impl ResumeGrace {
 
 impl Value for ResumeGrace {
     const KIND: &'static str = "time [time]";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let grace = Seconds::parse(args)?;
         let Some(word) = args.next_word() else { return Ok(Self { grace, after_end: None }) };
         let after_end = parse_time(&word).map(Seconds).filter(|after_end| after_end.0 <= grace.0);
         match after_end {
             Some(after_end) => Ok(Self { grace, after_end: Some(after_end) }),
-            None => Err("invalid second time value: it must not be longer than the first.".to_owned()),
+            None => Err(args.malformed(Syntax::ShorterTime, &word)),
         }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -253,13 +256,13 @@ impl Default for ResumeMaxSessions {
 
 impl Value for ResumeMaxSessions {
     const KIND: &'static str = "user:all";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let numbers =
             word.split_once(':').and_then(|(user, all)| Some((user.parse().ok()?, all.parse().ok()?)));
         match numbers {
             Some((per_user, total)) if per_user > 0 && per_user <= total => Ok(Self { per_user, total }),
-            _ => Err("Invalid ResumeMaxSessions spec.".to_owned()),
+            _ => Err(args.malformed(Syntax::Spec, &word)),
         }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -289,13 +292,13 @@ impl Default for ResumeMaxMemory {
 
 impl Value for ResumeMaxMemory {
     const KIND: &'static str = "size, with K, M or G, or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
         let size = parse_size(&word).filter(|size| *size > 0);
-        size.map(|size| Self(Some(size))).ok_or_else(|| "Invalid ResumeMaxMemory spec.".to_owned())
+        size.map(|size| Self(Some(size))).ok_or_else(|| args.malformed(Syntax::Spec, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(self.0.map_or(format!("{name} none"), |bytes| format!("{name} {bytes}")));
@@ -317,7 +320,7 @@ pub struct QuotaOrNone(pub Option<TransferQuota>);
 
 impl Value for QuotaOrNone {
     const KIND: &'static str = "bytes, with K, M or G, / time; or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
@@ -327,7 +330,7 @@ impl Value for QuotaOrNone {
             let period = parse_time(period).filter(|seconds| *seconds > 0)?;
             Some(TransferQuota { bytes, period: Duration::from_secs(period) })
         });
-        quota.map(|quota| Self(Some(quota))).ok_or_else(|| format!("Invalid {} spec.", args.keyword))
+        quota.map(|quota| Self(Some(quota))).ok_or_else(|| args.malformed(Syntax::Spec, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
@@ -343,7 +346,7 @@ pub struct NumberOrNone(pub Option<u32>);
 
 impl Value for NumberOrNone {
     const KIND: &'static str = "number or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut copy = args.clone();
         if copy.next_word().is_some_and(|word| word.eq_ignore_ascii_case("none")) {
             *args = copy;
@@ -373,12 +376,11 @@ impl Default for NetBlockSize {
 
 impl Value for NetBlockSize {
     const KIND: &'static str = "IPv4 bits[:IPv6 bits]";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let (four, six) = word.split_once(':').unwrap_or((&word, "128"));
         let size = four.parse().ok().zip(six.parse().ok()).map(|(ipv4, ipv6)| Self { ipv4, ipv6 });
-        size.filter(|s| s.ipv4 <= 32 && s.ipv6 <= 128)
-            .ok_or_else(|| "Invalid PerSourceNetBlockSize spec.".to_string())
+        size.filter(|s| s.ipv4 <= 32 && s.ipv6 <= 128).ok_or_else(|| args.malformed(Syntax::Spec, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {}:{}", self.ipv4, self.ipv6));
@@ -439,11 +441,11 @@ impl Default for Penalties {
 
 impl Value for Penalties {
     const KIND: &'static str = "yes, no, or kind:time words";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut out = Self::default();
         let mut overflow6 = None;
         for word in args.remaining() {
-            let bad = || format!("invalid PerSourcePenalties keyword {word}");
+            let bad = || args.unknown_word(&word);
             match word.split_once(':') {
                 None => match word.as_str() {
                     "yes" => out.enabled = true,
@@ -466,7 +468,7 @@ impl Value for Penalties {
                 }
                 Some((key, time)) => {
                     let time =
-                        parse_fractional_time(time).ok_or_else(|| "invalid time value.".to_string())?;
+                        parse_fractional_time(time).ok_or_else(|| args.malformed(Syntax::Time, time))?;
                     let slot = match key {
                         "crash" => &mut out.crash,
                         "authfail" => &mut out.authfail,
@@ -523,13 +525,13 @@ const METHODS: &[&str] =
 
 impl Value for AuthenticationMethods {
     const KIND: &'static str = "any, or method,method… words";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         if words.len() == 1 && words[0] == "any" {
             return Ok(Self::default());
         }
         if words.iter().any(|word| word == "any") {
-            return Err("\"any\" must appear alone in AuthenticationMethods".to_string());
+            return Err(args.refused(ValueFault::NotAlone("any")));
         }
         let mut out = Vec::new();
         for word in &words {
@@ -537,10 +539,7 @@ impl Value for AuthenticationMethods {
             for method in &list {
                 let (method, _) = method.split_once(':').unwrap_or((method, ""));
                 if !METHODS.contains(&method) {
-                    // Two lines, as in sshd; the file and line go before the second.
-                    return Err(format!(
-                        "Unknown authentication method \"{method}\" in list\ninvalid AuthenticationMethods method list."
-                    ));
+                    return Err(args.unknown_word(method));
                 }
             }
             out.push(list);
@@ -571,7 +570,7 @@ pub enum PermitUserEnvironment {
 
 impl Value for PermitUserEnvironment {
     const KIND: &'static str = "yes, no or a pattern list";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         Ok(match word.as_str() {
             "yes" => Self::Yes,
@@ -599,14 +598,14 @@ pub struct PubkeyAuthOptions {
 
 impl Value for PubkeyAuthOptions {
     const KIND: &'static str = "none, touch-required, verify-required";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut out = Self::default();
         for word in args.remaining() {
             match word.to_ascii_lowercase().as_str() {
                 "none" => {}
                 "touch-required" => out.touch_required = true,
                 "verify-required" => out.verify_required = true,
-                _ => return Err(format!("unsupported PubkeyAuthOptions option {word}")),
+                _ => return Err(args.unknown_word(&word)),
             }
         }
         Ok(out)
@@ -630,12 +629,12 @@ pub struct GraceTime(pub Option<u64>);
 
 impl Value for GraceTime {
     const KIND: &'static str = "time, 0 or none for no limit";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let word = args.next_word().filter(|w| !w.is_empty()).ok_or("missing time value.")?;
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required_part(Part::Time)?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
-        let seconds = parse_time(&word).ok_or("invalid time value.")?;
+        let seconds = parse_time(&word).ok_or_else(|| args.malformed(Syntax::Time, &word))?;
         Ok(Self((seconds > 0).then_some(seconds)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::forward::parse_port;
-use crate::line::{Arguments, Dialect};
+use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
 use crate::units::parse_time;
-use crate::value::unsupported;
+use crate::value_error::{Part, Syntax, ValueError};
 
 /// A port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,12 @@ impl Default for Port {
 
 impl Value for Port {
     const KIND: &'static str = "port";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        parse_port(&word).filter(|port| *port != 0).map(Self).ok_or_else(|| format!("Bad port '{word}'."))
+        parse_port(&word)
+            .filter(|port| *port != 0)
+            .map(Self)
+            .ok_or_else(|| args.malformed(Syntax::Port, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {}", self.0));
@@ -54,8 +57,9 @@ impl std::str::FromStr for EscapeChar {
 
 impl Value for EscapeChar {
     const KIND: &'static str = "character, ^character or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        args.required()?.parse().map_err(|BadEscapeChar| "Bad escape character.".to_owned())
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required()?;
+        word.parse().map_err(|BadEscapeChar| args.malformed(Syntax::EscapeChar, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
@@ -134,12 +138,12 @@ fn qos_word(value: Option<u8>) -> String {
 
 impl Value for IpQos {
     const KIND: &'static str = "one or two DSCP names or numbers";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let first = args.required()?;
-        let interactive = qos(&first).ok_or_else(|| format!("Bad IPQoS value: {first}"))?;
+        let interactive = qos(&first).ok_or_else(|| args.malformed(Syntax::Quantity, &first))?;
         let bulk = match args.next_word() {
             None => interactive,
-            Some(word) => qos(&word).ok_or_else(|| format!("Bad IPQoS value: {word}"))?,
+            Some(word) => qos(&word).ok_or_else(|| args.malformed(Syntax::Quantity, &word))?,
         };
         Ok(Self { interactive, bulk })
     }
@@ -163,7 +167,7 @@ pub struct AddKeysToAgent {
 
 impl Value for AddKeysToAgent {
     const KIND: &'static str = "yes, no, ask, confirm, or a time";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let first = args.required()?;
         let second = args.next_word();
         let lower = first.to_ascii_lowercase();
@@ -175,13 +179,13 @@ impl Value for AddKeysToAgent {
             ("confirm", time) => {
                 out.confirm = true;
                 if let Some(time) = time {
-                    out.lifetime = Some(parse_time(time).ok_or_else(|| "invalid time value.".to_string())?);
+                    out.lifetime = Some(parse_time(time).ok_or_else(|| args.malformed(Syntax::Time, time))?);
                 }
             }
             (time, None) => {
-                out.lifetime = Some(parse_time(time).ok_or_else(|| "unsupported option".to_string())?);
+                out.lifetime = Some(parse_time(time).ok_or_else(|| args.unknown_word(&first))?);
             }
-            _ => return Err("unsupported option".to_string()),
+            _ => return Err(args.unknown_word(&first)),
         }
         Ok(out)
     }
@@ -213,7 +217,7 @@ pub enum ForwardAgent {
 
 impl Value for ForwardAgent {
     const KIND: &'static str = "yes, no, socket path or $VARIABLE";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         Ok(match word.to_ascii_lowercase().as_str() {
             "yes" | "true" => Self::Yes,
@@ -240,12 +244,15 @@ enum YesNoOrTime {
 impl YesNoOrTime {
     const KIND: &'static str = "yes, no or time";
 
-    fn parse(args: &mut Arguments, keyword: &str) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         match word.to_ascii_lowercase().as_str() {
             "no" | "false" => Ok(Self::No),
             "yes" | "true" => Ok(Self::Yes),
-            time => parse_time(time).map(Self::Seconds).ok_or_else(|| format!("Bad {keyword} argument.")),
+            time => {
+                let seconds = parse_time(time).ok_or_else(|| args.malformed(Syntax::YesNoOrTime, &word))?;
+                Ok(Self::Seconds(seconds))
+            }
         }
     }
 }
@@ -274,8 +281,8 @@ pub enum ControlPersist {
 
 impl Value for ControlPersist {
     const KIND: &'static str = YesNoOrTime::KIND;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        Ok(match YesNoOrTime::parse(args, "ControlPersist")? {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        Ok(match YesNoOrTime::parse(args)? {
             YesNoOrTime::No => Self::No,
             YesNoOrTime::Yes | YesNoOrTime::Seconds(0) => Self::Forever,
             YesNoOrTime::Seconds(seconds) => Self::Seconds(seconds),
@@ -305,8 +312,8 @@ pub enum Resume {
 
 impl Value for Resume {
     const KIND: &'static str = YesNoOrTime::KIND;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        Ok(match YesNoOrTime::parse(args, "Resume")? {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        Ok(match YesNoOrTime::parse(args)? {
             YesNoOrTime::No | YesNoOrTime::Seconds(0) => Self::No,
             YesNoOrTime::Yes => Self::Yes,
             YesNoOrTime::Seconds(seconds) => Self::Seconds(seconds),
@@ -333,13 +340,13 @@ pub struct TunnelDevice {
 
 impl Value for TunnelDevice {
     const KIND: &'static str = "local[:remote] unit or any";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let unit = |text: &str| if text == "any" { Some(None) } else { text.parse().ok().map(Some) };
         let (local, remote) = word.split_once(':').unwrap_or((&word, "any"));
         match (unit(local), unit(remote)) {
             (Some(local), Some(remote)) => Ok(Self { local, remote }),
-            _ => Err("Bad tun device.".to_string()),
+            _ => Err(args.malformed(Syntax::TunnelDevice, &word)),
         }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -354,19 +361,19 @@ pub struct ObscureKeystrokeTiming(pub Option<Duration>);
 
 impl Value for ObscureKeystrokeTiming {
     const KIND: &'static str = "yes, no or interval:milliseconds";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let lower = word.to_ascii_lowercase();
         match lower.as_str() {
             "yes" | "true" => Ok(Self(Some(Duration::from_millis(20)))),
             "no" | "false" => Ok(Self(None)),
             _ => {
-                let text = lower.strip_prefix("interval:").ok_or_else(|| unsupported(&word))?;
+                let text = lower.strip_prefix("interval:").ok_or_else(|| args.unknown_word(&word))?;
                 let millis: u64 = text
                     .parse()
                     .ok()
                     .filter(|ms| (1..=1000).contains(ms))
-                    .ok_or_else(|| "ObscureKeystrokeTiming interval invalid".to_string())?;
+                    .ok_or_else(|| args.malformed(Syntax::KeystrokeInterval, &word))?;
                 Ok(Self(Some(Duration::from_millis(millis))))
             }
         }
@@ -418,7 +425,7 @@ impl ChannelTimeouts {
 
 impl Value for ChannelTimeouts {
     const KIND: &'static str = "type=time words or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
             return Ok(Self::default());
@@ -432,7 +439,7 @@ impl Value for ChannelTimeouts {
                     let (kind, text) = (kind.to_string(), time.to_string());
                     Some(ChannelTimeout { kind, seconds: parse_time(time)?, text })
                 })
-                .ok_or_else(|| format!("invalid channel timeout {word}"))?;
+                .ok_or_else(|| args.malformed(Syntax::ChannelTimeout, &word))?;
             out.push(pair);
         }
         Ok(Self(out))
@@ -476,14 +483,10 @@ impl PermitForward {
 
 impl Value for PermitForward {
     const KIND: &'static str = "any, none, or host:port words";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let keyword = match args.dialect {
-            Dialect::Client => args.keyword.to_ascii_lowercase(),
-            Dialect::Server => args.keyword.to_string(),
-        };
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         match words.as_slice() {
-            [] => return Err(format!("missing {keyword} specification")),
+            [] => return Err(args.missing(Part::PermittedTargets)),
             [one] if one == "any" => return Ok(Self::Any),
             [one] if one == "none" => return Ok(Self::None),
             _ => {}
@@ -491,10 +494,7 @@ impl Value for PermitForward {
         let listens = args.keyword == "PermitListen";
         let mut out = Vec::new();
         for word in words {
-            let bad_port = || match args.dialect {
-                Dialect::Client => format!("bad port number in {keyword}"),
-                Dialect::Server => format!("{keyword} bad port number"),
-            };
+            let bad_port = || args.malformed(Syntax::PermittedPort, &word);
             let (host, port) = match word.rfind(':').filter(|at| !word[*at..].contains(']')) {
                 Some(at) => (Some(&word[..at]), &word[at + 1..]),
                 None if listens => (None, word.as_str()),
@@ -502,7 +502,7 @@ impl Value for PermitForward {
             };
             let host = host.map(|h| h.trim_start_matches('[').trim_end_matches(']').to_string());
             if host.as_deref() == Some("") {
-                return Err(format!("bad host in {keyword}"));
+                return Err(args.malformed(Syntax::PermittedHost, &word));
             }
             let port = match port {
                 "*" => None,
@@ -538,7 +538,7 @@ pub struct PermittedCnames(pub Vec<(String, String)>);
 
 impl Value for PermittedCnames {
     const KIND: &'static str = "source:target pattern lists or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
             return Ok(Self::default());
@@ -549,7 +549,7 @@ impl Value for PermittedCnames {
             let (source, target) = match (word.as_str(), word.split_once(':')) {
                 ("*", _) => ("*", "*"),
                 (_, Some((source, target))) if !source.is_empty() && !target.is_empty() => (source, target),
-                _ => return Err(format!("Invalid permitted CNAME \"{word}\"")),
+                _ => return Err(args.malformed(Syntax::Cname, &word)),
             };
             out.push((source.to_ascii_lowercase(), target.to_ascii_lowercase()));
         }
@@ -573,7 +573,7 @@ pub struct CanonicalDomains(pub Vec<String>);
 
 impl Value for CanonicalDomains {
     const KIND: &'static str = "domain names or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
             return Ok(Self::default());
@@ -582,10 +582,10 @@ impl Value for CanonicalDomains {
         for word in &words {
             let first = word.chars().next();
             if !first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
-                return Err(format!("domain name \"{word}\" starts with invalid character"));
+                return Err(args.malformed(Syntax::DomainStart, word));
             }
             if word.contains("..") {
-                return Err(format!("domain name \"{word}\" contains consecutive separators"));
+                return Err(args.malformed(Syntax::DomainDots, word));
             }
         }
         Ok(Self(words.into_iter().map(|w| w.trim_end_matches('.').to_ascii_lowercase()).collect()))
@@ -614,7 +614,7 @@ impl LogVerbose {
 
 impl Value for LogVerbose {
     const KIND: &'static str = "patterns or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
         Ok(Self(if words.len() == 1 && words[0].eq_ignore_ascii_case("none") { Vec::new() } else { words }))
     }

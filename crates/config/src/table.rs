@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::line::Arguments;
+use crate::value_error::ValueError;
 
 /// How far the programs support a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,8 +177,8 @@ pub trait Value: Sized + Default + Clone {
     /// Parses the value.
     ///
     /// # Errors
-    /// The message for after `FILE line N: `.
-    fn parse(args: &mut Arguments) -> Result<Self, String>;
+    /// What is wrong with the value.
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError>;
 
     /// Adds a later line's value to the current one, which may be empty (only for accumulating types).
     fn append(&mut self, _later: Self) {}
@@ -236,7 +237,7 @@ macro_rules! keyword_table {
                 args: &mut $crate::line::Arguments,
                 origin: &$crate::table::Origin,
                 active: bool,
-            ) -> Result<(), String> {
+            ) -> Result<(), $crate::value_error::ValueError> {
                 $(
                     if row == Row::$field as usize {
                         let value = <$ty as $crate::table::Value>::parse(args)?;

@@ -1,5 +1,6 @@
 //! Expansion of `%h`, `${HOME}` and `~` in paths, commands and names.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
@@ -53,6 +54,45 @@ pub static SERVER_TOKENS: &[(char, &str, &str)] = &[
     ('T', "type of the authority's key", "AuthorizedPrincipalsCommand"),
 ];
 
+/// A text whose tokens, variables or `~user` cannot be expanded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExpandError {
+    /// `${}`.
+    NamelessVariable,
+    /// `${NAME` without its brace.
+    UnclosedVariable,
+    /// A `%` at the end.
+    UnfinishedToken,
+    /// `%x` for a letter without a value here.
+    UnknownToken(char),
+    /// `~user` for a user that does not exist.
+    UnknownUser(String),
+    /// `%h` or `%n` in a command is a host name with shell syntax.
+    UnsafeHost,
+    /// `%r` in a command is a user name with shell syntax.
+    UnsafeUser,
+    /// `${NAME}` for a variable that is not set.
+    UnsetVariable(String),
+}
+
+impl fmt::Display for ExpandError {
+    /// The error in OpenSSH's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NamelessVariable => f.write_str("zero-length environment variable"),
+            Self::UnclosedVariable => f.write_str("environment variable missing closing '}'"),
+            Self::UnfinishedToken => f.write_str("unfinished % at end of text"),
+            Self::UnknownToken(key) => write!(f, "unknown key %{key}"),
+            Self::UnknownUser(user) => write!(f, "tilde_expand: No such user {user}"),
+            Self::UnsafeHost => f.write_str(BAD_HOST),
+            Self::UnsafeUser => f.write_str(BAD_USER),
+            Self::UnsetVariable(name) => write!(f, "env var ${{{name}}} has no value"),
+        }
+    }
+}
+
+impl std::error::Error for ExpandError {}
+
 /// Values of `%` tokens.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
@@ -87,8 +127,8 @@ impl Tokens {
     /// Replaces `%x` by the value of `x` and `%%` by `%`.
     ///
     /// # Errors
-    /// `unknown key %x` for unknown tokens, and a `%` at the end.
-    pub fn expand(&self, text: &str) -> Result<String, String> {
+    /// [`ExpandError::UnknownToken`] and [`ExpandError::UnfinishedToken`].
+    pub fn expand(&self, text: &str) -> Result<String, ExpandError> {
         let mut out = String::with_capacity(text.len());
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -100,9 +140,9 @@ impl Tokens {
                 Some('%') => out.push('%'),
                 Some(key) => match self.value(key) {
                     Some(value) => out.push_str(value),
-                    None => return Err(format!("unknown key %{key}")),
+                    None => return Err(ExpandError::UnknownToken(key)),
                 },
-                None => return Err("unfinished % at end of text".to_string()),
+                None => return Err(ExpandError::UnfinishedToken),
             }
         }
         Ok(out)
@@ -113,15 +153,15 @@ impl Tokens {
     /// Like [`expand`](Self::expand), for a shell command: host and user must not contain shell syntax.
     ///
     /// # Errors
-    /// Like `expand`, and OpenSSH's message about an unsafe name.
-    pub fn expand_command(&self, text: &str) -> Result<String, String> {
+    /// Like `expand`, and [`ExpandError::UnsafeHost`] and [`ExpandError::UnsafeUser`].
+    pub fn expand_command(&self, text: &str) -> Result<String, ExpandError> {
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
             let token = if c == '%' { chars.next() } else { None };
             let value = token.and_then(|key| self.value(key)).unwrap_or_default();
             match token {
-                Some('h' | 'n') if !host_is_safe(value) => return Err(BAD_HOST.to_owned()),
-                Some('r') if !user_is_safe(value) => return Err(BAD_USER.to_owned()),
+                Some('h' | 'n') if !host_is_safe(value) => return Err(ExpandError::UnsafeHost),
+                Some('r') if !user_is_safe(value) => return Err(ExpandError::UnsafeUser),
                 _ => {}
             }
         }
@@ -133,18 +173,18 @@ impl Tokens {
 ///
 /// # Errors
 /// An unset variable, an empty name, a missing brace.
-pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<String, String> {
+pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<String, ExpandError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         out.push_str(&rest[..at]);
         let after = &rest[at + 2..];
-        let end = after.find('}').ok_or_else(|| "environment variable missing closing '}'".to_string())?;
+        let end = after.find('}').ok_or(ExpandError::UnclosedVariable)?;
         let name = &after[..end];
         if name.is_empty() {
-            return Err("zero-length environment variable".to_string());
+            return Err(ExpandError::NamelessVariable);
         }
-        let value = environment.variable(name).ok_or_else(|| format!("env var ${{{name}}} has no value"))?;
+        let value = environment.variable(name).ok_or_else(|| ExpandError::UnsetVariable(name.to_owned()))?;
         out.push_str(&value);
         rest = &after[end + 1..];
     }
@@ -156,7 +196,11 @@ pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<S
 ///
 /// # Errors
 /// An unknown user.
-pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment) -> Result<String, String> {
+pub fn expand_tilde(
+    text: &str,
+    account: &Account,
+    environment: &dyn Environment,
+) -> Result<String, ExpandError> {
     let Some(rest) = text.strip_prefix('~') else { return Ok(text.to_string()) };
     let (user, path) = match rest.find('/') {
         Some(slash) => (&rest[..slash], &rest[slash..]),
@@ -165,7 +209,7 @@ pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment
     let home: PathBuf = if user.is_empty() {
         account.home.clone()
     } else {
-        environment.home_of(user).ok_or_else(|| format!("tilde_expand: No such user {user}"))?
+        environment.home_of(user).ok_or_else(|| ExpandError::UnknownUser(user.to_owned()))?
     };
     let home = home.to_string_lossy();
     // A lone `~` gets a slash too.

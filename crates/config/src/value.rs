@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use crate::line::{Arguments, Dialect, split_words};
+use crate::line::{Arguments, BadQuotes, Dialect, split_words};
 use crate::table::Value;
 use crate::token::Tokens;
 use crate::units::{parse_fractional_time, parse_size, parse_time};
+use crate::value_error::{Bound, Part, Syntax, ValueError, ValueFault};
 
 /// `yes` or `no`.
 impl Value for bool {
     const KIND: &'static str = "yes/no";
     const WORDS: &'static [&'static str] = &["yes", "no"];
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         match word.to_ascii_lowercase().as_str() {
             "yes" | "true" => Ok(true),
             "no" | "false" => Ok(false),
-            _ => Err(unsupported(&word)),
+            _ => Err(args.unknown_word(&word)),
         }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -24,25 +25,19 @@ impl Value for bool {
     }
 }
 
-pub(crate) fn unsupported(word: &str) -> String {
-    format!("unsupported option \"{word}\".")
-}
-
 /// A whole number from 0 to `i32::MAX`.
 impl Value for u32 {
     const KIND: &'static str = "number";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        let what = match word.parse::<i64>() {
-            Ok(number) if number < 0 => "too small",
-            Ok(number) if number > i64::from(i32::MAX) => "too large",
-            Ok(number) => return Ok(number as u32),
-            Err(_) => "invalid",
-        };
-        Err(match args.dialect {
-            Dialect::Client => format!("integer value {what}."),
-            Dialect::Server => format!("{} integer value {what}.", args.keyword),
-        })
+        match word.parse::<i64>() {
+            Ok(number) if number < 0 => Err(args.refused(ValueFault::OutOfRange(Bound::NumberTooSmall))),
+            Ok(number) if number > i64::from(i32::MAX) => {
+                Err(args.refused(ValueFault::OutOfRange(Bound::NumberTooLarge)))
+            }
+            Ok(number) => Ok(number as u32),
+            Err(_) => Err(args.malformed(Syntax::Number, &word)),
+        }
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {self}"));
@@ -52,7 +47,7 @@ impl Value for u32 {
 /// One optional word. It is dumped only if set.
 impl Value for Option<String> {
     const KIND: &'static str = "word";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         args.required().map(Some)
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -75,7 +70,7 @@ impl WordOrNone {
 
 impl Value for WordOrNone {
     const KIND: &'static str = "word or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         Ok(Self((!word.eq_ignore_ascii_case("none")).then_some(word)))
     }
@@ -97,7 +92,7 @@ impl RestOfLine {
 
 impl Value for RestOfLine {
     const KIND: &'static str = "rest of the line";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         Ok(Self(Some(args.rest_of_line())))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
@@ -120,7 +115,7 @@ impl RestOrNone {
 
 impl Value for RestOrNone {
     const KIND: &'static str = "rest of the line or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let text = args.rest_of_line();
         Ok(Self((!text.is_empty() && !text.eq_ignore_ascii_case("none")).then_some(text)))
     }
@@ -135,14 +130,14 @@ pub struct AbsoluteCommand(pub Option<String>);
 
 impl Value for AbsoluteCommand {
     const KIND: &'static str = "command with absolute path or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let text = args.rest_of_line();
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
         // A token may expand to an absolute path, so only plain relative paths are refused.
         if !text.starts_with('/') && !text.starts_with('%') && !text.starts_with('"') {
-            return Err(format!("{} must be an absolute path", args.keyword));
+            return Err(args.malformed(Syntax::AbsoluteCommand, &text));
         }
         Ok(Self(Some(text)))
     }
@@ -157,15 +152,13 @@ pub struct HookCommand(pub Option<String>);
 
 impl Value for HookCommand {
     const KIND: &'static str = AbsoluteCommand::KIND;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let AbsoluteCommand(command) = AbsoluteCommand::parse(args)?;
-        let keyword = args.keyword;
         let tokens = HOOK_TOKENS.iter().fold(Tokens::new(), |tokens, &key| tokens.with(key, ""));
         if let Some(text) = &command {
-            let words = split_words(text, false)
-                .map_err(|_| format!("{keyword} \"{text}\" contains invalid quotes"))?;
+            let words = split_words(text, false).map_err(|BadQuotes| args.malformed(Syntax::Quotes, text))?;
             for word in &words {
-                tokens.expand(word).map_err(|problem| format!("{keyword}: {problem}"))?;
+                tokens.expand(word).map_err(|why| args.refused(ValueFault::Unexpandable(why)))?;
             }
         }
         Ok(Self(command))
@@ -192,7 +185,7 @@ impl Words {
 
 impl Value for Words {
     const KIND: &'static str = "words";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
         // A server's list may name further files.
@@ -216,7 +209,7 @@ pub struct Files(pub Vec<String>);
 impl Value for Files {
     const KIND: &'static str = "file name, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         // A default may list several; a line of a file has one, and the caller refuses further words.
         Ok(Self(vec![word]))
@@ -240,7 +233,7 @@ pub struct Patterns(pub Vec<String>);
 impl Value for Patterns {
     const KIND: &'static str = "patterns, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut words = vec![args.required()?];
         words.extend(args.remaining());
         Ok(Self(words))
@@ -266,12 +259,9 @@ impl Seconds {
 
 impl Value for Seconds {
     const KIND: &'static str = "time";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let word = match args.next_word() {
-            Some(word) if !word.is_empty() => word,
-            _ => return Err("missing time value.".to_string()),
-        };
-        parse_time(&word).map(Self).ok_or_else(|| "invalid time value.".to_string())
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required_part(Part::Time)?;
+        parse_time(&word).map(Self).ok_or_else(|| args.malformed(Syntax::Time, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {}", self.0));
@@ -291,15 +281,13 @@ impl SecondsOrNone {
 
 impl Value for SecondsOrNone {
     const KIND: &'static str = "time or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
-        let word = match args.next_word() {
-            Some(word) if !word.is_empty() => word,
-            _ => return Err("missing time value.".to_string()),
-        };
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
+        let word = args.required_part(Part::Time)?;
         if word.eq_ignore_ascii_case("none") {
             return Ok(Self(None));
         }
-        parse_time(&word).map(|seconds| Self(Some(seconds))).ok_or_else(|| "invalid time value.".to_string())
+        let seconds = parse_time(&word).ok_or_else(|| args.malformed(Syntax::Time, &word))?;
+        Ok(Self(Some(seconds)))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
@@ -320,12 +308,12 @@ impl Interval {
 
 impl Value for Interval {
     const KIND: &'static str = "time";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         parse_fractional_time(&word)
             .filter(|time| *time >= Self::MIN)
             .map(Self)
-            .ok_or_else(|| "invalid time value.".to_string())
+            .ok_or_else(|| args.malformed(Syntax::Time, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} {}", self.0.as_secs_f64()));
@@ -343,17 +331,14 @@ pub struct RekeyLimit {
 
 impl Value for RekeyLimit {
     const KIND: &'static str = "size or default, then time or none";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
         let bytes = if word.eq_ignore_ascii_case("default") {
             None
         } else {
-            let size = parse_size(&word).ok_or_else(|| match args.dialect {
-                Dialect::Client => format!("Bad number '{word}': Invalid argument"),
-                Dialect::Server => format!("Bad RekeyLimit number '{word}': Invalid argument"),
-            })?;
+            let size = parse_size(&word).ok_or_else(|| args.malformed(Syntax::RekeySize, &word))?;
             if size != 0 && size < 16 {
-                return Err("RekeyLimit too small".to_string());
+                return Err(args.refused(ValueFault::OutOfRange(Bound::RekeyTooSmall)));
             }
             (size != 0).then_some(size)
         };
@@ -361,7 +346,7 @@ impl Value for RekeyLimit {
             None => None,
             Some(word) if word.eq_ignore_ascii_case("none") => None,
             Some(word) => {
-                let seconds = parse_time(&word).ok_or_else(|| "invalid time value.".to_string())?;
+                let seconds = parse_time(&word).ok_or_else(|| args.malformed(Syntax::Time, &word))?;
                 (seconds > 0).then(|| Duration::from_secs(seconds))
             }
         };
@@ -378,14 +363,10 @@ pub struct OctalMask(pub u32);
 
 impl Value for OctalMask {
     const KIND: &'static str = "octal mask";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let word = args.required()?;
-        u32::from_str_radix(&word, 8).ok().filter(|mask| *mask <= 0o777).map(Self).ok_or_else(|| {
-            match args.dialect {
-                Dialect::Client => "Bad mask.".to_string(),
-                Dialect::Server => format!("Invalid {}.", args.keyword),
-            }
-        })
+        let mask = u32::from_str_radix(&word, 8).ok().filter(|mask| *mask <= 0o777);
+        mask.map(Self).ok_or_else(|| args.malformed(Syntax::OctalMask, &word))
     }
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(format!("{name} 0{:o}", self.0));
@@ -399,15 +380,12 @@ pub struct EnvPatterns(pub Vec<String>);
 impl Value for EnvPatterns {
     const KIND: &'static str = "variable name patterns, may be repeated";
     const ACCUMULATES: bool = true;
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let words = args.remaining();
-        if words.iter().any(|word| word.is_empty() || word.contains('=')) {
-            return Err(match args.dialect {
-                Dialect::Client => "Invalid environment name.".to_string(),
-                Dialect::Server => "Invalid environment name.".to_string(),
-            });
+        match words.iter().find(|word| word.is_empty() || word.contains('=')) {
+            Some(word) => Err(args.malformed(Syntax::VariableName, word)),
+            None => Ok(Self(words)),
         }
-        Ok(Self(words))
     }
     fn append(&mut self, later: Self) {
         for word in later.0 {
@@ -431,16 +409,13 @@ pub struct EnvValues(pub Vec<(String, String)>);
 
 impl Value for EnvValues {
     const KIND: &'static str = "NAME=VALUE words";
-    fn parse(args: &mut Arguments) -> Result<Self, String> {
+    fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in args.remaining() {
-            let (name, value) =
-                word.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-                    match args.dialect {
-                        Dialect::Client => "Invalid SetEnv.".to_string(),
-                        Dialect::Server => "Invalid environment.".to_string(),
-                    }
-                })?;
+            let (name, value) = word
+                .split_once('=')
+                .filter(|(name, _)| !name.is_empty())
+                .ok_or_else(|| args.malformed(Syntax::VariableValue, &word))?;
             // The first of two equal names wins, as for keywords.
             if !pairs.iter().any(|(known, _)| known == name) {
                 pairs.push((name.to_string(), value.to_string()));

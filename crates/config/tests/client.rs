@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{Home, lines};
-use lh_config::Origin;
 use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::enums::{RequestTty, StrictHostKeyChecking, YesNoAsk};
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::ControlPersist;
+use lh_config::{ExpandError, Origin};
 
 #[test]
 fn first_value_wins_with_the_command_line_first() {
@@ -285,7 +285,7 @@ fn tokens_tildes_and_variables_in_paths() {
         Ok("/dir/%-typed.example-typed-99-u-alice-box-box.local-alias")
     );
     assert_eq!(expand("~/x").as_deref(), Ok(home.path("x").display().to_string().as_str()));
-    assert_eq!(expand("%z"), Err("unknown key %z".to_owned()));
+    assert_eq!(expand("%z"), Err(ExpandError::UnknownToken('z')));
     assert!(
         expand("${NOPE}").is_err()
             && expand("${DIR").is_err()
@@ -373,7 +373,7 @@ fn names_with_shell_syntax_are_refused() {
     assert_eq!(config.user(), "o'neill");
     assert_eq!(config.proxy_jump().len(), 1);
     let tokens = config.tokens(&home.world);
-    assert_eq!(tokens.expand_command("ssh -l %r %h"), Err(user[0].clone()));
+    assert_eq!(tokens.expand_command("ssh -l %r %h"), Err(ExpandError::UnsafeUser));
     assert_eq!(tokens.expand_command("nc %h %%r").as_deref(), Ok("nc h %r"));
     let exec = "User \"o'neill\"\nMatch exec \"true %r\"\n Port 7\n";
     assert!(told(home.with_text("h", exec))[0].contains(&user[0]));

@@ -3,10 +3,11 @@
 mod common;
 
 use common::Home;
+use lh_config::ExpandError;
 
 const TEXT: &str = "Hostname real.%h\nUser bob\nPort 2022\nHostKeyAlias alias\nProxyJump gate\n";
 
-fn expands(text: &str) -> Result<String, String> {
+fn expands(text: &str) -> Result<String, ExpandError> {
     let home = Home::new();
     let config = home.with_text("typed", TEXT).expect("loads");
     let home_directory = config.account.home.display().to_string();
@@ -33,7 +34,9 @@ fn every_token_has_its_value() {
     ] {
         assert_eq!(expands(token).as_deref(), Ok(value), "{token}");
     }
-    assert_eq!(expands("%x"), Err("unknown key %x".to_owned()));
+    let unknown = expands("%x").expect_err("an unknown token");
+    assert_eq!(unknown, ExpandError::UnknownToken('x'));
+    assert_eq!(unknown.to_string(), "unknown key %x");
     let home = Home::new();
     let config = home.with_text("typed", "").expect("loads");
     let tokens = config.tokens(&home.world);

@@ -84,7 +84,7 @@ impl Arguments {
                     .with('d', user.home.to_string_lossy())
                     .with('h', user.home.to_string_lossy())
                     .with('u', user.name.as_str());
-                Some(tokens.expand(&text).map_err(wrong)?.into())
+                Some(tokens.expand(&text).map_err(|why| wrong(why.to_string()))?.into())
             }
         };
         Ok(Self {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use crate::client_table::ClientSettings;
 use crate::environment::{Account, Environment};
+use crate::error::ConfigError;
 use crate::forward::Endpoint;
 use crate::special::ForwardAgent;
-use crate::token::{Tokens, expand_environment, expand_tilde};
+use crate::token::{ExpandError, Tokens, expand_environment, expand_tilde};
 
 /// The client's configuration for one destination. Dereferences to [`ClientSettings`], which has one field
 /// per keyword.
@@ -138,7 +139,7 @@ impl ClientConfig {
     ///
     /// # Errors
     /// Unknown tokens.
-    pub fn expanded_proxy_jump(&self, environment: &dyn Environment) -> Result<Vec<JumpHost>, String> {
+    pub fn expanded_proxy_jump(&self, environment: &dyn Environment) -> Result<Vec<JumpHost>, ExpandError> {
         let tokens = self.tokens(environment).only("hnpr");
         let mut hops = self.proxy_jump();
         for hop in &mut hops {
@@ -168,7 +169,7 @@ impl ClientConfig {
     ///
     /// # Errors
     /// Unknown tokens, unset variables, unknown users.
-    pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, String> {
+    pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, ExpandError> {
         let text = expand_tilde(text, &self.account, environment)?;
         let text = self.tokens(environment).expand(&text)?;
         expand_environment(&text, environment).map(PathBuf::from)
@@ -178,7 +179,7 @@ impl ClientConfig {
     ///
     /// # Errors
     /// As [`expand_path`](Self::expand_path).
-    pub fn identity_files(&self, environment: &dyn Environment) -> Result<Vec<IdentityFile>, String> {
+    pub fn identity_files(&self, environment: &dyn Environment) -> Result<Vec<IdentityFile>, ExpandError> {
         let configured = self.settings.identity_file.is_set();
         let texts = self.settings.identity_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
         texts
@@ -203,19 +204,22 @@ impl ClientConfig {
     }
 
     /// Expands the paths and commands that `ssh -G` shows expanded.
-    pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), String> {
+    pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), ConfigError> {
         let tokens = self.tokens(environment);
+        // OpenSSH names the keyword in some of these messages only.
+        let nameless = |why: ExpandError| ConfigError::new(why.to_string());
+        let of = |keyword: &'static str| move |why| ConfigError::new(format!("{keyword}: {why}"));
         if let Some(path) = self.settings.control_path.value.take() {
-            let path = self.expand_path(&path, environment)?;
+            let path = self.expand_path(&path, environment).map_err(nameless)?;
             self.settings.control_path.value = Some(path.to_string_lossy().into_owned());
         }
         if let Some(path) = self.settings.metrics_path.value.take() {
-            let path = self.expand_path(&path, environment).map_err(|why| format!("MetricsPath: {why}"))?;
+            let path = self.expand_path(&path, environment).map_err(of("MetricsPath"))?;
             self.settings.metrics_path.value = Some(path.to_string_lossy().into_owned());
         }
         // Its variables belong to the remote shell.
         if let Some(text) = &self.settings.remote_command.value.0 {
-            let command = tokens.expand(text).map_err(|why| format!("RemoteCommand: {why}"))?;
+            let command = tokens.expand(text).map_err(of("RemoteCommand"))?;
             self.settings.remote_command.value.0 = Some(command);
         }
         if let Some(text) = self.settings.identity_agent.value.clone()
@@ -223,16 +227,16 @@ impl ClientConfig {
             && !text.eq_ignore_ascii_case("none")
             && (!text.starts_with('$') || text.starts_with("${"))
         {
-            let path = self.expand_path(&text, environment).map_err(|why| format!("IdentityAgent: {why}"))?;
+            let path = self.expand_path(&text, environment).map_err(of("IdentityAgent"))?;
             self.settings.identity_agent.value = Some(path.to_string_lossy().into_owned());
         }
         if let ForwardAgent::Path(text) = &self.settings.forward_agent.value
             && (!text.starts_with('$') || text.starts_with("${"))
         {
-            let path = self.expand_path(text, environment).map_err(|why| format!("ForwardAgent: {why}"))?;
+            let path = self.expand_path(text, environment).map_err(of("ForwardAgent"))?;
             self.settings.forward_agent.value = ForwardAgent::Path(path.to_string_lossy().into_owned());
         }
-        let expand = |endpoint: &mut Endpoint| -> Result<(), String> {
+        let expand = |endpoint: &mut Endpoint| -> Result<(), ExpandError> {
             if let Endpoint::Unix(path) = endpoint {
                 let text = tokens.expand(path)?;
                 *path = expand_environment(&text, environment)?;
@@ -242,15 +246,14 @@ impl ClientConfig {
         let s = &mut self.settings;
         let forwards = s.local_forward.value.0.iter_mut().chain(&mut s.remote_forward.value.0);
         for forward in forwards.chain(&mut s.dynamic_forward.value.0) {
-            expand(&mut forward.listen)?;
-            forward.connect.as_mut().map_or(Ok(()), expand)?;
+            expand(&mut forward.listen).map_err(nameless)?;
+            forward.connect.as_mut().map_or(Ok(()), expand).map_err(nameless)?;
         }
-        let expanded = |keyword: &str, files: &[String]| {
+        let expanded = |keyword: &'static str, files: &[String]| {
             let expand = |file: &String| {
                 self.expand_path(file, environment).map(|path| path.to_string_lossy().into_owned())
             };
-            let files = files.iter().map(expand).collect::<Result<Vec<_>, String>>();
-            files.map_err(|why| format!("{keyword}: {why}"))
+            files.iter().map(expand).collect::<Result<Vec<_>, _>>().map_err(of(keyword))
         };
         let known = expanded("UserKnownHostsFile", self.settings.user_known_hosts_file.list())?;
         let revoked = expanded("RevokedHostKeys", self.settings.revoked_host_keys.list())?;

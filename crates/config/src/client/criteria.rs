@@ -4,7 +4,8 @@ use super::config::tokens;
 use super::load::Loader;
 use crate::cidr;
 use crate::enums::SessionType;
-use crate::line::split_criteria;
+use crate::line::{BadQuotes, split_criteria};
+use crate::match_error::MatchError;
 use crate::pattern::{ListMatch, match_host, match_list, wildcard};
 use crate::token::Tokens;
 
@@ -15,9 +16,9 @@ impl Loader<'_> {
     /// Whether the criteria match. `live` is false inside blocks that do not apply, where no command may run.
     ///
     /// # Errors
-    /// The lines to print before "Bad Match condition"; the first has no file and line.
-    pub(super) fn criteria(&mut self, text: &str, live: bool) -> Result<bool, String> {
-        let words = split_criteria(text).map_err(|_| "invalid quotes")?;
+    /// The reason, to print before "Bad Match condition".
+    pub(super) fn criteria(&mut self, text: &str, live: bool) -> Result<bool, MatchError> {
+        let words = split_criteria(text).map_err(|BadQuotes| MatchError::BadQuotes)?;
         let mut words = words.into_iter();
         let mut result = true;
         let mut attributes = 0;
@@ -29,7 +30,7 @@ impl Loader<'_> {
             let hit = match attribute.as_str() {
                 "all" => {
                     if attributes > 0 || words.next().is_some() {
-                        return Err("'all' cannot be combined with other Match attributes".to_string());
+                        return Err(MatchError::AllNotAlone);
                     }
                     attributes += 1;
                     true
@@ -46,7 +47,7 @@ impl Loader<'_> {
                         .filter(|argument| {
                             !argument.is_empty() || attribute == "command" || attribute == "tagged"
                         })
-                        .ok_or_else(|| format!("Missing Match criteria for {attribute}"))?;
+                        .ok_or_else(|| MatchError::MissingArgument(attribute.clone()))?;
                     self.criterion(&attribute, &argument, live && result)?
                 }
             };
@@ -57,12 +58,12 @@ impl Loader<'_> {
             && !text.to_ascii_lowercase().contains("final")
             && !text.to_ascii_lowercase().contains("canonical")
         {
-            return Err("One or more attributes required for Match".to_string());
+            return Err(MatchError::NoAttributes);
         }
         Ok(result)
     }
 
-    fn criterion(&mut self, attribute: &str, argument: &str, live: bool) -> Result<bool, String> {
+    fn criterion(&mut self, attribute: &str, argument: &str, live: bool) -> Result<bool, MatchError> {
         let account = &self.request.account;
         Ok(match attribute {
             "host" => match_host(&self.current_host(), argument),
@@ -74,7 +75,7 @@ impl Loader<'_> {
             "localuser" => match_list(&account.name, argument, false) == ListMatch::Yes,
             "localnetwork" => {
                 if !cidr::check_list(argument) {
-                    return Err(format!("Invalid localnetwork list {argument}"));
+                    return Err(MatchError::BadLocalNetwork(argument.to_owned()));
                 }
                 let addresses = self.environment.local_addresses();
                 addresses.into_iter().any(|address| cidr::match_list(address, argument) == Ok(ListMatch::Yes))
@@ -103,10 +104,11 @@ impl Loader<'_> {
                 match_list(kind, argument, false) == ListMatch::Yes
             }
             "exec" => {
-                let command = self.current_tokens().expand_command(argument)?;
+                let command =
+                    self.current_tokens().expand_command(argument).map_err(MatchError::Unexpandable)?;
                 live && self.environment.run(&command)
             }
-            _ => return Err(format!("Unsupported Match attribute {attribute}")),
+            _ => return Err(MatchError::UnsupportedAttribute(attribute.to_owned())),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Loads the configuration from files and the command line.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ struct Place {
 }
 
 impl Place {
-    fn say(&self, message: &str) -> String {
+    fn say(&self, message: impl Display) -> String {
         format!("{} line {}: {message}", self.name, self.line)
     }
 }
@@ -264,7 +265,7 @@ impl Loader<'_> {
         let Some((keyword, rest)) = split_keyword(line) else { return Ok(true) };
         let lower = keyword.to_ascii_lowercase();
         if rest.is_empty() {
-            return Ok(self.bad(place.say(&format!("no argument after keyword \"{lower}\""))));
+            return Ok(self.bad(place.say(format!("no argument after keyword \"{lower}\""))));
         }
         match lower.as_str() {
             "host" => return Ok(self.host_line(rest, place, active, context)),
@@ -274,8 +275,8 @@ impl Loader<'_> {
                         *active = holds && !context.never;
                         true
                     }
-                    Err(message) => {
-                        self.lines.push(message);
+                    Err(error) => {
+                        self.lines.push(error.to_string());
                         self.bad(place.say("Bad Match condition"))
                     }
                 });
@@ -305,13 +306,13 @@ impl Loader<'_> {
     fn unknown(&mut self, lower: &str, place: &Place) -> bool {
         if let Some((_, loud)) = CLIENT_IGNORED.iter().find(|(name, _)| name.eq_ignore_ascii_case(lower)) {
             let kind = if *loud { "Unsupported" } else { "Deprecated" };
-            self.notes.push(Note { loud: *loud, text: place.say(&format!("{kind} option \"{lower}\"")) });
+            self.notes.push(Note { loud: *loud, text: place.say(format!("{kind} option \"{lower}\"")) });
             return true;
         }
         let ignored = self.settings.ignore_unknown.as_deref().unwrap_or("").to_ascii_lowercase();
         if match_list(lower, &ignored, true) == ListMatch::Yes {
             self.notes
-                .push(Note { loud: false, text: place.say(&format!("Ignored unknown option \"{lower}\"")) });
+                .push(Note { loud: false, text: place.say(format!("Ignored unknown option \"{lower}\"")) });
             return true;
         }
         self.bad(format!("{}: line {}: Bad configuration option: {lower}", place.name, place.line))
@@ -335,7 +336,7 @@ impl Loader<'_> {
                 *active = !negated;
                 if negated {
                     self.debug(
-                        place.say(&format!("Skipping Host block because of negated match for {pattern}")),
+                        place.say(format!("Skipping Host block because of negated match for {pattern}")),
                     );
                     break;
                 }
@@ -343,7 +344,7 @@ impl Loader<'_> {
             }
         }
         if *active && let Some(pattern) = matched {
-            self.debug(place.say(&format!("Applying options for {pattern}")));
+            self.debug(place.say(format!("Applying options for {pattern}")));
         }
         true
     }
@@ -363,14 +364,14 @@ impl Loader<'_> {
                 return Ok(self.bad(place.say("keyword include empty argument")));
             }
             if word.starts_with('~') && !context.user {
-                return Ok(self.bad(place.say(&format!("bad include path {word}."))));
+                return Ok(self.bad(place.say(format!("bad include path {word}."))));
             }
             let expanded = expand_tilde(&word, &self.request.account, self.environment)
                 .and_then(|path| self.current_tokens().expand(&path))
                 .and_then(|path| expand_environment(&path, self.environment));
             let expanded = match expanded {
                 Ok(path) => path,
-                Err(message) => return Ok(self.bad(place.say(&message))),
+                Err(error) => return Ok(self.bad(place.say(error))),
             };
             let base =
                 if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
@@ -410,7 +411,7 @@ impl Loader<'_> {
             if !all_known(&list, kind, self.environment) {
                 let unknown = first_unknown(&list, kind, self.environment);
                 self.lines.extend(unknown.and_then(|name| kind.detail(name)));
-                return self.bad(place.say(&kind.message(&list)));
+                return self.bad(place.say(kind.message(&list)));
             }
             let list = expanded(&list, kind, self.environment);
             let more = args.remaining();
@@ -428,16 +429,16 @@ impl Loader<'_> {
                         .all(|hop| host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe))
             };
             if !spec.is_empty() && !JumpHost::parse_list(&spec).is_some_and(fits) {
-                return self.bad(place.say(&format!("Invalid ProxyJump \"{spec}\"")));
+                return self.bad(place.say(format!("Invalid ProxyJump \"{spec}\"")));
             }
         }
         let value = args.clone().rest_of_line();
-        if let Err(message) = self.settings.set(row, &mut args, &place.origin, active && !other_proxy) {
-            return self.bad(place.say(&message));
+        if let Err(error) = self.settings.set(row, &mut args, &place.origin, active && !other_proxy) {
+            return self.bad(place.say(error));
         }
         if !args.is_empty() {
             let message = format!("keyword {} extra arguments at end of line", name.to_ascii_lowercase());
-            return self.bad(place.say(&message));
+            return self.bad(place.say(message));
         }
         if active && keyword.is_unsupported() {
             // System files are written for several SSH programs; Debian's has such a line.
@@ -446,11 +447,11 @@ impl Loader<'_> {
                 Origin::File { path, .. } => system.is_none_or(|directory| !path.starts_with(directory)),
                 _ => true,
             };
-            let text = place.say(&format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
+            let text = place.say(format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
             self.notes.push(Note { loud, text });
         }
         if active && let Some(text) = keyword.shortfall(&value) {
-            self.notes.push(Note { loud: false, text: place.say(&text) });
+            self.notes.push(Note { loud: false, text: place.say(text) });
         }
         true
     }
@@ -460,7 +461,7 @@ impl Loader<'_> {
         let host = match self.settings.hostname.as_deref() {
             Some(name) => match Tokens::new().with('h', &self.request.host).expand(name) {
                 Ok(host) => host,
-                Err(message) => return Err(self.fatal(format!("Hostname: {message}"))),
+                Err(why) => return Err(self.fatal(format!("Hostname: {why}"))),
             },
             None => self.request.host.clone(),
         };
@@ -560,7 +561,7 @@ impl Loader<'_> {
             account: self.request.account.clone(),
             notes: self.notes,
         };
-        config.expand_shared_paths(self.environment).map_err(ConfigError::new)?;
+        config.expand_shared_paths(self.environment)?;
         Ok(config)
     }
 }

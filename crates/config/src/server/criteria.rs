@@ -2,7 +2,8 @@
 
 use super::ConnectionFacts;
 use crate::cidr;
-use crate::line::split_criteria;
+use crate::line::{BadQuotes, split_criteria};
+use crate::match_error::MatchError;
 use crate::pattern::{ListMatch, match_host, match_list};
 
 /// The version for `Match version`.
@@ -31,20 +32,10 @@ pub(super) struct Criteria {
     list: Vec<Criterion>,
 }
 
-/// Why a `Match` line is invalid.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum BadCriteria {
-    /// A line to print before "Bad Match condition".
-    Line(String),
-    /// A complete message, to which only the line number is appended.
-    Alone(String),
-}
-
 impl Criteria {
     /// Parses the criteria of a `Match` line.
-    pub(super) fn parse(text: &str) -> Result<Self, BadCriteria> {
-        let line = |text: &str| BadCriteria::Line(text.to_string());
-        let words = split_criteria(text).map_err(|_| line("invalid quotes"))?;
+    pub(super) fn parse(text: &str) -> Result<Self, MatchError> {
+        let words = split_criteria(text).map_err(|BadQuotes| MatchError::BadQuotes)?;
         let mut words = words.into_iter();
         let mut list = Vec::new();
         while let Some(attribute) = words.next() {
@@ -52,7 +43,7 @@ impl Criteria {
             match lower.as_str() {
                 "all" => {
                     if !list.is_empty() || words.next().is_some() {
-                        return Err(line("'all' cannot be combined with other Match attributes"));
+                        return Err(MatchError::AllNotAlone);
                     }
                     list.push(Criterion::All);
                     continue;
@@ -66,15 +57,14 @@ impl Criteria {
             let argument = words
                 .next()
                 .filter(|argument| !argument.is_empty())
-                .ok_or_else(|| BadCriteria::Line(format!("Missing Match criteria for {attribute}")))?;
+                .ok_or_else(|| MatchError::MissingArgument(attribute.clone()))?;
             list.push(match lower.as_str() {
                 "user" => Criterion::User(argument),
                 "group" => Criterion::Group(argument),
                 "host" => Criterion::Host(argument),
                 "address" | "localaddress" => {
                     if !cidr::check_list(&argument) {
-                        let message = format!("Invalid Match {lower} argument '{argument}' at line");
-                        return Err(BadCriteria::Alone(message));
+                        return Err(MatchError::BadAddressList { attribute: lower, list: argument });
                     }
                     if lower == "address" {
                         Criterion::Address(argument)
@@ -84,17 +74,15 @@ impl Criteria {
                 }
                 "localport" => {
                     let port = argument.parse().ok().filter(|port| *port != 0);
-                    Criterion::LocalPort(port.ok_or_else(|| {
-                        BadCriteria::Line(format!("Invalid LocalPort '{argument}' on Match line"))
-                    })?)
+                    Criterion::LocalPort(port.ok_or(MatchError::BadLocalPort(argument))?)
                 }
                 "rdomain" => Criterion::Rdomain(argument),
                 "version" => Criterion::Version(argument),
-                _ => return Err(BadCriteria::Line(format!("Unsupported Match attribute {attribute}"))),
+                _ => return Err(MatchError::UnsupportedAttribute(attribute)),
             });
         }
         if list.is_empty() {
-            return Err(line("One or more attributes required for Match"));
+            return Err(MatchError::NoAttributes);
         }
         Ok(Self { text: text.to_string(), list })
     }

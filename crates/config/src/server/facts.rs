@@ -1,5 +1,6 @@
 //! The facts about a connection that the server's `Match` criteria test.
 
+use std::fmt;
 use std::net::IpAddr;
 
 /// The known facts when `Match` blocks are applied. A fact that is `None` fails every criterion about it.
@@ -23,35 +24,58 @@ pub struct ConnectionFacts {
     pub rdomain: Option<String>,
 }
 
+/// A part of a `-C` option that is no fact about a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadFact {
+    /// An unknown name, or an address that is none.
+    Part(String),
+    /// `lport=` with something that is no port.
+    Port {
+        /// The text in place of the port.
+        port: String,
+        /// The whole part.
+        part: String,
+    },
+}
+
+impl fmt::Display for BadFact {
+    /// The message in OpenSSH's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Part(part) => write!(f, "Invalid test mode specification {part}"),
+            Self::Port { port, part } => write!(f, "Invalid port '{port}' in test mode specification {part}"),
+        }
+    }
+}
+
+impl std::error::Error for BadFact {}
+
 impl ConnectionFacts {
     /// Adds the facts of a `-C` option: `user=`, `host=`, `addr=`, `laddr=`, `lport=`, `rdomain=`,
     /// `invalid-user`, separated by commas.
     ///
     /// # Errors
-    /// The error message to print.
-    pub fn parse_spec(&mut self, spec: &str) -> Result<(), String> {
+    /// [`BadFact`], whose text is the message to print.
+    pub fn parse_spec(&mut self, spec: &str) -> Result<(), BadFact> {
         for part in spec.split(',').filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let invalid = || BadFact::Part(part.to_owned());
             match key {
-                "addr" => {
-                    self.address =
-                        Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?)
-                }
+                "addr" => self.address = Some(value.parse().map_err(|_| invalid())?),
                 "user" => self.user = Some(value.to_string()),
                 "host" => self.host = Some(value.to_string()),
-                "laddr" => {
-                    self.local_address =
-                        Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?);
-                }
+                "laddr" => self.local_address = Some(value.parse().map_err(|_| invalid())?),
                 "lport" => {
                     let port = value.parse().ok().filter(|port| *port != 0);
-                    self.local_port = Some(port.ok_or_else(|| {
-                        format!("Invalid port '{value}' in test mode specification {part}")
-                    })?);
+                    self.local_port =
+                        Some(port.ok_or_else(|| BadFact::Port {
+                            port: value.to_owned(),
+                            part: part.to_owned(),
+                        })?);
                 }
                 "rdomain" => self.rdomain = Some(value.to_string()),
                 "invalid-user" => self.invalid_user = true,
-                _ => return Err(format!("Invalid test mode specification {part}")),
+                _ => return Err(invalid()),
             }
         }
         Ok(())

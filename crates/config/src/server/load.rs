@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::criteria::{BadCriteria, Criteria};
+use super::criteria::Criteria;
 use super::source::{Source, Statement};
 use crate::algorithms::{AlgorithmKind, all_known, expanded, first_unknown};
 use crate::environment::Environment;
 use crate::error::{ConfigError, ConfigFault, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::match_error::MatchError;
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, Scope, find};
 
@@ -144,9 +145,11 @@ impl Loader<'_> {
                     self.source.criteria.push(criteria);
                     Ok(true)
                 }
-                Err(BadCriteria::Alone(message)) => Err(self.fatal(format!("{message} {}", place.line))),
-                Err(BadCriteria::Line(message)) => {
-                    self.lines.push(message);
+                Err(error @ MatchError::BadAddressList { .. }) => {
+                    Err(self.fatal(format!("{error} {}", place.line)))
+                }
+                Err(error) => {
+                    self.lines.push(error.to_string());
                     Err(self.fatal(place.say("Bad Match condition")))
                 }
             };
@@ -181,9 +184,9 @@ impl Loader<'_> {
             _ => rest.to_string(),
         };
         let mut scratch = ServerSettings::unset();
-        if let Err(message) = scratch.set(row, &mut args, &Origin::CommandLine, true) {
+        if let Err(error) = scratch.set(row, &mut args, &Origin::CommandLine, true) {
             let origin = format!("{} line {}", place.name, place.line);
-            self.lines.extend(lines_at(&origin, &message));
+            self.lines.extend(lines_at(&origin, &error.to_string()));
             return Err(self.give_up());
         }
         if !args.is_empty() {

@@ -9,7 +9,7 @@ mod facts;
 mod load;
 mod source;
 
-pub use facts::ConnectionFacts;
+pub use facts::{BadFact, ConnectionFacts};
 
 use std::ops::Deref;
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::criteria::Criteria;
 use super::facts::ConnectionFacts;
 use crate::error::{ConfigError, ConfigFault, lines_at};
-use crate::line::{Arguments, Dialect};
+use crate::line::{Arguments, BadQuotes, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, find};
 
@@ -55,13 +55,13 @@ impl Source {
             return Ok(());
         }
         let origin = self.origin(statement);
-        let result = Arguments::new(keyword.name, Dialect::Server, &statement.rest)
-            .map_err(|_| "invalid quotes".to_string())
-            .and_then(|mut args| to.set(statement.row, &mut args, &origin, true));
-        result.map_err(|message| ConfigError {
-            lines: lines_at(&origin.to_string(), &message),
+        let error = |message: &str| ConfigError {
+            lines: lines_at(&origin.to_string(), message),
             fault: ConfigFault::Text,
-        })
+        };
+        let mut args = Arguments::new(keyword.name, Dialect::Server, &statement.rest)
+            .map_err(|BadQuotes| error("invalid quotes"))?;
+        to.set(statement.row, &mut args, &origin, true).map_err(|why| error(&why.to_string()))
     }
 
     /// Serialises the statements for another process of the server.

@@ -99,7 +99,7 @@ fn change_root(pattern: &str, login: &Login) -> Result<(), BecomeError> {
         .with('u', user.name.as_str())
         .with('U', user.uid.to_string())
         .expand(pattern)
-        .map_err(BecomeError::Chroot)?;
+        .map_err(|why| BecomeError::Chroot(why.to_string()))?;
     let path = Path::new(&path);
     if !path.is_absolute() {
         return Err(BecomeError::ChrootRelative);

@@ -160,7 +160,8 @@ impl UploadCheck for UploadHook {
 /// Program and arguments of the command.
 fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, String> {
     let words = split_words(command, false).map_err(|_| format!("\"{command}\" contains invalid quotes"))?;
-    let words: Vec<String> = words.iter().map(|word| tokens.expand(word)).collect::<Result<_, _>>()?;
+    let words: Result<Vec<String>, _> = words.iter().map(|word| tokens.expand(word)).collect();
+    let words = words.map_err(|why| why.to_string())?;
     match words.first() {
         Some(program) if program.starts_with('/') => Ok(words),
         _ => Err(format!("\"{command}\" has no absolute path")),

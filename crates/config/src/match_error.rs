@@ -1,0 +1,47 @@
+//! `Match` lines that cannot be used.
+
+use std::fmt;
+
+use crate::token::ExpandError;
+
+/// Why the criteria of a `Match` line are invalid. `Display` gives OpenSSH's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MatchError {
+    /// `all` has an argument or company.
+    AllNotAlone,
+    /// `address` or `localaddress` with a list that is malformed. sshd prints this message alone, with the
+    /// line's number behind it.
+    BadAddressList { attribute: String, list: String },
+    /// `localnetwork` with a list that is malformed.
+    BadLocalNetwork(String),
+    /// `localport` with something that is no port.
+    BadLocalPort(String),
+    /// A quote is left open.
+    BadQuotes,
+    /// This attribute has no argument.
+    MissingArgument(String),
+    /// There is no attribute.
+    NoAttributes,
+    /// The command of `exec` has a token that cannot be expanded.
+    Unexpandable(ExpandError),
+    /// There is no such attribute.
+    UnsupportedAttribute(String),
+}
+
+impl fmt::Display for MatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllNotAlone => f.write_str("'all' cannot be combined with other Match attributes"),
+            Self::BadAddressList { attribute, list } => {
+                write!(f, "Invalid Match {attribute} argument '{list}' at line")
+            }
+            Self::BadLocalNetwork(list) => write!(f, "Invalid localnetwork list {list}"),
+            Self::BadLocalPort(port) => write!(f, "Invalid LocalPort '{port}' on Match line"),
+            Self::BadQuotes => f.write_str("invalid quotes"),
+            Self::MissingArgument(attribute) => write!(f, "Missing Match criteria for {attribute}"),
+            Self::NoAttributes => f.write_str("One or more attributes required for Match"),
+            Self::Unexpandable(why) => why.fmt(f),
+            Self::UnsupportedAttribute(attribute) => write!(f, "Unsupported Match attribute {attribute}"),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Values that a keyword refuses, and OpenSSH's words for them.
+//!
+//! The parsers of the values say what is wrong in types. All wording is in this file, because OpenSSH's
+//! differs from keyword to keyword and scripts match it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::dialect::Dialect;
+use crate::token::ExpandError;
+
+/// A value that its keyword refuses. `Display` gives the message for after `FILE line N: `.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueError {
+    /// The keyword in the table's spelling.
+    pub keyword: &'static str,
+    /// The program whose words the message uses.
+    pub dialect: Dialect,
+    /// What is wrong.
+    pub fault: ValueFault,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueFault {
+    /// A word lacks the syntax of its place.
+    Malformed(Syntax, String),
+    /// A part of the value is absent or empty.
+    Missing(Part),
+    /// This word must be the only one, and is one of several.
+    NotAlone(&'static str),
+    /// Other hosts reach this address, and the word `public` does not allow it.
+    NotLoopback(IpAddr),
+    /// A number is outside its limits.
+    OutOfRange(Bound),
+    /// A token or variable cannot be expanded.
+    Unexpandable(ExpandError),
+    /// A word is none of the fixed words that the keyword knows.
+    UnknownWord(String),
+}
+
+/// The syntax that a word lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// `type=time`.
+    ChannelTimeout,
+    /// `source:target`.
+    Cname,
+    /// A domain name; its first character is a letter, a digit or `_`.
+    DomainStart,
+    /// A domain name; no two dots follow each other.
+    DomainDots,
+    /// One character, `^` and a letter, or `none`.
+    EscapeChar,
+    /// A forward: `[bind:]port:host:port` and its other forms.
+    Forward,
+    /// `interval:` and a number of milliseconds.
+    KeystrokeInterval,
+    /// `host`, `host:port` or `[host]:port` to listen on.
+    ListenAddress,
+    /// The brackets of `[host]:port` to listen on.
+    ListenBrackets,
+    /// The port of an address to listen on.
+    ListenPort,
+    /// An absolute path, `syslog`, `journald` or `none`.
+    LogTarget,
+    /// Networks and addresses, separated by commas.
+    Networks,
+    /// A whole number.
+    Number,
+    /// An octal file mode mask.
+    OctalMask,
+    /// A command that begins with an absolute path.
+    AbsoluteCommand,
+    /// The host of a permitted forward.
+    PermittedHost,
+    /// The port of a permitted forward.
+    PermittedPort,
+    /// A port number or the name of a service.
+    Port,
+    /// A size, a rate or a traffic class.
+    Quantity,
+    /// Words with their quotes closed.
+    Quotes,
+    /// The size in `RekeyLimit`.
+    RekeySize,
+    /// A second time that is not longer than the first.
+    ShorterTime,
+    /// An IP address and a port.
+    SocketAddress,
+    /// Numbers with separators, such as `10:30:100`.
+    Spec,
+    /// A time.
+    Time,
+    /// `local[:remote]` unit numbers.
+    TunnelDevice,
+    /// The name of an environment variable.
+    VariableName,
+    /// `NAME=VALUE`.
+    VariableValue,
+    /// `yes`, `no` or a time.
+    YesNoOrTime,
+}
+
+/// A part of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Any first word.
+    Argument,
+    /// The destination of a forward.
+    ForwardTarget,
+    /// The permitted destinations of forwards.
+    PermittedTargets,
+    /// The command of a subsystem.
+    SubsystemCommand,
+    /// The name of a subsystem.
+    SubsystemName,
+    /// A time.
+    Time,
+}
+
+/// A limit of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// A whole number above `i32::MAX`.
+    NumberTooLarge,
+    /// A whole number below 0.
+    NumberTooSmall,
+    /// A `RekeyLimit` below 16 bytes.
+    RekeyTooSmall,
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keyword = self.keyword;
+        match &self.fault {
+            ValueFault::Malformed(syntax, word) => self.malformed(f, *syntax, word),
+            ValueFault::Missing(part) => self.missing(f, *part),
+            // Only AuthenticationMethods has this word, and words of its own for it.
+            ValueFault::NotAlone("any") => write!(f, "\"any\" must appear alone in {keyword}"),
+            ValueFault::NotAlone(word) => {
+                write!(f, "keyword {} \"{word}\" argument must appear alone.", keyword.to_ascii_lowercase())
+            }
+            ValueFault::NotLoopback(address) => write!(
+                f,
+                "{keyword}: {address} is no loopback address; other hosts could read the counters. Append the \
+                 word public to allow it."
+            ),
+            ValueFault::OutOfRange(Bound::NumberTooLarge) => self.number(f, "too large"),
+            ValueFault::OutOfRange(Bound::NumberTooSmall) => self.number(f, "too small"),
+            ValueFault::OutOfRange(Bound::RekeyTooSmall) => write!(f, "{keyword} too small"),
+            ValueFault::Unexpandable(why) => write!(f, "{keyword}: {why}"),
+            ValueFault::UnknownWord(word) => self.unknown_word(f, word),
+        }
+    }
+}
+
+impl ValueError {
+    fn malformed(&self, f: &mut fmt::Formatter<'_>, syntax: Syntax, word: &str) -> fmt::Result {
+        let keyword = self.keyword;
+        let client = self.dialect == Dialect::Client;
+        match syntax {
+            Syntax::AbsoluteCommand => write!(f, "{keyword} must be an absolute path"),
+            Syntax::ChannelTimeout => write!(f, "invalid channel timeout {word}"),
+            Syntax::Cname => write!(f, "Invalid permitted CNAME \"{word}\""),
+            Syntax::DomainDots => write!(f, "domain name \"{word}\" contains consecutive separators"),
+            Syntax::DomainStart => write!(f, "domain name \"{word}\" starts with invalid character"),
+            Syntax::EscapeChar => f.write_str("Bad escape character."),
+            Syntax::Forward => f.write_str("Bad forwarding specification."),
+            Syntax::KeystrokeInterval => write!(f, "{keyword} interval invalid"),
+            Syntax::ListenAddress => write!(f, "bad {keyword} syntax"),
+            Syntax::ListenBrackets => f.write_str("bad address:port usage"),
+            Syntax::ListenPort => f.write_str("bad port number"),
+            Syntax::LogTarget => write!(f, "{keyword} must be an absolute path, syslog, journald or none."),
+            Syntax::Networks => write!(f, "{keyword}: \"{word}\" is not a list of networks."),
+            Syntax::Number => self.number(f, "invalid"),
+            Syntax::OctalMask if client => f.write_str("Bad mask."),
+            Syntax::OctalMask => write!(f, "Invalid {keyword}."),
+            Syntax::PermittedHost => write!(f, "bad host in {}", self.permit_keyword()),
+            Syntax::PermittedPort if client => write!(f, "bad port number in {}", self.permit_keyword()),
+            Syntax::PermittedPort => write!(f, "{keyword} bad port number"),
+            Syntax::Port if client => write!(f, "Bad port '{word}'."),
+            Syntax::Port => f.write_str("Badly formatted port number."),
+            Syntax::Quantity => write!(f, "Bad {keyword} value: {word}"),
+            Syntax::Quotes => write!(f, "{keyword} \"{word}\" contains invalid quotes"),
+            Syntax::RekeySize if client => write!(f, "Bad number '{word}': Invalid argument"),
+            Syntax::RekeySize => write!(f, "Bad {keyword} number '{word}': Invalid argument"),
+            Syntax::ShorterTime => {
+                f.write_str("invalid second time value: it must not be longer than the first.")
+            }
+            Syntax::SocketAddress => write!(f, "{keyword}: \"{word}\" is no address and port."),
+            Syntax::Spec => write!(f, "Invalid {keyword} spec."),
+            Syntax::Time => f.write_str("invalid time value."),
+            Syntax::TunnelDevice => f.write_str("Bad tun device."),
+            Syntax::VariableName => f.write_str("Invalid environment name."),
+            Syntax::VariableValue if client => write!(f, "Invalid {keyword}."),
+            Syntax::VariableValue => f.write_str("Invalid environment."),
+            Syntax::YesNoOrTime => write!(f, "Bad {keyword} argument."),
+        }
+    }
+
+    fn missing(&self, f: &mut fmt::Formatter<'_>, part: Part) -> fmt::Result {
+        f.write_str(match (part, self.dialect) {
+            (Part::Argument, Dialect::Client) => "Missing argument.",
+            (Part::Argument, Dialect::Server) => "missing argument.",
+            (Part::ForwardTarget, _) => "Missing target argument.",
+            (Part::PermittedTargets, _) => {
+                return write!(f, "missing {} specification", self.permit_keyword());
+            }
+            (Part::SubsystemCommand, _) => "Missing subsystem command.",
+            (Part::SubsystemName, _) => "Missing subsystem name.",
+            (Part::Time, _) => "missing time value.",
+        })
+    }
+
+    fn number(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        match self.dialect {
+            Dialect::Client => write!(f, "integer value {what}."),
+            Dialect::Server => write!(f, "{} integer value {what}.", self.keyword),
+        }
+    }
+
+    /// The message for a word that the keyword does not know: most keywords have the last one.
+    fn unknown_word(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
+        match (self.keyword, self.dialect) {
+            ("AddKeysToAgent", _) => f.write_str("unsupported option"),
+            // Two lines, as in sshd; the file and line go before the second.
+            ("AuthenticationMethods", _) => write!(
+                f,
+                "Unknown authentication method \"{word}\" in list\n\
+                 invalid AuthenticationMethods method list."
+            ),
+            ("FingerprintHash", Dialect::Client) => write!(f, "Invalid hash algorithm \"{word}\"."),
+            ("FingerprintHash", Dialect::Server) => {
+                write!(f, "Invalid FingerprintHash algorithm \"{word}\".")
+            }
+            ("LogLevel", _) => write!(f, "unsupported log level '{word}'"),
+            ("PermitTunnel", _) => write!(f, "bad PermitTunnel argument {word}"),
+            ("PerSourcePenalties", _) => write!(f, "invalid PerSourcePenalties keyword {word}"),
+            ("PrometheusListen", _) => write!(f, "PrometheusListen: \"{word}\" is not public."),
+            ("PubkeyAuthOptions", _) => write!(f, "unsupported PubkeyAuthOptions option {word}"),
+            ("SyslogFacility", _) => write!(f, "unsupported log facility '{word}'"),
+            _ => write!(f, "unsupported option \"{word}\"."),
+        }
+    }
+
+    /// The keyword in the spelling of the messages about permitted forwards.
+    fn permit_keyword(&self) -> String {
+        match self.dialect {
+            Dialect::Client => self.keyword.to_ascii_lowercase(),
+            Dialect::Server => self.keyword.to_owned(),
+        }
+    }
+}
+
+impl std::error::Error for ValueError {}
