@@ -21,7 +21,6 @@ const STILL_IN_CYCLES: &[(&str, &str, usize)] = &[
     ("crates/connection", "Connection", 2),
     ("crates/server", "Monitor", 7),
     ("crates/sftp", "Server", 5),
-    ("crates/transport", "Transport", 3),
 ];
 
 /// The inherent methods of a type in one file, and what their code calls of `self`.
