@@ -31,9 +31,9 @@ const EXTENDED_HEAD: usize = 13;
 pub struct Connection {
     pub(crate) config: Config,
     pub(crate) channels: Vec<Option<Channel>>,
-    free: BTreeSet<u32>,
-    count: usize,
-    growth_left: u64,
+    pub(crate) free: BTreeSet<u32>,
+    pub(crate) count: usize,
+    pub(crate) growth_left: u64,
     pub(crate) round_trip: Option<Duration>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) asked: VecDeque<String>,
@@ -419,55 +419,6 @@ impl Connection {
         channel.send.sent += used as u64;
         sink.commit(sizes.get(..packets).unwrap_or_default());
         used
-    }
-
-    // ---- the channel table
-
-    /// Allocates the number that is reserved for the peer's first channel, else like
-    /// [`allocate`](Self::allocate).
-    pub(crate) fn allocate_for_peer(&mut self, channel: Channel) -> Option<ChannelId> {
-        let Some(id) = self.take_first() else { return self.allocate(channel) };
-        self.count += 1;
-        *self.channels.get_mut(id.0 as usize)? = Some(channel);
-        Some(id)
-    }
-
-    /// Allocates the lowest free number.
-    pub(crate) fn allocate(&mut self, channel: Channel) -> Option<ChannelId> {
-        if self.count >= self.config.max_channels {
-            return None;
-        }
-        self.count += 1;
-        let id = match self.free.pop_first() {
-            Some(id) => id,
-            None => {
-                self.channels.push(None);
-                u32::try_from(self.channels.len() - 1).ok()?
-            }
-        };
-        *self.channels.get_mut(id as usize)? = Some(channel);
-        Some(ChannelId(id))
-    }
-
-    pub(crate) fn free(&mut self, id: ChannelId) {
-        if let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) {
-            self.growth_left += channel.receive.grown();
-            self.count -= 1;
-            self.free.insert(id.0);
-        }
-    }
-
-    fn get(&self, id: ChannelId) -> Option<&Channel> {
-        self.channels.get(id.0 as usize)?.as_ref()
-    }
-
-    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
-        self.channels.get_mut(id.0 as usize)?.as_mut()
-    }
-
-    /// Returns the number of channels in use, including those that are being opened or closed.
-    pub const fn channel_count(&self) -> usize {
-        self.count
     }
 }
 

@@ -37,8 +37,17 @@ impl Connection {
         self.channels.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|channel| channel.unconfirmed)
     }
 
+    /// Allocates the number that is reserved for the peer's first channel, else like
+    /// [`allocate`](Self::allocate).
+    pub(crate) fn allocate_for_peer(&mut self, channel: Channel) -> Option<ChannelId> {
+        let Some(id) = self.take_first() else { return self.allocate(channel) };
+        self.count += 1;
+        *self.channels.get_mut(id.0 as usize)? = Some(channel);
+        Some(id)
+    }
+
     /// Server: returns the reserved number, once.
-    pub(crate) fn take_first(&mut self) -> Option<ChannelId> {
+    fn take_first(&mut self) -> Option<ChannelId> {
         let First::Kept(window) = self.first else { return None };
         self.first = First::Given(window);
         Some(ChannelId(0))

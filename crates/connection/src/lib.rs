@@ -27,6 +27,7 @@ mod late;
 mod peer;
 mod relay;
 mod standing_queue;
+mod table;
 mod totals;
 mod window;
 

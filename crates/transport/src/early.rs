@@ -7,7 +7,7 @@
 
 use lh_wire::PacketSink;
 
-use crate::state::{CONNECTION, Early};
+use crate::state::Early;
 use crate::{Role, Transport};
 
 impl Transport {
@@ -41,15 +41,6 @@ impl Transport {
         if std::mem::take(&mut early.sent) > 0 {
             self.restart_retention();
         }
-    }
-
-    /// Keeps the message and returns true when it must wait for authentication.
-    pub(crate) fn kept_early(&mut self, number: u8, payload: &[u8]) -> bool {
-        let Some(early) = self.waiting.early.as_mut().filter(|_| CONNECTION.contains(&number)) else {
-            return false;
-        };
-        early.payloads.push(payload.to_vec());
-        true
     }
 
     /// Sends the kept messages that were not sent before. Call it after authentication, when everything that

@@ -1,4 +1,4 @@
-//! The effect of messages on a [`Transport`]: the dispatcher, and the begin and end of key exchanges.
+//! The effect of messages on a [`Transport`]: the dispatcher, and the course of key exchanges.
 
 use std::time::Instant;
 
@@ -13,76 +13,14 @@ use crate::export::Exporter;
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
-use crate::state::{CONNECTION, Held, KexState, Phase};
-use crate::{Event, Role, Transport, TransportError, Unencrypted, ext_info};
+use crate::state::{CONNECTION, KexState, Phase};
+use crate::{Event, Role, Transport, TransportError, ext_info};
 
 /// Limit of received bytes that may accumulate while our own side owes an answer, bytes. An honest peer then
 /// sends only its NEWKEYS and EXT_INFO.
 const MAX_UNREAD: usize = 1024 * 1024;
 
 impl Transport {
-    /// Returns true unless the connection has ended or failed.
-    pub(crate) const fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Identification | Phase::Packets)
-    }
-
-    /// Returns true between our KEXINIT and our NEWKEYS.
-    pub(crate) const fn holding(&self) -> bool {
-        matches!(self.exchange.state, KexState::InitSent { .. } | KexState::Running { .. })
-    }
-
-    /// Returns true when a message must wait until our NEWKEYS. Between our KEXINIT and our NEWKEYS only
-    /// messages 1 to 4 and those of the exchange may be sent. In the first exchange, which may be strict,
-    /// only DISCONNECT may.
-    pub(crate) const fn must_hold(&self, number: u8) -> bool {
-        let always = match number {
-            1 => true,
-            2..=4 => self.exchange.names.is_some(),
-            _ => false,
-        };
-        self.holding() && !always
-    }
-
-    pub(crate) fn hold(&mut self, payload: Vec<u8>) {
-        self.waiting.held_bytes += payload.len();
-        self.waiting.held.push_back(Held { payload, authenticated: self.authenticated });
-    }
-
-    /// Queues a packet at once, compressed if negotiated. `compressing`: delayed compression has started for
-    /// this packet.
-    pub(crate) fn transmit(&mut self, payload: &[u8], compressing: bool) {
-        if !self.compression.deflater.when.applies(compressing) {
-            self.push(payload);
-            return;
-        }
-        match self.compression.deflater.compress(payload) {
-            Ok(compressed) => {
-                // The packet cannot be decompressed by itself.
-                if let Some(retention) = self.send.retention_mut() {
-                    retention.copy(payload);
-                    retention.set_copied(true);
-                }
-                self.push(&compressed);
-                if let Some(retention) = self.send.retention_mut() {
-                    retention.set_copied(false);
-                }
-            }
-            Err(error) => self.phase = Phase::Failed(error),
-        }
-    }
-
-    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of
-    /// that length, the connection fails instead.
-    fn push(&mut self, payload: &[u8]) {
-        match self.identifications.peer.limits().sent_packet.map(|limit| limit as usize) {
-            Some(limit) if self.send.packet_length(payload.len()) > limit => {
-                let length = payload.len();
-                self.fail(&TransportError::TooLongForPeer { length, limit });
-            }
-            _ => self.send.push(payload),
-        }
-    }
-
     /// Handles one packet; returns false when no packet can be handled now.
     pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
         if matches!(&self.exchange.state, KexState::Running { state, .. } if state.waits_for_answer()) {
@@ -249,40 +187,6 @@ impl Transport {
         let message = Ping::decode(payload).map_err(malformed)?;
         self.reply(&Pong::new(message.data).to_payload());
         self.check_replies()
-    }
-
-    /// Starts a key exchange when a key has reached its limit.
-    pub(crate) fn rekey_if_due(&mut self) {
-        // Before authentication no honest peer sends enough to need a rekey, and some peers do not support
-        // one.
-        if !self.authenticated
-            || self.exchange.names.is_none()
-            || !matches!(self.exchange.state, KexState::Idle)
-            || !self.is_open()
-        {
-            return;
-        }
-        let limit = self.config.rekey.bytes;
-        if self.send.position().wants_rekey(self.send.key(), limit)
-            || self.recv.position().wants_rekey(self.recv.key(), limit)
-        {
-            self.start_kex();
-        }
-    }
-
-    /// Sends our KEXINIT.
-    pub(crate) fn start_kex(&mut self) {
-        if let Some(algorithms) = self.exchange.next_algorithms.take() {
-            self.config.algorithms = algorithms;
-        }
-        let mut cookie = [0; 16];
-        self.send.random().fill(&mut cookie);
-        // Security invariant: unencrypted ciphers are never offered before authentication.
-        let unencrypted = if self.authenticated { self.exchange.unencrypted } else { Unencrypted::Refused };
-        let ours = negotiate::offer(&self.config, cookie, self.exchange.names.is_none(), unencrypted);
-        self.exchange.kexinit_seq = self.send.position().index.seq;
-        self.transmit(&ours, self.compression.sending);
-        self.exchange.state = KexState::InitSent { ours, unencrypted };
     }
 
     fn on_kexinit(&mut self, payload: &[u8], seq: u32) -> Result<(), TransportError> {

@@ -102,14 +102,6 @@ impl Transport {
         self.send.retention().is_some() && self.is_repairable(error)
     }
 
-    /// Returns true when the session may go on after this error. With CBC, a wrong packet is not repaired: an
-    /// attacker who may try again with the same data, under ever new keys, would learn something of it each
-    /// time (CVE-2008-5161).
-    pub(crate) fn is_repairable(&self, error: &TransportError) -> bool {
-        let closed = matches!(error, TransportError::Closed { .. });
-        error.is_break() && (closed || !self.recv.key().conceals_errors())
-    }
-
     /// Goes on with the session of `old` on this connection: sends again what the peer has not received, and
     /// keeps it as `old` did. Afterwards `old` is empty and has ended.
     ///

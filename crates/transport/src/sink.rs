@@ -1,6 +1,7 @@
 //! The transport as the destination of the packets of the layers above.
 
-use lh_wire::{PacketSink, Slices};
+use lh_wire::msg::Unimplemented;
+use lh_wire::{Message as _, PacketSink, Slices};
 
 use crate::state::CONNECTION;
 use crate::{Transport, TransportError};
@@ -13,6 +14,10 @@ const MAX_HELD: usize = 64 << 20;
 /// Limit of held messages before authentication, when few are legitimate, bytes.
 const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
 
+/// Limit of unwritten answers to a peer's PINGs (and of UNIMPLEMENTED), bytes. It stops a peer that makes us
+/// answer and does not read the answers.
+const MAX_REPLIES: usize = 1024 * 1024;
+
 impl PacketSink for Transport {
     fn payload(&mut self, payload: &[u8]) {
         match payload.first() {
@@ -20,7 +25,7 @@ impl PacketSink for Transport {
             Some(&number) if self.keeps_after_break(number) => self.hold_bounded(payload),
             Some(_) if !self.is_open() => {}
             Some(number) if self.relayed && !CONNECTION.contains(number) => {}
-            Some(&number) if self.waiting.early.is_some() && self.kept_early(number, payload) => {}
+            Some(&number) if self.waiting.keep_early(number, payload) => {}
             Some(&number) if self.must_hold(number) => {
                 self.hold_bounded(payload);
             }
@@ -76,5 +81,22 @@ impl Transport {
             return self.fail(&TransportError::TooMany("messages that need an answer"));
         }
         self.hold(payload.to_vec());
+    }
+
+    /// Answers the packet that [`poll`](Self::poll) returned last with SSH_MSG_UNIMPLEMENTED (RFC 4253
+    /// section 11.4).
+    pub fn reply_unimplemented(&mut self) {
+        self.reply(&Unimplemented::new(self.totals.last_seq).to_payload());
+    }
+
+    /// Sends an answer that the peer can request any number of times.
+    pub(crate) fn reply(&mut self, payload: &[u8]) {
+        self.waiting.replies += payload.len() + 32;
+        self.payload(payload);
+    }
+
+    /// Returns true when the peer makes us answer and does not read the answers.
+    pub(crate) const fn too_many_replies(&self) -> bool {
+        self.waiting.replies > MAX_REPLIES
     }
 }

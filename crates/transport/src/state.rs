@@ -138,6 +138,17 @@ pub(crate) struct Waiting {
     pub(crate) replies: usize,
 }
 
+impl Waiting {
+    /// Client: keeps the message and returns true when it must wait for authentication.
+    pub(crate) fn keep_early(&mut self, number: u8, payload: &[u8]) -> bool {
+        let Some(early) = self.early.as_mut().filter(|_| CONNECTION.contains(&number)) else {
+            return false;
+        };
+        early.payloads.push(payload.to_vec());
+        true
+    }
+}
+
 /// Compression of both directions.
 #[derive(Default)]
 pub(crate) struct Compression {

@@ -5,9 +5,8 @@ use std::io::IoSlice;
 use std::time::Instant;
 
 use lh_crypto::{Cipher, CryptoError, Random};
-use lh_wire::msg::{Disconnect, Unimplemented};
+use lh_wire::PacketSink as _;
 use lh_wire::peer::Peer;
-use lh_wire::{Message, PacketSink as _};
 
 use crate::CompressionTotals;
 use crate::ext_info;
@@ -19,10 +18,6 @@ use crate::state::{
     Compression, Extensions, Identifications, Jobs, KexState, KeyExchanges, Phase, Totals, Waiting,
 };
 use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
-
-/// Limit of unwritten answers to a peer's PINGs (and of UNIMPLEMENTED), bytes. It stops a peer that makes us
-/// answer and does not read the answers.
-const MAX_REPLIES: usize = 1024 * 1024;
 
 /// One SSH connection, below the layer of services. The crate's documentation has the order of calls.
 pub struct Transport {
@@ -175,27 +170,6 @@ impl Transport {
         Ok(true)
     }
 
-    /// Ends the connection with a local error and, if possible, tells the peer.
-    pub(crate) fn fail(&mut self, error: &TransportError) {
-        if self.send.retention().is_some() && self.is_repairable(error) {
-            // The session may go on over another connection, so the peer must not be told that it is over.
-        } else if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended))
-        {
-            let text = match error {
-                // The value was decrypted with a key that the peer may not have, so it must not be disclosed.
-                TransportError::PacketLength { .. } => "packet corrupt".to_owned(),
-                error => error.to_string(),
-            };
-            self.disconnect(reason, &text);
-        } else if let (TransportError::NotSsh(_) | TransportError::BadIdentification(_), Role::Server) =
-            (error, self.config.role)
-        {
-            // Plain text that clients of other protocols can display, in OpenSSH's words.
-            self.send.push_raw(b"Invalid SSH identification string.\r\n");
-        }
-        self.phase = Phase::Failed(error.clone());
-    }
-
     /// Client: answers [`Event::HostKey`]. Only the key of the event can be accepted.
     ///
     /// # Errors
@@ -218,11 +192,6 @@ impl Transport {
     /// accumulates.
     pub fn can_send_bulk(&self) -> bool {
         self.can_send_now() && self.send.within_budget()
-    }
-
-    /// Returns true when a message can be queued as a packet at once.
-    pub(crate) const fn can_send_now(&self) -> bool {
-        self.is_open() && !self.holding()
     }
 
     /// Seals the queued packets. Call it before [`output_slices`](Self::output_slices).
@@ -316,33 +285,6 @@ impl Transport {
         self.send.queued()
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout).
-    pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.authenticated
-            || self.relayed
-            || !self.is_open()
-            || !matches!(self.exchange.state, KexState::Idle)
-        {
-            return None;
-        }
-        self.exchange.last.checked_add(self.config.rekey.interval?)
-    }
-
-    /// Starts a rekey if its interval has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.request_rekey();
-        }
-    }
-
-    /// Starts a key exchange now, unless one is in progress. Do not call it before authentication: OpenSSH
-    /// refuses such an exchange, and the transport itself never starts one then.
-    pub fn request_rekey(&mut self) {
-        if self.is_open() && matches!(self.exchange.state, KexState::Idle) && !self.relayed {
-            self.start_kex();
-        }
-    }
-
     /// Replaces the offered algorithms from the next key exchange on.
     pub fn set_algorithms(&mut self, algorithms: Algorithms) {
         self.exchange.next_algorithms = Some(algorithms);
@@ -368,23 +310,6 @@ impl Transport {
         }
     }
 
-    /// Queues SSH_MSG_DISCONNECT. Afterwards nothing can be sent, and [`poll`](Self::poll) returns no more
-    /// events.
-    pub fn disconnect(&mut self, reason: u32, description: &str) {
-        if !self.is_open() {
-            return;
-        }
-        if !self.relayed {
-            self.transmit(
-                &Disconnect::new(reason, description.as_bytes(), b"").to_payload(),
-                self.compression.sending,
-            );
-        }
-        self.phase = Phase::Ended;
-        self.waiting.held.clear();
-        self.waiting.held_bytes = 0;
-    }
-
     /// Server: announces the signature algorithms for the requested user, to a client that supports it
     /// (`ext-info-in-auth@openssh.com`). They may differ from those announced to all users. Call it once,
     /// before authentication succeeds.
@@ -404,23 +329,6 @@ impl Transport {
         let server = self.config.role == Role::Server;
         self.compression.sending = !(server && self.holding());
         self.compression.receiving = !server || matches!(self.exchange.state, KexState::Idle);
-    }
-
-    /// Answers the packet that [`poll`](Self::poll) returned last with SSH_MSG_UNIMPLEMENTED (RFC 4253
-    /// section 11.4).
-    pub fn reply_unimplemented(&mut self) {
-        self.reply(&Unimplemented::new(self.totals.last_seq).to_payload());
-    }
-
-    /// Sends an answer that the peer can request any number of times.
-    pub(crate) fn reply(&mut self, payload: &[u8]) {
-        self.waiting.replies += payload.len() + 32;
-        self.payload(payload);
-    }
-
-    /// Returns true when the peer makes us answer and does not read the answers.
-    pub(crate) const fn too_many_replies(&self) -> bool {
-        self.waiting.replies > MAX_REPLIES
     }
 
     /// Returns the exchange hash of the first key exchange; `None` before it is complete.
