@@ -151,7 +151,8 @@ impl ControlCx<'_> {
     /// the peer has received.
     ///
     /// # Errors
-    /// The session still has no link. With [`ResumeError::Lost`] it cannot get one any more.
+    /// The session still has no link, and where the error [is final](ResumeError::is_final) it cannot get one any
+    /// more.
     pub fn resume(&mut self, mut link: Link, received: u64) -> Result<(), ResumeError> {
         if !self.is_away() {
             return Err(ResumeError::NotResumable);

@@ -226,3 +226,11 @@ pub enum ResumeError {
     #[error("a kept packet could not be opened")]
     Lost,
 }
+
+impl ResumeError {
+    /// Returns true when no other connection can carry the session either: what was to be sent again is lost, or the
+    /// peer's count breaks a rule.
+    pub const fn is_final(&self) -> bool {
+        !matches!(self, Self::Busy)
+    }
+}

@@ -190,6 +190,12 @@ impl Retention {
         self.keys.len()
     }
 
+    /// Changes a byte of the oldest slab's packets.
+    #[cfg(test)]
+    pub(crate) fn corrupt(&mut self) {
+        self.slabs[0].data[1000] ^= 1;
+    }
+
     /// Removes the oldest message and returns its payload, opened where it is. Slabs are freed on the way, so
     /// that the memory is not needed twice. `None`: everything has been returned.
     ///

@@ -223,11 +223,7 @@ const fn failure_of(error: &ClientError) -> Failure {
 
 /// The meaning of an error of going on over the new link, to which the server has consented.
 pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
-    match error {
-        ResumeError::Busy => Failure::Path,
-        // No other link would carry it: what was to be sent again is lost, or the server's count is wrong.
-        _ => Failure::Refused,
-    }
+    if error.is_final() { Failure::Refused } else { Failure::Path }
 }
 
 /// Claims the session on this link. `session`: the host key of the session's server.

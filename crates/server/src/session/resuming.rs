@@ -1,6 +1,7 @@
 //! The user session process's part in a session that may go on over another connection (`ResumeGrace`): it keeps the
 //! session while it has no connection, and takes the one that the monitor gives it.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use lh_crypto::{Random, SystemRandom};
 use lh_driver::{ControlCx, Interest, Interests, Link, Stream};
 use lh_resume::message::Session;
 use lh_resume::{BUDGET, Handle, NAME, is_offered};
-use lh_transport::{Config, Transport, Unencrypted};
+use lh_transport::{Config, FreezeError, ResumeError, Transport, Unencrypted};
 use lh_wire::PacketSink as _;
 use zeroize::Zeroizing;
 
@@ -88,6 +89,30 @@ pub(super) fn offer(
         heard: true,
         kept: 0,
     })
+}
+
+/// Why a session does not go on over a connection that its client was told of.
+#[derive(Debug, thiserror::Error)]
+enum NotResumed {
+    #[error("the connection is not the one that was authenticated")]
+    WrongConnection,
+    #[error("the connection's socket: {0}")]
+    Socket(#[from] io::Error),
+    #[error("the connection's state: {0}")]
+    State(#[from] FreezeError),
+    #[error("{0}")]
+    Session(#[from] ResumeError),
+}
+
+impl NotResumed {
+    /// True when no other connection can carry the session: it would only keep its programs and memory until its time
+    /// is over. Else the fault is that connection's.
+    const fn ends_session(&self) -> bool {
+        match self {
+            Self::WrongConnection | Self::Socket(_) | Self::State(_) => false,
+            Self::Session(error) => error.is_final(),
+        }
+    }
 }
 
 impl Resuming {
@@ -182,7 +207,11 @@ impl Resuming {
             }
             (ToUser::Connection(moved), Some(socket)) => match self.go_on(moved, socket, shared, cx) {
                 Ok(()) => self.say(FromUser::Resumed),
-                // The client may come again.
+                Err(problem) if problem.ends_session() => {
+                    error!(shared.log, "session of user {} ends: {problem}", shared.user.name);
+                    cx.give_up();
+                }
+                // The client finds its connection closed, and comes again with another one.
                 Err(problem) => error!(shared.log, "session not resumed: {problem}"),
             },
             (ToUser::Connection(_), None) => error!(shared.log, "session not resumed: no socket"),
@@ -196,20 +225,18 @@ impl Resuming {
         socket: OwnedFd,
         shared: &Shared,
         cx: &mut ControlCx<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotResumed> {
         let Moved { received, peer, local, session_id, state } = moved;
-        let text = |problem: &dyn std::fmt::Display| problem.to_string();
         tune(&socket, &shared.settings, &shared.log);
-        let copy = socket.try_clone().map_err(|problem| text(&problem))?;
-        let stream = Stream::socket(socket).map_err(|problem| text(&problem))?;
+        let copy = socket.try_clone()?;
+        let stream = Stream::socket(socket)?;
         let mut transport =
-            Transport::thaw(&state, self.config.clone(), Box::new(SystemRandom), Instant::now())
-                .map_err(|problem| text(&problem))?;
+            Transport::thaw(&state, self.config.clone(), Box::new(SystemRandom), Instant::now())?;
         if transport.session_id() != Some(&session_id[..]) {
-            return Err("the connection is not the one that was authenticated".to_owned());
+            return Err(NotResumed::WrongConnection);
         }
         transport.set_unencrypted(self.unencrypted);
-        cx.resume(Link::new(transport, stream), received).map_err(|problem| text(&problem))?;
+        cx.resume(Link::new(transport, stream), received)?;
         debug!(shared.log, "the session goes on, {received} messages of it were received");
         (self.until, self.heard, self.kept) = (None, false, 0);
         shared.moved(peer, local, copy);
@@ -235,6 +262,20 @@ mod tests {
         (0..7200).find(|second| {
             keepalive.on_timeout(start + Duration::from_secs(*second)) == KeepaliveAction::Dead
         })
+    }
+
+    #[test]
+    fn a_session_that_no_connection_can_carry_ends() {
+        let count = lh_resume::CountError::TakenBack { count: 1, acknowledged: 2 };
+        for error in [ResumeError::Lost, ResumeError::NotResumable, ResumeError::Count(count)] {
+            assert!(NotResumed::from(error).ends_session());
+        }
+        let socket = NotResumed::from(io::Error::from(io::ErrorKind::NotConnected));
+        for error in
+            [ResumeError::Busy.into(), NotResumed::WrongConnection, FreezeError::Version.into(), socket]
+        {
+            assert!(!error.ends_session(), "{error}");
+        }
     }
 
     #[test]

@@ -304,6 +304,25 @@ fn jobs_come_back_before_a_session_resumes() {
     assert!(received_again(&mut pair, 0) == all);
 }
 
+/// Only corrupted memory leads here; no connection can carry the session then.
+#[test]
+fn a_kept_packet_that_cannot_be_opened_is_final() {
+    let mut pair = retaining(Pair::established(Config::client(), server_config()));
+    for number in 0..30 {
+        pair.client.send(&numbered(number, 30_000));
+    }
+    pair.drive();
+    pair.client.transport.send.retention_mut().unwrap().corrupt();
+    pair.client.transport.link_lost();
+    let mut errors = Vec::new();
+    for _ in 0..2 {
+        let mut new = Pair::established(Config::client(), server_config());
+        errors.extend(new.client.transport.resume_from(&mut pair.client.transport, 0).err());
+    }
+    assert_eq!(errors, [ResumeError::Lost, ResumeError::NotResumable]);
+    assert!(errors.iter().all(ResumeError::is_final) && !ResumeError::Busy.is_final());
+}
+
 #[test]
 fn dropped_early_data_is_not_counted() {
     let mut pair = Pair::new(Config::client(), server_config());
