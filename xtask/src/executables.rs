@@ -19,8 +19,9 @@ use serde_json::Value;
 
 use crate::workspace::{Outcome, cargo, shown};
 
-/// Number of executables at once. Each runs as many tests at once as there are cores.
-const LANES: usize = 2;
+/// Number of executables at once. Each runs as many tests at once as there are cores, and most tests wait most of the
+/// time.
+const LANES: usize = 3;
 
 /// Executables that take longest, the longest first, so that none of them starts last. Only the run's length
 /// depends on this list.
