@@ -48,7 +48,8 @@ impl SocketDirectory {
             .with('h', user.home.to_string_lossy())
             .with('u', user.name.as_str())
             .with('U', user.uid.to_string());
-        let expand = |path: &str| tokens.expand(path).map(PathBuf::from);
+        let expand =
+            |path: &str| tokens.expand(path).map(PathBuf::from).map_err(|problem| problem.to_string());
         if let Some(path) = text.strip_prefix("user:") {
             // An absolute path replaces the home directory.
             return Ok(Self::User(user.home.join(expand(path)?)));
