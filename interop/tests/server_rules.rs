@@ -643,3 +643,25 @@ fn keys_in_files_that_match_a_pattern() {
     write("z.pub", &keys);
     assert_eq!(scene.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
 }
+
+/// Covers: sshd_config WarnWeakCrypto
+#[test]
+fn key_exchanges_of_yesterday_are_logged() {
+    const WARNING: &str = "is not using a post-quantum key exchange algorithm";
+    let Some(scene) = Scene::new("weak_exchanges", "WarnWeakCrypto yes") else { return };
+    let old = ["-o", "KexAlgorithms=curve25519-sha256"];
+    let warned = |options: &[&str]| {
+        let before = scene.server.log().matches(WARNING).count();
+        scene.ssh(options, &["true"]).ok("a login");
+        scene.server.log().matches(WARNING).count() - before
+    };
+    assert_eq!((warned(&old), warned(&["-o", "KexAlgorithms=sntrup761x25519-sha512@openssh.com"])), (1, 0));
+    scene.logged("WARNING: connection from 127.0.0.1 port ");
+    scene.logged(": \"curve25519-sha256\"");
+    for quiet in ["no-pq-kex", "no"] {
+        let config = format!("WarnWeakCrypto {quiet}");
+        let Some(scene) = Scene::new("weak_exchanges", &config) else { return };
+        scene.ssh(&old, &["true"]).ok("a login");
+        assert!(!scene.server.log().contains(WARNING));
+    }
+}

@@ -465,6 +465,9 @@ keyword_table! {
     /// or written, the session ends. Sessions without a terminal are not recorded. Our own keyword.
     /// Example: `RecordTerminal /var/log/longhaul/terminals`
     record_terminal: AbsoluteCommand = "none", "RecordTerminal", Match, Works;
+    /// Log connections whose key exchange a quantum computer could break: yes, or no-pq-kex and no for silence.
+    /// Example: `WarnWeakCrypto no`
+    warn_weak_crypto: WarnWeakCrypto = "yes", "WarnWeakCrypto", Match, Works;
     /// At MaxStartups, the address that holds most connections loses its oldest one to newcomers of others;
     /// no: the newcomer is refused, as in OpenSSH. Our own keyword.
     /// Example: `FairStartups no`

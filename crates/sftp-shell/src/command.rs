@@ -87,14 +87,14 @@ pub static COMMANDS: &[Entry] = &[
     entry("lcd", Names::LocalDirectory, "[path]", "Change local directory to 'path'"),
     alias("lchdir", Names::LocalDirectory),
     entry("lls", Names::Local, "[ls-options [path]]", "Display local directory listing"),
-    entry("lmkdir", Names::Local, "path", "Create local directory"),
+    entry("lmkdir", Names::Local, "[-p] path", "Create local directory").with_flags("p"),
     entry("ln", Names::Remote, "[-s] oldpath newpath", "Link remote file (-s for symlink)").with_flags("s"),
     entry("lpwd", Names::Nothing, "", "Print local working directory"),
     entry("ls", Names::Remote, "[-1afhlnrSt] [path]", "Display remote directory listing")
         .with_flags(LIST_FLAGS),
     entry("lumask", Names::Nothing, "umask", "Set local umask to 'umask'"),
     alias("mget", Names::RemoteThenLocal).with_flags(COPY_FLAGS),
-    entry("mkdir", Names::Remote, "path", "Create remote directory"),
+    entry("mkdir", Names::Remote, "[-p] path", "Create remote directory").with_flags("p"),
     alias("mput", Names::LocalThenRemote).with_flags(COPY_FLAGS),
     entry("progress", Names::Nothing, "", "Toggle display of progress meter"),
     entry("put", Names::LocalThenRemote, "[-afpR] local [remote]", "Upload file").with_flags(COPY_FLAGS),
@@ -197,7 +197,10 @@ pub enum Command {
     Lpwd,
     Cd(Option<Vec<u8>>),
     Lcd(Option<Vec<u8>>),
-    Lmkdir(Vec<u8>),
+    Lmkdir {
+        parents: bool,
+        path: Vec<u8>,
+    },
     Lumask(u32),
     /// `lls`, with what follows it as it was typed.
     Lls(OsString),
@@ -229,7 +232,10 @@ pub enum Command {
         pattern: Vec<u8>,
     },
     Rm(Vec<u8>),
-    Mkdir(Vec<u8>),
+    Mkdir {
+        parents: bool,
+        path: Vec<u8>,
+    },
     Rmdir(Vec<u8>),
     Rename {
         legacy: bool,
@@ -349,7 +355,16 @@ fn parse_command(text: &[u8]) -> Result<Command, String> {
         "lpwd" => Ok(Command::Lpwd),
         "cd" | "chdir" => Ok(Command::Cd(words.name())),
         "lcd" | "lchdir" => Ok(Command::Lcd(words.name())),
-        "lmkdir" => words.one().map(Command::Lmkdir),
+        "lmkdir" | "mkdir" => {
+            let mut parents = false;
+            words.flags(|letter| letter == b'p' && set(&mut parents))?;
+            let path = words.one()?;
+            Ok(if name == "mkdir" {
+                Command::Mkdir { parents, path }
+            } else {
+                Command::Lmkdir { parents, path }
+            })
+        }
         "lumask" => {
             let mask = words.number(8)?;
             let numeric = || "You must supply a numeric argument to the lumask command.".to_owned();
@@ -371,7 +386,6 @@ fn parse_command(text: &[u8]) -> Result<Command, String> {
         "chown" => parse_change(words, Attribute::Owner),
         "chgrp" => parse_change(words, Attribute::Group),
         "rm" => words.pattern().map(Command::Rm).ok_or_else(|| words.missing_path()),
-        "mkdir" => words.one().map(Command::Mkdir),
         "rmdir" => words.one().map(Command::Rmdir),
         "rename" => {
             let mut legacy = false;

@@ -205,6 +205,22 @@ fn a_batch_ends_at_the_first_failure() {
     assert_eq!((ran.code, ran.err.trim()), (255, "No such file or directory (no such file)."));
 }
 
+#[test]
+fn mkdir_makes_parents_when_asked_to() {
+    let lab = Lab::new();
+    let local = Local::new(&lab);
+    let ran =
+        local.batch(&[], "mkdir -p a//b/c/\nmkdir -p a/b/c\nlmkdir -p l/m/n\nlmkdir -p l/m\nmkdir a/d\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(lab.path("a/b/c").is_dir() && lab.path("a/d").is_dir() && lab.path("l/m/n").is_dir());
+    lab.write("a/file", "");
+    for failing in ["mkdir -p a/file/x", "mkdir -p a/file", "lmkdir -p a/file", "mkdir no/such", "mkdir -q a"]
+    {
+        let ran = local.batch(&[], &format!("{failing}\n"));
+        assert_eq!(ran.code, 1, "{failing}: {}", ran.err);
+    }
+}
+
 /// Covers: sftp -r; sftp -p; sftp -f; sftp -B; sftp -R; sftp -X; sftp -l
 #[test]
 fn sftp_flags_select_preserved_attributes() {

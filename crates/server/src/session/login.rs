@@ -4,6 +4,8 @@
 use std::time::{Duration, Instant};
 
 use lh_auth::server::{Attempt, Method, Server};
+use lh_config::enums::WarnWeakCrypto;
+use lh_crypto::{KexAlgorithm, KexFamily};
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, TransportError};
 use lh_wire::PacketSink as _;
@@ -73,12 +75,18 @@ impl std::fmt::Display for Client<'_> {
     }
 }
 
+/// Returns false for methods that a quantum computer may break in recordings of today.
+fn is_post_quantum(kex: &str) -> bool {
+    KexAlgorithm::by_name(kex).is_some_and(|method| method.family() == KexFamily::Hybrid)
+}
+
 /// Does the first key exchange and lets the monitor decide about the client's attempts.
 pub(super) fn log_in(
     link: &mut Link,
     monitor: &mut MonitorClient,
     address: &Address,
     deadline: Option<Instant>,
+    warn: WarnWeakCrypto,
 ) -> Result<(), NoLogin> {
     let log = address.log.preauth();
     let mut server: Option<Server> = None;
@@ -130,6 +138,14 @@ pub(super) fn log_in(
                     "kex: algorithm: {kex}, host key algorithm: {key}, client->server cipher: {cipher}"
                 );
                 if first {
+                    let client = Client { monitor, address };
+                    if warn == WarnWeakCrypto::Yes && !is_post_quantum(kex) {
+                        info!(
+                            log,
+                            "WARNING: connection from {client} is not using a post-quantum key exchange algorithm: \
+                             \"{kex}\""
+                        );
+                    }
                     let transport = link.transport_ref();
                     let session_id = transport.session_id().unwrap_or_default();
                     let host_key = transport.host_key().unwrap_or_default();

@@ -79,7 +79,7 @@ fn serve(
     let mut link = Link::new(transport, stream);
     link.limit_input(InputLimit::new(INPUT_AT_ONCE, INPUT_PER_SECOND));
     let mut monitor = MonitorClient::new(ipc);
-    match log_in(&mut link, &mut monitor, address, common.deadline) {
+    match log_in(&mut link, &mut monitor, address, common.deadline, common.settings.warn_weak_crypto.value) {
         Ok(()) => {}
         Err(NoLogin::GraceTime) => return Ok(EXIT_GRACE),
         Err(NoLogin::Ended) => return Ok(EXIT_FAILURE),

@@ -66,12 +66,27 @@ impl Shell {
         outcome
     }
 
-    pub(super) fn make_directory(&mut self, path: &[u8]) -> Outcome {
+    /// `parents`: with those above it, and it may be there (`mkdir -p`).
+    pub(super) fn make_directory(&mut self, path: &[u8], parents: bool) -> Outcome {
         let path = absolute(path, &self.directory);
-        let request = Request::Mkdir { path: &path, attrs: Attrs::with_permissions(0o777) };
+        if !parents {
+            return self.make_one_directory(&path);
+        }
+        let ends = (1..path.len()).filter(|&at| path[at] == b'/' && path[at - 1] != b'/');
+        for end in ends.chain([path.len()]) {
+            // Looked at first: servers have many ways to refuse a directory that is there.
+            if !matches!(self.remote.is_dir(&path[..end]), Ok(true)) {
+                self.make_one_directory(&path[..end])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_one_directory(&mut self, path: &[u8]) -> Outcome {
+        let request = Request::Mkdir { path, attrs: Attrs::with_permissions(0o777) };
         self.remote
             .perform(&request)
-            .map_err(|fault| failed(&format!("remote mkdir \"{}\"", printable(&path)), fault))
+            .map_err(|fault| failed(&format!("remote mkdir \"{}\"", printable(path)), fault))
     }
 
     pub(super) fn remove_directory(&mut self, path: &[u8]) -> Outcome {

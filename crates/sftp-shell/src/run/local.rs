@@ -44,8 +44,10 @@ pub(super) fn change_directory(path: Option<Vec<u8>>) -> Outcome {
     })
 }
 
-pub(super) fn make_directory(path: &[u8]) -> Outcome {
-    std::fs::create_dir(OsStr::from_bytes(path)).map_err(|error| {
+/// `parents`: with those above it, and it may be there (`lmkdir -p`).
+pub(super) fn make_directory(path: &[u8], parents: bool) -> Outcome {
+    let made = std::fs::DirBuilder::new().recursive(parents).create(OsStr::from_bytes(path));
+    made.map_err(|error| {
         let path = printable(path);
         say(&format!("Couldn't create local directory \"{path}\": {}", errno_text(&error)));
         Failed::Command

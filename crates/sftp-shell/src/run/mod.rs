@@ -60,7 +60,7 @@ impl Shell {
                 self.change_directory(&path)
             }
             Command::Lcd(path) => local::change_directory(path),
-            Command::Lmkdir(path) => local::make_directory(&path),
+            Command::Lmkdir { parents, path } => local::make_directory(&path, parents),
             Command::Lumask(mask) => {
                 rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask as _));
                 print(&format!("Local umask: {mask:03o}"));
@@ -79,7 +79,7 @@ impl Shell {
                 self.change_attribute(what, no_follow, value, &pattern)
             }
             Command::Rm(pattern) => self.remove(&pattern),
-            Command::Mkdir(path) => self.make_directory(&path),
+            Command::Mkdir { parents, path } => self.make_directory(&path, parents),
             Command::Rmdir(path) => self.remove_directory(&path),
             Command::Rename { legacy, from, to } => self.rename(legacy, &from, &to),
             Command::Link { symbolic, from, to } => self.link(symbolic, &from, &to),
