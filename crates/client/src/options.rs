@@ -67,7 +67,7 @@ impl Options {
     /// The configuration is invalid; exit status 255.
     pub fn load(request: &Request) -> Result<Self, ConfigError> {
         let config = lh_config::client::load(request, &SystemEnvironment)?;
-        let log_level = level(*config.log_level);
+        let log_level = *config.log_level;
         let rate_limit = request.rate_limit.into_iter().chain(config.tcp_pacing.bytes_per_second()).min();
         Ok(Self {
             config,
@@ -115,20 +115,6 @@ impl Options {
                 None => Ok(Some(PathBuf::from(text))),
             },
         }
-    }
-}
-
-const fn level(level: lh_config::enums::LogLevel) -> LogLevel {
-    use lh_config::enums::LogLevel as Configured;
-    match level {
-        Configured::Quiet => LogLevel::Quiet,
-        Configured::Fatal => LogLevel::Fatal,
-        Configured::Error => LogLevel::Error,
-        Configured::Info => LogLevel::Info,
-        Configured::Verbose => LogLevel::Verbose,
-        Configured::Debug1 => LogLevel::Debug1,
-        Configured::Debug2 => LogLevel::Debug2,
-        Configured::Debug3 => LogLevel::Debug3,
     }
 }
 

@@ -1,71 +1,10 @@
 //! The interface to the user: messages and questions.
 
+pub use lh_config::enums::LogLevel;
 use zeroize::Zeroizing;
 
 /// A password, passphrase or answer. Wiped when dropped.
 pub type Secret = Zeroizing<String>;
-
-/// Log levels, with OpenSSH's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum LogLevel {
-    /// No messages at all.
-    Quiet,
-    /// Only errors that end the connection.
-    Fatal,
-    /// Errors (hidden by `-q`).
-    Error,
-    /// The default.
-    #[default]
-    Info,
-    /// More than the default.
-    Verbose,
-    /// `-v`.
-    Debug1,
-    /// `-vv`.
-    Debug2,
-    /// `-vvv`.
-    Debug3,
-}
-
-impl LogLevel {
-    /// All levels, the quietest first.
-    pub const ALL: [Self; 8] = [
-        Self::Quiet,
-        Self::Fatal,
-        Self::Error,
-        Self::Info,
-        Self::Verbose,
-        Self::Debug1,
-        Self::Debug2,
-        Self::Debug3,
-    ];
-
-    /// The level's name in `LogLevel`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Quiet => "QUIET",
-            Self::Fatal => "FATAL",
-            Self::Error => "ERROR",
-            Self::Info => "INFO",
-            Self::Verbose => "VERBOSE",
-            Self::Debug1 => "DEBUG1",
-            Self::Debug2 => "DEBUG2",
-            Self::Debug3 => "DEBUG3",
-        }
-    }
-
-    /// The next more verbose level, for `-v` and `~v`.
-    #[must_use]
-    pub fn more(self) -> Self {
-        Self::ALL.into_iter().find(|level| *level > self).unwrap_or(Self::Debug3)
-    }
-
-    /// The next quieter level.
-    #[must_use]
-    pub fn less(self) -> Self {
-        Self::ALL.into_iter().rev().find(|level| *level < self).unwrap_or(Self::Quiet)
-    }
-}
 
 /// Asks for permission, from a thread beside the loop: the prompt, and whether the user agrees.
 pub type Permission = std::sync::Arc<dyn Fn(&str) -> bool + Send + Sync>;

@@ -220,7 +220,8 @@ enumeration! {
 }
 
 enumeration! {
-    /// `LogLevel`.
+    /// How much is logged; each level includes those before it.
+    #[derive(PartialOrd, Ord)]
     LogLevel ("log level") {
         /// No messages.
         Quiet = "SILENT" | "QUIET",
@@ -240,6 +241,37 @@ enumeration! {
         Debug3 = "DEBUG3",
     }
     default Info;
+}
+
+impl LogLevel {
+    /// All levels, the quietest first.
+    pub const ALL: [Self; 8] = [
+        Self::Quiet,
+        Self::Fatal,
+        Self::Error,
+        Self::Info,
+        Self::Verbose,
+        Self::Debug1,
+        Self::Debug2,
+        Self::Debug3,
+    ];
+
+    /// Returns the level whose `as u8` this is; the last one for numbers that none has.
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Debug3)
+    }
+
+    /// Returns the next more verbose level, for `-v` and `~v`.
+    #[must_use]
+    pub fn more(self) -> Self {
+        Self::ALL.into_iter().find(|level| *level > self).unwrap_or(Self::Debug3)
+    }
+
+    /// Returns the next quieter level.
+    #[must_use]
+    pub fn less(self) -> Self {
+        Self::ALL.into_iter().rev().find(|level| *level < self).unwrap_or(Self::Quiet)
+    }
 }
 
 enumeration! {

@@ -119,7 +119,7 @@ pub(crate) enum HandOverError {
 
 /// The log all processes write.
 fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
-    let configured = Level::by_name(config.log_level.value.word()).unwrap_or(Level::Info);
+    let configured = config.log_level.value;
     let level = level.unwrap_or(configured);
     let log = match target {
         LogTarget::Stderr => Log::stderr(level),
@@ -138,7 +138,7 @@ impl Session {
 
     /// How much the log takes.
     pub(crate) fn log_level(&self) -> Level {
-        let configured = Level::by_name(self.config.log_level.value.word()).unwrap_or(Level::Info);
+        let configured = self.config.log_level.value;
         self.log_level.unwrap_or(configured)
     }
 

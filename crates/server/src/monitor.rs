@@ -468,8 +468,7 @@ impl Monitor {
         };
         // A `Match` block is heeded also where it says less, and before a flag, as by sshd. Without one a flag counts.
         let own_level = settings.log_level.value != self.config.settings.log_level.value;
-        if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()).filter(|_| own_level)
-        {
+        if let Some(level) = Some(settings.log_level.value).filter(|_| own_level) {
             self.log.set_level(level);
         }
         self.log.set_places(&settings.log_verbose);
