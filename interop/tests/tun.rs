@@ -183,6 +183,30 @@ fn server_rules_limit_tunnels() {
     });
 }
 
+/// A key that may do nothing may not join networks either, as since OpenSSH 10.5 (CVE-2026-73283).
+///
+/// Covers: file authorized_keys restrict
+#[test]
+fn restricted_keys_have_no_tunnels() {
+    let test = "tun_restrict";
+    if !is_root() || !Path::new("/dev/net/tun").exists() {
+        return skip(test, "network namespaces and devices are root's");
+    }
+    let Some([ip]) = peers(test, ["ip"]) else { return };
+    let scene = Scene::new(our("lhssh"), &our("lhsshd"), &ip, "PermitTunnel yes");
+    let keys = scene.lab.read("authorized_keys");
+    let with = |options: &str| {
+        let lines = keys.lines().map(|line| format!("{options} {line}\n"));
+        scene.lab.write("authorized_keys", &lines.collect::<String>());
+    };
+    for options in ["restrict", "restrict,tunnel=\"6\"", "no-port-forwarding"] {
+        with(options);
+        let refused = scene.start(&["-w", "5:6"]);
+        eventually("it is said", || refused.said().contains("Tunnel forwarding failed"));
+        assert!(!scene.there.has(&scene.lab, "tun6"), "{options}");
+    }
+}
+
 /// Covers: ssh -w; sshd_config DisableForwarding; ssh_config ClearAllForwardings
 #[test]
 fn failed_tunnels_are_reported() {
