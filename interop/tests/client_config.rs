@@ -484,7 +484,8 @@ fn escapes_show_and_change_the_connection() {
         &["~I", "~v", "~V", "~R", "~B", "~#", "~?", "~~x\r"],
     );
     for part in [
-        "server version SSH-2.0-Longhaul",
+        "  versions Longhaul_",
+        " -> Longhaul_",
         "kexalgorithm ",
         "  cipher ",
         "~v [LogLevel VERBOSE]",

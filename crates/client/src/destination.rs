@@ -205,7 +205,7 @@ mod tests {
         for text in ["-oProxyCommand=x", "me@-x", "a;b", "a b", "$(x)"] {
             assert_eq!(Destination::parse(text), Err(DestinationError::HostCharacters), "{text}");
         }
-        for text in ["-l@host", "a -b@host", "a`b@host", "a\\@host", "a$b@host"] {
+        for text in ["-l@host", "a -b@host", "a`b@host", "a\\@host"] {
             assert_eq!(Destination::parse(text), Err(DestinationError::UserCharacters), "{text}");
         }
     }

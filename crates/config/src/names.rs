@@ -21,12 +21,17 @@ pub fn host_is_safe(host: &str) -> bool {
     !host.starts_with('-') && !host.contains(bad)
 }
 
-/// True if a shell or program cannot mistake the user name for an option or for shell syntax. Backslashes are permitted, other than
-/// by OpenSSH 10.6: accounts of Windows domains (`DOMAIN\user`) have them, and with all that is refused here they change nothing
-/// but themselves.
+/// True if a program cannot mistake the user name for an option, nor a shell for most of its syntax: what a command line may
+/// name. Dollar signs and backslashes are permitted, other than by OpenSSH 10.6: accounts of machines (`HOST$`) and of Windows
+/// domains (`DOMAIN\user`) have them. No shell gets the former ([`user_is_safe_in_shell`]).
 pub fn user_is_safe(user: &str) -> bool {
-    let bad = |c: char| "'`\"$;&<>|(){}".contains(c) || c.is_control();
+    let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
     // A dash after a blank starts an option; a final backslash would quote the following text.
     let option = user.split(char::is_whitespace).any(|word| word.starts_with('-'));
     !option && !user.ends_with('\\') && !user.contains(bad)
+}
+
+/// True if the user name means itself in a shell command, or nothing worse than itself: a backslash is lost outside of quotes.
+pub fn user_is_safe_in_shell(user: &str) -> bool {
+    user_is_safe(user) && !user.contains('$')
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
-use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
+use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe_in_shell};
 
 /// Tokens of `ssh_config`: the letter, its value, and a note on the keywords that accept it.
 ///
@@ -161,7 +161,7 @@ impl Tokens {
             let value = token.and_then(|key| self.value(key)).unwrap_or_default();
             match token {
                 Some('h' | 'n') if !host_is_safe(value) => return Err(ExpandError::UnsafeHost),
-                Some('r') if !user_is_safe(value) => return Err(ExpandError::UnsafeUser),
+                Some('r') if !user_is_safe_in_shell(value) => return Err(ExpandError::UnsafeUser),
                 _ => {}
             }
         }

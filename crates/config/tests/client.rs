@@ -375,6 +375,11 @@ fn names_with_shell_syntax_are_refused() {
     let tokens = config.tokens(&home.world);
     assert_eq!(tokens.expand_command("ssh -l %r %h"), Err(ExpandError::UnsafeUser));
     assert_eq!(tokens.expand_command("nc %h %%r").as_deref(), Ok("nc h %r"));
+    let flag = CommandLine::Flag("User", vec!["machine$".to_owned()]);
+    let request = Request { command_line: vec![flag], ..home.request("h") };
+    let config = home.load(&request).expect("loads");
+    assert_eq!(config.user(), "machine$");
+    assert_eq!(config.tokens(&home.world).expand_command("ssh -l %r"), Err(ExpandError::UnsafeUser));
     let exec = "User \"o'neill\"\nMatch exec \"true %r\"\n Port 7\n";
     assert!(told(home.with_text("h", exec))[0].contains(&user[0]));
     assert!(home.world.ran.borrow().is_empty(), "no shell has seen it");
