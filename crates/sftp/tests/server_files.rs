@@ -216,7 +216,7 @@ fn paths_become_canonical() {
         root.join("d").as_os_str().as_encoded_bytes()
     );
     let status = peer.status(&Request::ExpandPath { path: b"~nobody-at-all/x" });
-    assert_eq!(status.code, StatusCode::FAILURE);
+    assert_eq!(status.code, StatusCode::NO_SUCH_FILE);
 }
 
 #[test]
