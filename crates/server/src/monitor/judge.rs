@@ -73,6 +73,10 @@ impl Monitor {
             Method::PasswordChange | Method::Other(_) => false,
         };
         if !right || !self.root_may(candidate, &name) {
+            if matches!(method, Method::Gss(_)) {
+                // A later attempt that succeeds must not come with what a refused one has brought.
+                self.gss.credentials = None;
+            }
             return Verdict::Reject { methods: offered_names(candidate), partial: false };
         }
         note_proof(candidate, method, self.gss.principal());
