@@ -19,7 +19,7 @@ pub(crate) fn print(text: &str) -> Result<(), Fault> {
 /// Writes a line to standard output, at once.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_line(text: &str) -> Result<(), Fault> {
     print(&format!("{text}\n"))
 }
