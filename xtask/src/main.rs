@@ -5,6 +5,7 @@ mod campaign;
 mod compat;
 mod covers;
 mod demo;
+mod disk;
 mod dist;
 mod docs;
 mod executables;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
 use crate::{
-    bench, campaign, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors, systems,
+    bench, campaign, disk, executables, fuzz, layers, minimal, miri, msrv, names, peers, processors, systems,
 };
 
 type Step = (&'static str, fn() -> Outcome);
@@ -72,10 +72,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         if !wanted {
             continue;
         }
-        println!("\n=== {name}");
+        println!("\n=== {name} ({} free on disk)", disk::free()?);
         let start = Instant::now();
         step().map_err(|error| format!("step {name} failed: {error}"))?;
         times.push(format!("{name} {} s", start.elapsed().as_secs()));
+        if only.is_none() && *name == "tests" {
+            disk::sweep()?;
+        }
     }
     println!("\nall steps passed: {}", times.join(", "));
     Ok(())
