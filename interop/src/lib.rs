@@ -73,7 +73,7 @@ pub fn skip(test: &str, why: &str) {
     skip_without_kernel_support(test, why);
 }
 
-/// Reports that `test` is skipped because this kernel or container lacks something that no package brings.
+/// Reports that `test` is skipped because this kernel or container lacks something that no package of Debian brings.
 pub fn skip_without_kernel_support(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
     if let Some(log) = std::env::var_os("LH_SKIP_LOG") {

@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::{Lab, bin_dir, has_pam, is_root, peers, process, skip, skip_without_kernel_support};
+use crate::{
+    Lab, bin_dir, fetched_peers, has_pam, is_root, peers, process, skip, skip_without_kernel_support,
+};
 
 /// Which ends are replaced by ours, besides being replaced both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,9 @@ pub enum Ends {
 pub struct Recipe {
     /// Other people's programs that it takes.
     pub tools: &'static [&'static str],
+    /// Programs that `cargo xtask peers` has fetched and built, by their path below that folder. The worlds have them in
+    /// `/opt/peers`.
+    pub fetched: &'static [&'static str],
     /// Lines of `sshd_config`. Those in front of the first `Match` come before Debian's own, the others behind them.
     pub server: &'static str,
     /// `~/.ssh/config` of the user `me`.
@@ -50,6 +55,7 @@ pub struct Recipe {
 /// A recipe without anything, for the rest of a literal.
 pub const RECIPE: Recipe = Recipe {
     tools: &[],
+    fetched: &[],
     server: "",
     config: "",
     setup: "",
@@ -108,6 +114,13 @@ impl Recipe {
         for tool in self.tools {
             if peers(&test, [*tool]).is_none() {
                 return;
+            }
+        }
+        for program in self.fetched {
+            if !fetched_peers().join(program).is_file() {
+                let why =
+                    format!("{program} is not there (cargo xtask peers builds it where it can be fetched)");
+                return skip_without_kernel_support(&test, &why);
             }
         }
         let lab = Lab::new();
@@ -225,7 +238,7 @@ fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
         std::fs::remove_dir_all(&directory).unwrap();
     }
     std::fs::create_dir(&directory).unwrap();
-    let bins = bin_dir();
+    let (bins, fetched) = (bin_dir(), fetched_peers());
     let ran = lab.run(
         Path::new("unshare"),
         &[
@@ -242,6 +255,7 @@ fn visit(lab: &Lab, client: Family, server: Family) -> (String, String) {
             &bins.to_string_lossy(),
             client.name(),
             server.name(),
+            &fetched.to_string_lossy(),
         ],
     );
     let read = |file: &str| {

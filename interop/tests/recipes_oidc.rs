@@ -57,6 +57,58 @@ fn keys_with_tokens_of_an_openid_provider() {
     .run();
 }
 
+/// The same with opkssh itself at both ends, set up as the page says: its login, its certificate, its verifier. The provider
+/// asks no password; it is reached by HTTPS.
+///
+/// Covers: sshd_config AuthorizedKeysCommand (opkssh)
+#[test]
+fn opkssh_logs_in_and_verifies() {
+    Recipe {
+        tools: &[
+            "/usr/bin/python3",
+            "/usr/bin/openssl",
+            "/usr/lib/python3/dist-packages/cryptography/__init__.py",
+        ],
+        fetched: &["opkssh/opkssh"],
+        server: "AuthorizedKeysCommand /usr/local/bin/opkssh verify %u %k %t\nAuthorizedKeysCommandUser opksshuser",
+        setup: concat!(
+            "cat >/usr/local/bin/oidc <<'END'\n",
+            include_str!("oidc/oidc.py"),
+            "END\nchmod 755 /usr/local/bin/oidc; install -m 755 /opt/peers/opkssh/opkssh /usr/local/bin/opkssh\n\
+            mkdir /srv/op /etc/opk\n\
+            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /srv/op/key -out /srv/op/cert.pem -days 2 \
+                -subj /CN=provider -addext subjectAltName=IP:127.0.0.1 2>/dev/null\n\
+            cat /srv/op/key /srv/op/cert.pem >/srv/op/both; cat /srv/op/cert.pem >>/etc/ssl/certs/ca-certificates.crt\n\
+            groupadd --system opksshuser; useradd -r -M -s /usr/sbin/nologin -g opksshuser opksshuser\n\
+            echo 'https://127.0.0.1:8443 longhaul 12h' >/etc/opk/providers; echo 'bob ada@example.org https://127.0.0.1:8443' >/etc/opk/auth_id\n\
+            chown root:opksshuser /etc/opk/providers /etc/opk/auth_id; chmod 640 /etc/opk/providers /etc/opk/auth_id\n\
+            install -o root -g opksshuser -m 660 /dev/null /var/log/opkssh.log\n\
+            account ann 2003; rm /home/bob/.ssh/authorized_keys /home/ann/.ssh/authorized_keys /home/me/.ssh/id_ed25519*\n\
+            /usr/bin/python3 /usr/local/bin/oidc provider 8443 /srv/op /srv/op/both </dev/null >/srv/op/log 2>&1 & listening 8443\n"
+        ),
+        client: "export SSL_CERT_FILE=/srv/op/cert.pem\n\
+            login() { : >$1.log; opkssh login --disable-browser-open --provider=https://127.0.0.1:8443,longhaul,secret,openid -i ~/$1 >$1.log 2>&1 & \
+                until grep -q 'Open your browser to' $1.log || ! kill -0 $!; do sleep 0.02; done; oidc browser http://localhost:3000/login $1@example.org; wait $!; echo login $?; }\n\
+            try() { echo \"== $1 as $2\"; ssh -o BatchMode=yes -i $1 $2@server 'id -un'; echo $?; }\n\
+            login ada; login eve; try ada bob; try ada ann; try eve bob\n\
+            head -c 300000 /dev/urandom >f; scp -q -i ada f bob@server:g; scp -q -i ada bob@server:g h; cmp f h && echo the same\n\
+            eval \"$(ssh-agent)\" >/dev/null; ssh-add -q ada; ssh -o BatchMode=yes bob@server echo by the agent; ssh-agent -k >/dev/null\n\
+            ssh-keygen -Lf ada-cert.pub | grep -A1 'Key ID\\|Principals' | sed 's/^ *//'; mv ada-cert.pub kept; try ada bob",
+        look: "cd /home/me; mv kept ada-cert.pub; again() { ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i ada bob@server id -un 2>/dev/null; echo $?; }\n\
+            again; echo '== another provider counts'; echo 'https://127.0.0.1:9443 longhaul 12h' >/etc/opk/providers; again\n\
+            grep -q policy /var/log/opkssh.log && echo opkssh says why",
+        sees: &[
+            "login 0\nlogin 0\n== ada as bob\nbob\n0\n== ada as ann\n255\n== eve as bob\n255\n",
+            "the same\nby the agent\n",
+            "Key ID: \"ada@example.org\"",
+            "opkssh-wildcard",
+            "bob\n0\n== another provider counts\n255\nopkssh says why\n",
+        ],
+        ..RECIPE
+    }
+    .run();
+}
+
 /// A small authority that signs users' keys for five minutes when they show a token: nothing runs at the server.
 ///
 /// Covers: sshd_config TrustedUserCAKeys (certificates that last minutes)

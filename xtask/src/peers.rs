@@ -1,5 +1,5 @@
-//! Installs the peer programs that the tests talk to: Debian's packages, and those of npm, Maven and crates.io
-//! where Debian has none.
+//! Installs the peer programs that the tests talk to: Debian's packages, and those of npm, Maven, crates.io and Go's
+//! module proxy where Debian has none.
 
 use std::process::Command;
 
@@ -126,7 +126,35 @@ pub(crate) fn install() -> Outcome {
         install_from_maven()?;
     }
     build_russh()?;
+    if lh_interop::find("go").is_some() {
+        build_opkssh();
+    }
     debian
+}
+
+/// Builds opkssh from Go's module proxy. Where it cannot be fetched the recipe that needs it says that it did not run: no
+/// other peer comes from there.
+fn build_opkssh() {
+    let source = root().join("interop/peers/opkssh");
+    let program = target_dir().join("peers/opkssh/opkssh");
+    if std::fs::metadata(&program).and_then(|built| built.modified()).is_ok_and(|built| {
+        std::fs::metadata(source.join("go.sum")).and_then(|sum| sum.modified()).is_ok_and(|sum| sum < built)
+    }) {
+        return;
+    }
+    println!("peers: building opkssh from interop/peers/opkssh/go.mod");
+    // Modules that cannot be had must not cost the run more than this.
+    let build = ["300", "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o"];
+    let built = Command::new("timeout")
+        .args(build)
+        .arg(&program)
+        .arg("github.com/openpubkey/opkssh")
+        .current_dir(&source)
+        .env("CGO_ENABLED", "0")
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("peers: SKIPPED: opkssh cannot be built here");
+    }
 }
 
 /// Downloads the crates of russh and builds the peer, where `lh_interop::russh_peer` looks for it. It is not part

@@ -1,6 +1,6 @@
 # Makes the world of one run of a recipe, plays it and writes down what its user saw.
-#   world.sh LAB BINS CLIENT SERVER        as root, in fresh mount, network, process, host-name and IPC name spaces
-# CLIENT and SERVER are `stock` or `ours`: whose programs stand under OpenSSH's names.
+#   world.sh LAB BINS CLIENT SERVER PEERS  as root, in fresh mount, network, process, host-name and IPC name spaces
+# CLIENT and SERVER are `stock` or `ours`: whose programs stand under OpenSSH's names. What is in PEERS is in /opt/peers.
 #
 # For recipes:
 #   users    me (2001) at the client, with a key and ~/.ssh/known_hosts; bob (2002), whose authorized_keys has that key
@@ -12,7 +12,7 @@
 #   listening PORT                    waits until the port takes connections
 #   tree FOLDER                       for `look`: type, mode, owner, group, size of files, name, target of links
 set -e
-lab=${1%/} bins=$2 client=$3 server=$4
+lab=${1%/} bins=$2 client=$3 server=$4 peers=$5
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin LANG=C.UTF-8 HOME=/root
 unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY XDG_RUNTIME_DIR TMPDIR TMUX
 
@@ -53,6 +53,11 @@ mkdir -p opt/longhaul world old
 mount --bind "$lab" world
 mount --bind "$bins" opt/longhaul
 mount -o remount,bind,ro opt/longhaul
+if [ -d "$peers" ]; then
+    mkdir opt/peers
+    mount --bind "$peers" opt/peers
+    mount -o remount,bind,ro opt/peers
+fi
 pivot_root . old
 umount -l old
 rmdir old

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """An OpenID provider, a login and a verifier for tests. Tokens have OpenPubkey's form, certificates opkssh's.
 
-  oidc.py provider PORT DIR         serves discovery, keys and tokens; signs users' keys as a small authority (POST /sign)
+  oidc.py provider PORT DIR [PEM]   serves discovery, keys and tokens; signs users' keys as a small authority (POST /sign);
+                                    PEM has the key and the certificate for HTTPS
   oidc.py token ISSUER EMAIL KEY [lifetime=S] [audience=A] [key=OTHER]   prints a token that names the public key KEY.pub
   oidc.py certificate ISSUER EMAIL KEY    prints a certificate from the provider's authority
   oidc.py verify USER KEY TYPE      AuthorizedKeysCommand: prints the line for a certificate whose token is right
+  oidc.py browser URL EMAIL         visits a page of the provider as this user, and follows where it leads
 
 The provider gives a token to any client that asks: a real one asks for a password first.
 """
@@ -13,10 +15,12 @@ import hashlib
 import http.server
 import json
 import os
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 from cryptography.exceptions import InvalidSignature
@@ -88,8 +92,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        if self.path == "/.well-known/openid-configuration":
-            self.reply({"issuer": self.server.issuer, "jwks_uri": self.server.issuer + "/keys"})
+        issuer, (path, _, query) = self.server.issuer, self.path.partition("?")
+        if path == "/.well-known/openid-configuration":
+            self.reply({"issuer": issuer, "jwks_uri": issuer + "/keys", "authorization_endpoint": issuer + "/authorize",
+                        "token_endpoint": issuer + "/code", "response_types_supported": ["code"],
+                        "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["RS256"],
+                        "code_challenge_methods_supported": ["S256"]})
+        elif path == "/authorize":
+            self.authorize(dict(urllib.parse.parse_qsl(query)))
         else:
             public = self.server.key.public_key().public_numbers()
             size = (public.n.bit_length() + 7) // 8
@@ -97,9 +107,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
                    "e": encode(public.e.to_bytes(3, "big"))}
             self.reply({"keys": [jwk]})
 
+    def authorize(self, asked):
+        """The page where a person logs in: the browser has said who it is. What was asked for becomes the code."""
+        asked["email"] = self.headers["X-Email"]
+        where = {"code": encode(canonical(asked)), "state": asked["state"]}
+        self.send_response(302)
+        self.send_header("Location", asked["redirect_uri"] + "?" + urllib.parse.urlencode(where))
+        self.end_headers()
+
+    def redeem(self, form):
+        asked = json.loads(decode(form["code"]))
+        if encode(hashlib.sha256(form["code_verifier"].encode()).digest()) != asked["code_challenge"]:
+            raise ValueError("not the program that asked for the code")
+        claims = {"email": asked["email"], "nonce": asked["nonce"], "audience": asked["client_id"], "lifetime": 600}
+        return self.token(claims) | {"access_token": "x", "token_type": "Bearer", "expires_in": 600}
+
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.reply(self.sign(asked) if self.path == "/sign" else self.token(asked))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/code":
+            return self.reply(self.redeem(dict(urllib.parse.parse_qsl(body.decode()))))
+        asked = json.loads(body)
+        return self.reply(self.sign(asked) if self.path == "/sign" else self.token(asked))
 
     def token(self, asked):
         now = int(time.time())
@@ -134,9 +162,13 @@ def ssh_key(jwk):
     return curve.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
 
 
-def provider(port, directory):
+def provider(port, directory, pem=None):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
-    server.issuer, server.directory = f"http://127.0.0.1:{port}", directory
+    server.issuer, server.directory = f"http{'s' if pem else ''}://127.0.0.1:{port}", directory
+    if pem:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     server.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     server.serve_forever()
 
@@ -208,6 +240,10 @@ def main(command, *words):
         provider(*words)
     elif command == "token":
         print(token(*words[:3], options))
+    elif command == "browser":
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(urllib.request.Request(words[0], headers={"X-Email": words[1]}), timeout=30) as page:
+            page.read()
     elif command == "certificate":
         print(fetch(words[0] + "/sign", {"token": token(*words, {})})["certificate"], end="")
     else:
