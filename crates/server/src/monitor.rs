@@ -116,6 +116,8 @@ pub(crate) struct Monitor {
     /// Failures by other methods than keys: passwords and prompts.
     failed_secrets: u32,
     attempts: u32,
+    /// Queries about keys that would not do (`PubkeyAuthOptions max-pk-ok`).
+    refused_queries: u32,
     /// Requests that did not fail.
     unfailing: Unfailing,
     /// How to wait; tests do not.
@@ -167,6 +169,7 @@ impl Monitor {
             failures: 0,
             failed_secrets: 0,
             attempts: 0,
+            refused_queries: 0,
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             files: RefCell::default(),

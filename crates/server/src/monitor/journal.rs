@@ -106,7 +106,7 @@ impl Monitor {
         }
     }
 
-    /// Counts failures; the first `none` only asks for methods and is no failure.
+    /// Counts failures; the first `none` only asks for methods and is no failure, nor are the first queries about keys.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
         // The first `none` only asks for methods, and a missing key table is not the client's fault.
         let free = self.attempts <= 1 && matches!(method, Method::None)
@@ -115,6 +115,13 @@ impl Monitor {
         let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
         if !failed || free {
             return self.count_unfailing(candidate, verdict);
+        }
+        if is_query(method) {
+            self.refused_queries += 1;
+            let free = candidate.settings.pubkey_auth_options.value.free_queries.unwrap_or(0);
+            if self.refused_queries <= u32::from(free) {
+                return verdict;
+            }
         }
         self.failures += 1;
         if !matches!(method, Method::PublicKey(_) | Method::HostBased(_)) {
@@ -162,6 +169,11 @@ impl Monitor {
     pub(crate) fn tried(&self) -> Option<bool> {
         (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
+}
+
+/// Whether the client asks if a key would do, without a signature.
+fn is_query(method: &Method) -> bool {
+    matches!(method, Method::PublicKey(attempt) if attempt.signature.is_none())
 }
 
 /// Returns false for attempts that OpenSSH does not log either, and that programs such as fail2ban would

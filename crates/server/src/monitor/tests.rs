@@ -49,6 +49,17 @@ impl Scene {
         self.monitor.decide(&attempt).map(|decision| decision.verdict)
     }
 
+    /// The question whether this key would do.
+    fn query(&self, key: &PublicKey) -> Method {
+        Method::PublicKey(PublicKeyAttempt {
+            algorithm: "ssh-ed25519".into(),
+            key: key.blob().to_vec(),
+            signature: None,
+            signed: Vec::new(),
+            hostbound: false,
+        })
+    }
+
     /// An attempt with a signature over what a client of the session `session_id` signs.
     fn signed(&self, session_id: &[u8], user: &str, host_key: Option<&[u8]>) -> Method {
         let key = self.key.public().blob();
@@ -142,16 +153,7 @@ fn requests_that_do_not_fail_are_counted() {
     let mut scene = Scene::new("AuthenticationMethods any");
     scene.monitor.pause = |_| {};
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
-    let query = || {
-        Method::PublicKey(PublicKeyAttempt {
-            algorithm: "ssh-ed25519".into(),
-            key: scene.key.public().blob().to_vec(),
-            signature: None,
-            signed: Vec::new(),
-            hostbound: false,
-        })
-    };
-    let queries: Vec<Method> = (0..129).map(|_| query()).collect();
+    let queries: Vec<Method> = (0..129).map(|_| scene.query(scene.key.public())).collect();
     let mut verdicts = Vec::new();
     for (number, method) in queries.into_iter().enumerate() {
         // A prompt in between counts as well.
@@ -164,6 +166,40 @@ fn requests_that_do_not_fail_are_counted() {
     assert!(scene.log.taken().iter().any(|line| line.contains("without a failure")));
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
+}
+
+/// The counts of OpenSSH 10.6: queries about keys that would do are no failures and use up nothing.
+///
+/// Covers: sshd_config PubkeyAuthOptions (max-pk-ok); sshd_config MaxAuthTries (queries about keys)
+#[test]
+fn the_first_queries_about_other_keys_are_free() {
+    for (lines, answered) in [
+        ("MaxAuthTries 3", 8),
+        ("MaxAuthTries 6\nPubkeyAuthOptions max-pk-ok:3", 8),
+        ("MaxAuthTries 3\nPubkeyAuthOptions none", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions touch-required", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions max-pk-ok:0", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions touch-required max-pk-ok:2", 4),
+        ("MaxAuthTries 3\nMatch all\nPubkeyAuthOptions max-pk-ok:1", 3),
+    ] {
+        let mut scene = Scene::new(lines);
+        scene.monitor.pause = |_| {};
+        scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+        let other = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        for _ in 0..answered {
+            let right = scene.query(&scene.key.public().clone());
+            assert_eq!(scene.decide(right), Ok(Verdict::KeyOk), "{lines}");
+            let wrong = scene.query(other.public());
+            assert!(matches!(scene.decide(wrong), Ok(Verdict::Reject { partial: false, .. })), "{lines}");
+        }
+        let wrong = scene.query(other.public());
+        assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany), "{lines}");
+    }
+    // A wrong signature is a failure from the first one on.
+    let mut scene = Scene::new("MaxAuthTries 1");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let wrong = scene.signed(&[4; 32], &scene.user.clone(), None);
+    assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany));
 }
 
 #[test]
