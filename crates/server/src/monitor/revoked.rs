@@ -8,7 +8,7 @@ use std::rc::Rc;
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{Krl, PublicKey};
 
-use super::describe;
+use super::fingerprints::describe;
 use crate::authorized_keys::{Line, parse_line};
 use crate::log::{Log, error};
 

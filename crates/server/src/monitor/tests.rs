@@ -3,11 +3,16 @@
 mod resuming;
 mod tickets;
 
-use super::*;
+use std::time::Duration;
+
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
+use lh_crypto::{KeyType, PrivateKey, PublicKey};
+use lh_sys::users;
+use lh_wire::Writer as _;
 
-use lh_crypto::{KeyType, PrivateKey};
+use super::attempts::extra_fail_time;
+use super::*;
 
 /// A monitor for the user that runs the tests, with a key that is authorized.
 struct Scene {
@@ -100,8 +105,8 @@ fn a_signature_counts_for_this_session_user_and_host_key() {
         let mut scene = Scene::new("MaxAuthTries 20");
         assert_eq!(scene.decide(Method::None).unwrap_err(), Unexpected::Time);
         scene.monitor.sign_first(1, "ssh-ed25519", &id).unwrap().unwrap();
-        let shown = scene.monitor.host_keys[1].public().blob().to_vec();
-        let other = scene.monitor.host_keys[0].public().blob().to_vec();
+        let shown = scene.monitor.signer.keys()[1].public().blob().to_vec();
+        let other = scene.monitor.signer.keys()[0].public().blob().to_vec();
         let user = scene.user.clone();
         let mut wrong = vec![
             scene.signed(&[4; 32], &user, None),
@@ -151,7 +156,7 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
 #[test]
 fn requests_that_do_not_fail_are_counted() {
     let mut scene = Scene::new("AuthenticationMethods any");
-    scene.monitor.pause = |_| {};
+    scene.monitor.attempts.pause = |_| {};
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
     let queries: Vec<Method> = (0..129).map(|_| scene.query(scene.key.public())).collect();
     let mut verdicts = Vec::new();
@@ -183,7 +188,7 @@ fn the_first_queries_about_other_keys_are_free() {
         ("MaxAuthTries 3\nMatch all\nPubkeyAuthOptions max-pk-ok:1", 3),
     ] {
         let mut scene = Scene::new(lines);
-        scene.monitor.pause = |_| {};
+        scene.monitor.attempts.pause = |_| {};
         scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
         let other = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
         for _ in 0..answered {
@@ -191,6 +196,8 @@ fn the_first_queries_about_other_keys_are_free() {
             assert_eq!(scene.decide(right), Ok(Verdict::KeyOk), "{lines}");
             let wrong = scene.query(other.public());
             assert!(matches!(scene.decide(wrong), Ok(Verdict::Reject { partial: false, .. })), "{lines}");
+            // A client that leaves now has tried, which PerSourcePenalties penalizes.
+            assert_eq!(scene.monitor.tried(), Some(true), "{lines}");
         }
         let wrong = scene.query(other.public());
         assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany), "{lines}");
@@ -220,7 +227,7 @@ fn signatures_after_the_login_have_a_rate() {
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right), Ok(Verdict::Accept));
     scene.monitor.grant(Zeroizing::default()).unwrap();
-    let key = scene.monitor.host_keys[0].public().blob().to_vec();
+    let key = scene.monitor.signer.keys()[0].public().blob().to_vec();
     // However fast this machine signs, the reserve ends: 64 more come each second.
     let mut refused = None;
     for _ in 0..1_000_000 {

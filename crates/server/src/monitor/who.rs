@@ -32,6 +32,6 @@ impl Monitor {
 
     /// Attempts that failed.
     pub(crate) const fn failures(&self) -> u32 {
-        self.failures
+        self.attempts.failures()
     }
 }
