@@ -80,7 +80,7 @@ impl Forwards {
 
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
-            let (ip, from) = (self.shared.peer.get().ip(), self.shared.peer.get().port());
+            let (ip, from) = (self.shared.client.peer.get().ip(), self.shared.client.peer.get().port());
             info!(
                 self.shared.log,
                 "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
@@ -210,7 +210,7 @@ impl Forwards {
                     return Err("Server has disabled port forwarding.");
                 }
                 if !permits::may_listen(shared, host, *port) {
-                    let (ip, from) = (shared.peer.get().ip(), shared.peer.get().port());
+                    let (ip, from) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
                     info!(
                         shared.log,
                         "Received request from {ip} port {from} to remote forward to host {host} port {port}, \

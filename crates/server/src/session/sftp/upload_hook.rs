@@ -62,7 +62,7 @@ impl UploadHook {
             ("HOME".into(), user.home.clone().into()),
             ("SHELL".into(), "/bin/sh".into()),
         ];
-        if let Some((peer, local)) = shared.connection.get() {
+        if let Some((peer, local)) = shared.client.endpoints.get() {
             environment.push(("SSH_CONNECTION".into(), endpoints(peer, local).into()));
         }
         Some(Self {
