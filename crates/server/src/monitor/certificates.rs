@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_crypto::{Certificate, CertificateError, CertificateKind, PublicKey};
 use lh_sys::time::now_unix;
 
 use super::account_context::AccountContext;
@@ -13,12 +13,28 @@ use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::principals;
 use crate::authorized_keys::{Line, parse_line};
-use crate::cert_options::Comer;
+use crate::cert_options::{Comer, CommandsDiffer};
 use crate::key_options::KeyOptions;
 use crate::log::{Level, debug, error, verbose};
 
-/// Reason for a certificate without usable principals, in OpenSSH's words.
-const NO_PRINCIPAL: &str = "Certificate does not contain an authorized principal";
+/// Why a certificate lets nobody in. `Display` is the line for the log, in OpenSSH's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("Certificate does not contain an authorized principal")]
+    NoPrincipal,
+    /// Its options cannot be used, which has been logged.
+    #[error("Invalid certificate options")]
+    BadOptions,
+    #[error("Refused by certificate options")]
+    Options,
+    #[error("Refused by certificate principals options")]
+    PrincipalsOptions,
+    #[error(transparent)]
+    CommandsDiffer(#[from] CommandsDiffer),
+    /// Its kind, its time or its principals.
+    #[error(transparent)]
+    NotInForce(#[from] CertificateError),
+}
 
 impl AccountContext<'_> {
     fn comer(&self) -> Comer<'_> {
@@ -37,21 +53,21 @@ impl AccountContext<'_> {
         }
     }
 
-    /// A certificate whose authority stands in `authorized_keys` behind `line`, at `place`. `Err` is the line for the log.
+    /// A certificate whose authority stands in `authorized_keys` behind `line`, at `place`.
     pub(super) fn certificate_of_line(
         &self,
         certificate: &Certificate,
         line: &KeyOptions,
         place: &str,
-    ) -> Result<KeyOptions, String> {
+    ) -> Result<KeyOptions, Refusal> {
         let options = self.options_of(certificate, place)?;
-        let options = line.merged(&options).map_err(str::to_owned)?;
+        let options = line.merged(&options)?;
         // Principals of the line are preferred to the user's name.
         let name = match &line.principals {
             None => &self.user.name,
             Some(list) => {
                 let listed = |principal: &&String| list.split(',').any(|each| each == principal.as_str());
-                certificate.principals().iter().find(listed).ok_or(NO_PRINCIPAL)?
+                certificate.principals().iter().find(listed).ok_or(Refusal::NoPrincipal)?
             }
         };
         in_force(certificate, name)?;
@@ -101,7 +117,7 @@ impl AccountContext<'_> {
         &self,
         key: &PublicKey,
         certificate: &Certificate,
-    ) -> Result<KeyOptions, String> {
+    ) -> Result<KeyOptions, Refusal> {
         let Self { settings, user, .. } = *self;
         let file = settings.authorized_principals_file.as_deref();
         let command = settings.authorized_principals_command.0.as_deref();
@@ -113,7 +129,7 @@ impl AccountContext<'_> {
             found = self.principal_of_command(key, certificate, command);
         }
         if restricted && found.is_none() {
-            return Err(NO_PRINCIPAL.to_owned());
+            return Err(Refusal::NoPrincipal);
         }
         in_force(certificate, found.as_ref().map_or(&user.name, |found| &found.principal))?;
         let options = self.options_of(certificate, "cert")?;
@@ -122,7 +138,7 @@ impl AccountContext<'_> {
             Some(found) if self.permitted(&found.options, "principals", false) => {
                 Ok(found.options.merged(&options)?)
             }
-            Some(_) => Err("Refused by certificate principals options".to_owned()),
+            Some(_) => Err(Refusal::PrincipalsOptions),
         }
     }
 
@@ -201,22 +217,18 @@ impl AccountContext<'_> {
     }
 
     /// What the certificate itself allows, if it may be used by this user from here.
-    fn options_of(&self, certificate: &Certificate, place: &str) -> Result<KeyOptions, String> {
+    fn options_of(&self, certificate: &Certificate, place: &str) -> Result<KeyOptions, Refusal> {
         let options = KeyOptions::of_certificate(certificate).map_err(|why| {
             error!(self.client.log, "{why}");
-            "Invalid certificate options".to_owned()
+            Refusal::BadOptions
         })?;
-        if self.permitted(&options, place, false) {
-            Ok(options)
-        } else {
-            Err("Refused by certificate options".to_owned())
-        }
+        if self.permitted(&options, place, false) { Ok(options) } else { Err(Refusal::Options) }
     }
 }
 
 /// Kind, time, principals: the rules that hold everywhere. Critical options are [`KeyOptions::of_certificate`]'s business.
-fn in_force(certificate: &Certificate, name: &str) -> Result<(), String> {
+fn in_force(certificate: &Certificate, name: &str) -> Result<(), CertificateError> {
     let now = u64::try_from(now_unix()).unwrap_or(0);
     let critical: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
-    certificate.check(CertificateKind::User, name, now, &critical).map_err(|problem| problem.to_string())
+    certificate.check(CertificateKind::User, name, now, &critical)
 }

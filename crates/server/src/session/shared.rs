@@ -17,7 +17,7 @@ use lh_sys::users::User;
 use super::auth_info::AuthInfo;
 use super::become_user::Start;
 use super::credentials::Credentials;
-use super::environment::{self, UserFile};
+use super::environment::{self, UserFile, UserFileError};
 use super::parts::Parts;
 use super::sftp::mounts::Mounts;
 use super::sftp::workers::Workers;
@@ -136,7 +136,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`environment::read_user_file`]'s.
-    pub(super) fn user_environment(&self) -> Result<UserFile, String> {
+    pub(super) fn user_environment(&self) -> Result<UserFile, UserFileError> {
         let permit = &self.settings.permit_user_environment.value;
         if *permit == PermitUserEnvironment::No {
             return Ok(UserFile::default());
