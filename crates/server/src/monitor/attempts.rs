@@ -22,8 +22,8 @@ pub(super) struct Attempts {
     failures: u32,
     /// Failures by other methods than keys: passwords and prompts.
     failed_secrets: u32,
-    /// Queries about keys that would not do (`PubkeyAuthOptions max-pk-ok`).
-    refused_queries: u32,
+    /// Queries about keys that would not do, and that count as no failures (`PubkeyAuthOptions max-pk-ok`).
+    forgiven: u32,
     /// Requests that did not fail.
     unfailing: Unfailing,
     /// How to wait; tests do not.
@@ -38,7 +38,7 @@ impl Default for Attempts {
             made: 0,
             failures: 0,
             failed_secrets: 0,
-            refused_queries: 0,
+            forgiven: 0,
             unfailing: Unfailing::default(),
             pause: std::thread::sleep,
             delay_key: DelayKey::default(),
@@ -57,13 +57,10 @@ impl Attempts {
         self.made == 1
     }
 
-    pub(super) const fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    /// Whether an attempt was refused, counted or not: a client that only asks about keys has tried too.
-    pub(super) const fn has_refused(&self) -> bool {
-        self.failures > 0 || self.refused_queries > 0
+    /// Attempts that were refused, whether or not they count against `MaxAuthTries`: a client that only asks about keys has
+    /// tried too.
+    pub(super) const fn refused(&self) -> u32 {
+        self.failures + self.forgiven
     }
 
     pub(super) const fn failed_secrets(&self) -> u32 {
@@ -86,12 +83,10 @@ impl Attempts {
         if !failed || free {
             return self.count_unfailing(client, candidate, verdict);
         }
-        if is_query(method) {
-            self.refused_queries += 1;
-            let free = candidate.settings.pubkey_auth_options.value.free_queries.unwrap_or(0);
-            if self.refused_queries <= u32::from(free) {
-                return verdict;
-            }
+        let free_queries = candidate.settings.pubkey_auth_options.value.free_queries.unwrap_or(0);
+        if is_query(method) && self.forgiven < u32::from(free_queries) {
+            self.forgiven += 1;
+            return verdict;
         }
         self.failures += 1;
         if !matches!(method, Method::PublicKey(_) | Method::HostBased(_)) {

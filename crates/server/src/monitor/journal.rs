@@ -113,8 +113,7 @@ impl Monitor {
     /// Whether an attempt failed, and whether the user of the attempts exists; `None` without a failed
     /// attempt.
     pub(crate) fn tried(&self) -> Option<bool> {
-        self.attempts
-            .has_refused()
+        (self.attempts.refused() > 0)
             .then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
 }

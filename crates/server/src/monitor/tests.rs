@@ -199,6 +199,8 @@ fn the_first_queries_about_other_keys_are_free() {
             // A client that leaves now has tried, which PerSourcePenalties penalizes.
             assert_eq!(scene.monitor.tried(), Some(true), "{lines}");
         }
+        // The logs of usage have all of them.
+        assert_eq!(scene.monitor.failures(), answered, "{lines}");
         let wrong = scene.query(other.public());
         assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany), "{lines}");
     }
