@@ -4,6 +4,10 @@
 //! sees a byte of the network, and those who do are other processes (`session/`), which ask over a socket. It
 //! believes them nothing: what a signature must cover, how many attempts there were and what may be asked
 //! next it knows itself.
+//!
+//! The parts own their state: `client` is who asks and what signatures must cover, `signing` has the host keys, `attempts` the
+//! counters, `lookups` what has been read for this login, `candidate` the account with its rules. `judge` asks the methods
+//! (`keys` with `certificates`, `hostbased`, `pam`, `gss`, `joining`, `resuming`), `journal` writes down what came of it.
 
 mod account_context;
 mod account_rules;
