@@ -359,3 +359,54 @@ fn without_descriptors_connections_wait_and_are_served_later() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
+
+/// The kernel's timer of a TCP connection from or to this port of 127.0.0.1: 02 is that of keepalives.
+fn timer(local: Option<u16>, remote: Option<u16>) -> Option<String> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let is =
+        |field: &str, port: Option<u16>| port.is_none_or(|port| field.ends_with(&format!(":{port:04X}")));
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        // Established connections only, no listeners.
+        let found = *fields.get(3)? == "01" && is(fields.get(1)?, local) && is(fields.get(2)?, remote);
+        found.then(|| fields.get(5).and_then(|timer| timer.split(':').next()).map(str::to_owned))?
+    })
+}
+
+/// Covers: sshd_config TCPKeepAlive (all)
+#[test]
+fn the_kernel_probes_forwarded_connections_where_asked() {
+    for (value, on_the_client_s, on_forwards) in
+        [("no", false, false), ("yes", true, false), ("transport", true, false), ("all", true, true)]
+    {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, &format!("TCPKeepAlive {value}"));
+        let pair = Pair::new(&lab, our("lhssh"), server.port);
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (target, elsewhere) = (there.local_addr().unwrap().port(), here.local_addr().unwrap().port());
+        let (local, remote) = (free_port(), free_port());
+        let tunnel = pair.tunnel(&[
+            "-L",
+            &format!("{local}:127.0.0.1:{target}"),
+            "-R",
+            &format!("127.0.0.1:{remote}:127.0.0.1:{elsewhere}"),
+        ]);
+        tunnel.wait_for_port(remote);
+        let _first = TcpStream::connect(("127.0.0.1", local)).unwrap();
+        let (_second, _) = there.accept().unwrap();
+        let _third = TcpStream::connect(("127.0.0.1", remote)).unwrap();
+        let (_fourth, _) = here.accept().unwrap();
+        for (what, local, remote, is_probed) in [
+            ("the client's", Some(server.port), None, on_the_client_s),
+            ("opened", None, Some(target), on_forwards),
+            ("accepted", Some(remote), None, on_forwards),
+        ] {
+            // Another timer runs until everything is acknowledged.
+            eventually(&format!("TCPKeepAlive {value}: {what}"), || {
+                let wanted = if is_probed { "02" } else { "00" };
+                timer(local, remote).as_deref() == Some(wanted)
+            });
+        }
+    }
+}

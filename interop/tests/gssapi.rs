@@ -89,6 +89,18 @@ impl Stage {
     }
 
     fn log_in_to(&self, host: &str, client: &Path, server: &Server, options: &[&str], command: &str) -> Ran {
+        self.log_in_as(&self.user.name, host, client, server, options, command)
+    }
+
+    fn log_in_as(
+        &self,
+        user: &str,
+        host: &str,
+        client: &Path,
+        server: &Server,
+        options: &[&str],
+        command: &str,
+    ) -> Ran {
         let mut words = vec![client.display().to_string()];
         words.extend(options.iter().map(|&word| word.to_owned()));
         words.extend(self.lab.client_options());
@@ -96,7 +108,7 @@ impl Stage {
             words.extend(["-o".to_owned(), option.to_owned()]);
         }
         words.extend(["-p".to_owned(), server.port().to_string()]);
-        words.extend([format!("{}@{host}", self.user.name), command.to_owned()]);
+        words.extend([format!("{user}@{host}"), command.to_owned()]);
         let line: Vec<String> =
             words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
         let ticket = self.ticket.display();
@@ -191,6 +203,45 @@ fn gssapi_credentials_are_delegated_if_both_ends_agree() {
     let refusing = stage.ours(&format!("{ANY}\nGSSAPIDelegateCredentials no"));
     let ran = stage.log_in(&our("lhssh"), &refusing, &["-K"], "echo \"<$KRB5CCNAME>\"").ok("not taken");
     assert_eq!(ran.text(), "<>\n");
+}
+
+/// Kerberos proves who the client is, `PermitRootLogin` refuses it, and a key logs in behind it.
+///
+/// Covers: sshd_config GSSAPIDelegateCredentials (of a refused login); sshd_config PermitRootLogin (Kerberos)
+#[test]
+fn credentials_of_a_refused_root_login_are_dropped() {
+    let Some(stage) = Stage::new("credentials_of_a_refused_root_login") else { return };
+    // The list of who may be root is the lab's: root's own home stays as it is.
+    let lists = stage.lab.path("k5login");
+    std::fs::create_dir(&lists).unwrap();
+    std::fs::write(lists.join("root"), format!("{}@{REALM}\n", stage.user.name)).unwrap();
+    let realm = stage.lab.read("realm/krb5.conf");
+    let lists = format!("[libdefaults]\n k5login_directory = {}\n", lists.display());
+    stage.lab.write("realm/krb5.conf", &realm.replace("[libdefaults]\n", &lists));
+    let show = "echo \"<$KRB5CCNAME>\"";
+    let key = stage.lab.read("user_ed25519.pub");
+    stage.lab.write("forced", &format!("command=\"{}\" {key}", show.replace('"', "\\\"")));
+    let log_in = |server: &Server, command: &str| {
+        let options = ["-K", "-o", "PubkeyAuthentication=yes"];
+        stage.log_in_as("root", "127.0.0.1", &our("lhssh"), server, &options, command).ok("a login of root")
+    };
+    let keys = format!("{ANY}\nAuthorizedKeysFile {}", stage.lab.arg("forced"));
+    let server = stage.ours(&format!("{keys}\nPermitRootLogin forced-commands-only"));
+    assert_eq!(log_in(&server, "true").text(), "<>\n");
+    let log = server.log();
+    let principal = format!("{}@{REALM}", stage.user.name);
+    for line in [
+        &format!("Authorized to root, krb5 principal {principal} (krb5_kuserok)"),
+        "ROOT LOGIN REFUSED FROM 127.0.0.1 port ",
+        "Accepted publickey for root from 127.0.0.1 port ",
+    ] {
+        assert!(log.contains(line), "{line} is not in\n{log}");
+    }
+    // The same login has them where it is not refused.
+    let server = stage.ours(&format!("{keys}\nPermitRootLogin yes"));
+    let text = log_in(&server, show).text();
+    assert!(text.starts_with("<FILE:/tmp/krb5cc_"), "{text}");
+    assert!(server.log().contains("Accepted gssapi-with-mic for root from 127.0.0.1 port "));
 }
 
 /// Covers: sshd_config GSSAPIAuthentication (who may be whom); file ~/.k5login; sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo

@@ -61,9 +61,9 @@ fn early_signatures_add_no_login_failures() {
         let ran = is_in(log_in(&lab, port, &[&identity]));
         assert!(went_ahead(&ran), "{}", ran.err);
     };
-    check(Lhsshd::start(&lab, "MaxAuthTries 2").port);
+    check(Lhsshd::start(&lab, "MaxAuthTries 2\nPubkeyAuthOptions none").port);
     let Some([sshd]) = peers(test, ["sshd"]) else { return };
-    check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2").port);
+    check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2\nPubkeyAuthOptions none").port);
 }
 
 /// A default key is offered only when the server accepts keys: a server that only takes passwords would count

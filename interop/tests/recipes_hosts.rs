@@ -136,6 +136,8 @@ fn ipv6_addresses_and_scopes() {
 #[test]
 fn huge_authorized_keys_and_many_identities() {
     Recipe {
+        // As OpenSSH before 10.6: each query about a key that would not do is a failure.
+        server: "PubkeyAuthOptions none",
         setup: "k=$(cut -d' ' -f2 /world/host_ed25519.pub); p=/home/bob/.ssh/authorized_keys; for i in {1..20000}; do echo \"restrict,command=\\\"x $i\\\" ssh-ed25519 $k user$i@host\"; done >$p; printf '\\n# end\\nnot a key\\n' >>$p; cat /world/authorized_keys >>$p\n\
                 for i in {1..8}; do ssh-keygen -q -t ed25519 -N '' -f /home/me/k$i; done; chown -R me: /home/me",
         client: "ssh -o BatchMode=yes bob@server id -un; echo $?; i=''; for n in {1..8}; do i=\"$i -i k$n\"; done; ssh -o BatchMode=yes $i bob@server id -un 2>&1 | sed 's/port 22:2/N/'; echo ${PIPESTATUS[0]}; ssh -o BatchMode=yes -o IdentitiesOnly=yes -i k1 bob@server true; echo $?",

@@ -118,7 +118,7 @@ fn addresses_of_hosts_are_checked_too() {
 #[test]
 fn identities_beyond_the_allowed_attempts() {
     Recipe {
-        server: "MaxAuthTries 3\nRequiredRSASize 2048",
+        server: "MaxAuthTries 3\nPubkeyAuthOptions none\nRequiredRSASize 2048",
         setup: "cd /home/me/.ssh; ssh-keygen -q -t rsa -b 1024 -N '' -f small; cat small.pub >>/home/bob/.ssh/authorized_keys; for i in 1 2 3 4 5 6; do ssh-keygen -q -t ed25519 -N '' -f /home/me/k$i; done; chown -R me: /home/me; cd /",
         config: "Host *\n  BatchMode yes\n",
         client: "eval $(ssh-agent) >/dev/null; ssh-add -q k1 k2 k3 k4; try() { ssh \"$@\" bob@server id -un 2>&1; echo \"= $?\"; }; try; try -o IdentitiesOnly=yes -i .ssh/id_ed25519; try -i .ssh/id_ed25519; ssh-add -q -D; try -o IdentitiesOnly=yes -i k1 -i k2; try -o IdentitiesOnly=yes -i k1 -i k2 -i .ssh/id_ed25519; try -o IdentitiesOnly=yes -i .ssh/small; try -i nothere; try -o IdentityAgent=none -o IdentityFile=none; kill $SSH_AGENT_PID",

@@ -23,7 +23,7 @@ fn cron_jobs_without_home_and_terminal() {
 #[test]
 fn jumps_with_own_keys_beside_a_full_agent() {
     Recipe {
-        server: "MaxAuthTries 4",
+        server: "MaxAuthTries 4\nPubkeyAuthOptions none",
         setup: "account jump 2300; account deep 2301; cd /home/me/.ssh; for u in jump deep; do ssh-keygen -q -t ed25519 -N '' -f $u -C $u; cp $u.pub /home/$u/.ssh/authorized_keys; done; for i in 1 2 3 4 5 6; do ssh-keygen -q -t ed25519 -N '' -f x$i -C x$i; done; chown -R me: .; cd /",
         config: "Host bastion\n  User jump\n  IdentityFile ~/.ssh/jump\n  IdentitiesOnly yes\nHost inner\n  User deep\n  IdentityFile ~/.ssh/deep\n  IdentitiesOnly yes\n  ProxyJump bastion\nHost loose\n  HostName inner\n  User deep\n  IdentityFile ~/.ssh/deep\n  ProxyJump bastion\nHost *\n  BatchMode yes\n",
         client: "eval $(ssh-agent) >/dev/null; ssh-add -q .ssh/x[1-6] .ssh/jump .ssh/deep; for h in inner loose; do ssh $h id -un; echo $?; done; ssh bob@server true; echo $?; ssh -o IdentitiesOnly=yes -i .ssh/id_ed25519 bob@server id -un; ssh -J jump@bastion -i .ssh/deep -o IdentitiesOnly=yes deep@server id -un; scp -q .ssh/x1.pub inner:x; echo $?; sftp -q -b - inner <<<'ls -1'; ssh-add -q -D; ssh-add -q .ssh/deep; ssh loose id -un; ssh -o User=bob inner true; echo $?; ssh -o ProxyJump=jump@bastion,deep@inner -o IdentitiesOnly=yes bob@server id -un; echo $?\n\

@@ -154,8 +154,8 @@ fn log_lines_about_ends() {
 #[test]
 fn log_lines_about_guesses() {
     Recipe {
-        server: "MaxAuthTries 4\nKbdInteractiveAuthentication yes",
-        setup: "sed -i 's/pam_unix.so.*/& nodelay/' /etc/pam.d/common-auth; serve plain \"$(printf 'Port 2201\\nListenAddress 127.0.0.1\\nUsePAM no\\nKbdInteractiveAuthentication no\\nInclude /etc/ssh/sshd_config.d/*.conf\\nLogLevel VERBOSE\\nMaxAuthTries 4')\"; cd /home/me; for i in 1 2 3 4 5; do ssh-keygen -q -t ed25519 -N '' -f k$i; done; printf '#!/bin/sh\\necho wrong\\n' >ask; chmod 755 ask; chown me: k? ask; cd /",
+        server: "MaxAuthTries 4\nPubkeyAuthOptions none\nKbdInteractiveAuthentication yes",
+        setup: "sed -i 's/pam_unix.so.*/& nodelay/' /etc/pam.d/common-auth; serve plain \"$(printf 'Port 2201\\nListenAddress 127.0.0.1\\nUsePAM no\\nKbdInteractiveAuthentication no\\nInclude /etc/ssh/sshd_config.d/*.conf\\nLogLevel VERBOSE\\nPubkeyAuthOptions none\\nMaxAuthTries 4')\"; cd /home/me; for i in 1 2 3 4 5; do ssh-keygen -q -t ed25519 -N '' -f k$i; done; printf '#!/bin/sh\\necho wrong\\n' >ask; chmod 755 ask; chown me: k? ask; cd /",
         config: "Host *\n  NumberOfPasswordPrompts 8\n  HostKeyAlias server\n",
         client: "export SSH_ASKPASS=~/ask SSH_ASKPASS_REQUIRE=force; for p in 22 2201; do for u in nosuch bob; do for m in none publickey password keyboard-interactive; do ssh -p $p -o PreferredAuthentications=$m -o IdentitiesOnly=yes -i k1 $u@127.0.0.1 true; done; ssh -p $p -o PreferredAuthentications=publickey,password -o IdentitiesOnly=yes -i k1 -i k2 $u@127.0.0.1 true; ssh -p $p -o PreferredAuthentications=publickey -o IdentitiesOnly=yes -i k1 -i k2 -i k3 -i k4 -i k5 $u@127.0.0.1 true; done; done 2>/dev/null; ssh -p 2201 bob@127.0.0.1 true 2>/dev/null",
         look: "sleep 0.5; for f in sshd sshd-plain; do echo \"== $f\"; sed -E 's/port [0-9]+/port N/g; s/SHA256:.*/FP/; s/^(error|fatal): //' /var/log/$f.log | grep 'authentic\\|Authentic\\|Failed\\|Postponed\\|Invalid\\|Accepted pub'; done",

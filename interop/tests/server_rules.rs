@@ -266,7 +266,9 @@ fn data_without_a_terminal_outlives_neither_side() {
 /// Covers: sshd_config MaxSessions; sshd_config MaxAuthTries
 #[test]
 fn sessions_and_attempts_are_limited() {
-    let Some(scene) = Scene::new("limits", "MaxSessions 1\nMaxAuthTries 2") else { return };
+    let Some(scene) = Scene::new("limits", "MaxSessions 1\nMaxAuthTries 2\nPubkeyAuthOptions none") else {
+        return;
+    };
     // A second session on one connection.
     let socket = scene.lab.arg("mux");
     let master = ["-o", "ControlMaster=yes", "-S", &socket];

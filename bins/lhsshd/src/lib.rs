@@ -261,7 +261,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
                 match HostKey::in_agent(path, agent) {
                     Ok(key) => keys.push(key),
                     Err(_) if by_default && !path.exists() => {}
-                    Err(why) => lines.extend([problem.to_string(), why]),
+                    Err(why) => lines.extend([problem.to_string(), why.to_string()]),
                 }
             }
             // The default files were not asked for: it is no fault that one is missing.
@@ -277,7 +277,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
     for file in &config.host_certificate.0 {
         match HostKey::certified(&keys, Path::new(file)) {
             Ok(key) => keys.push(key),
-            Err(problem) => lines.push(problem),
+            Err(problem) => lines.push(problem.to_string()),
         }
     }
     for line in lines {

@@ -431,7 +431,7 @@ mod tests {
             let mut config = lh_config::client::load(&request, &crate::SystemEnvironment).expect("loads");
             let rule = |(kind, seconds): &(&str, u64)| lh_config::special::ChannelTimeout {
                 kind: (*kind).to_owned(),
-                seconds: *seconds,
+                limit: Duration::from_secs(*seconds),
                 text: seconds.to_string(),
             };
             config.channel_timeout.value.0 = rules.iter().map(rule).collect();

@@ -56,6 +56,19 @@ enumeration! {
 }
 
 enumeration! {
+    /// `TCPKeepAlive` of the server.
+    TcpKeepAlive ("yes, no, transport or all") {
+        /// On the connection to the client.
+        Transport = "yes" | "transport" | "true",
+        /// Also on the connections of TCP and X11 forwards.
+        All = "all",
+        /// Nowhere.
+        No = "no" | "false",
+    }
+    default Transport;
+}
+
+enumeration! {
     /// `StrictHostKeyChecking`.
     StrictHostKeyChecking ("yes, no, ask, accept-new or off") {
         /// Refuse unknown and changed keys.

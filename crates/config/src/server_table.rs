@@ -153,9 +153,10 @@ keyword_table! {
     /// no: read the user's files even if others can write to them or their directories.
     /// Example: `StrictModes no`
     strict_modes: bool = "yes", "StrictModes", Global, Works;
-    /// no: the kernel does not probe idle connections.
-    /// Example: `TCPKeepAlive no`
-    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Global, Works;
+    /// Which idle connections the kernel probes: yes (or transport; the one to the client), all (those of TCP and X11
+    /// forwards too) or no.
+    /// Example: `TCPKeepAlive all`
+    tcp_keep_alive: TcpKeepAlive = "yes", "TCPKeepAlive" ["KeepAlive"], Global, Works;
     /// yes: accounts with an empty password log in with it.
     /// Example: `PermitEmptyPasswords yes`
     permit_empty_passwords: bool = "no", "PermitEmptyPasswords", Match, Works;
@@ -390,9 +391,11 @@ keyword_table! {
     /// Variables can change what a forced command does.
     /// Example: `PermitUserEnvironment LANG,LC_*`
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
-    /// What security keys must have done: touch-required, verify-required (PIN), both, or none.
-    /// Example: `PubkeyAuthOptions verify-required`
-    pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, Works;
+    /// What security keys must have done: touch-required, verify-required (PIN), both, or none. max-pk-ok:N (0 to 255): so
+    /// many of a client's queries about keys that would not do are free, further ones count against MaxAuthTries. As in
+    /// OpenSSH, a line without max-pk-ok makes the first one count.
+    /// Example: `PubkeyAuthOptions verify-required max-pk-ok:6`
+    pubkey_auth_options: PubkeyAuthOptions = "none max-pk-ok:6", "PubkeyAuthOptions", Match, Works;
 
     /// A line for each connection and for each file or command in it: who, from where, with which algorithms
     /// and key, how much, how long and how fast, and how it ended. An absolute path, syslog, journald or

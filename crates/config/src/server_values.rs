@@ -8,7 +8,7 @@ use crate::line::Arguments;
 use crate::table::Value;
 use crate::units::{parse_fractional_time, parse_size, parse_time};
 use crate::value::Seconds;
-use crate::value_error::{Part, Syntax, ValueError, ValueFault};
+use crate::value_error::{Bound, Part, Syntax, ValueError, ValueFault};
 
 /// `Port` lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -594,10 +594,13 @@ pub struct PubkeyAuthOptions {
     pub touch_required: bool,
     /// Signatures of security keys must include user verification.
     pub verify_required: bool,
+    /// Queries about keys that would not do, before further ones count as failures. `None` where the keyword is given
+    /// without `max-pk-ok`: the first one counts, as in OpenSSH 10.6.
+    pub free_queries: Option<u8>,
 }
 
 impl Value for PubkeyAuthOptions {
-    const KIND: &'static str = "none, touch-required, verify-required";
+    const KIND: &'static str = "none, touch-required, verify-required, max-pk-ok:number";
     fn parse(args: &mut Arguments) -> Result<Self, ValueError> {
         let mut out = Self::default();
         for word in args.remaining() {
@@ -605,7 +608,10 @@ impl Value for PubkeyAuthOptions {
                 "none" => {}
                 "touch-required" => out.touch_required = true,
                 "verify-required" => out.verify_required = true,
-                _ => return Err(args.unknown_word(&word)),
+                lower => match lower.strip_prefix("max-pk-ok:") {
+                    Some(number) => out.free_queries = Some(free_queries(number, args)?),
+                    None => return Err(args.unknown_word(&word)),
+                },
             }
         }
         Ok(out)
@@ -613,14 +619,26 @@ impl Value for PubkeyAuthOptions {
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         let mut words = Vec::new();
         if self.touch_required {
-            words.push("touch-required");
+            words.push("touch-required".to_owned());
         }
         if self.verify_required {
-            words.push("verify-required");
+            words.push("verify-required".to_owned());
         }
-        let text = if words.is_empty() { "none".to_string() } else { words.join(" ") };
-        out.push(format!("{name} {text}"));
+        if words.is_empty() {
+            words.push("none".to_owned());
+        }
+        words.extend(self.free_queries.map(|number| format!("max-pk-ok:{number}")));
+        out.push(format!("{name} {}", words.join(" ")));
     }
+}
+
+/// The number of `max-pk-ok`: 0 to 255.
+fn free_queries(number: &str, args: &Arguments) -> Result<u8, ValueError> {
+    let wide: i64 = number.parse().map_err(|_| args.malformed(Syntax::Number, number))?;
+    u8::try_from(wide).map_err(|_| {
+        let bound = if wide < 0 { Bound::NumberTooSmall } else { Bound::NumberTooLarge };
+        args.refused(ValueFault::OutOfRange(bound))
+    })
 }
 
 /// `LoginGraceTime` and similar server times, seconds; `none` or 0 means no limit.

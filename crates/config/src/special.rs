@@ -6,7 +6,7 @@ use crate::forward::parse_port;
 use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
-use crate::units::parse_time;
+use crate::units::{parse_fractional_time, parse_time};
 use crate::value_error::{Part, Syntax, ValueError};
 
 /// A port.
@@ -396,30 +396,30 @@ pub struct ChannelTimeouts(pub Vec<ChannelTimeout>);
 pub struct ChannelTimeout {
     /// The channel type, or a pattern for it.
     pub kind: String,
-    /// Idle limit, seconds; 0 means none.
-    pub seconds: u64,
+    /// Idle limit; 0 means none.
+    pub limit: Duration,
     /// The time as written, for `sshd -T`.
     pub text: String,
 }
 
 impl ChannelTimeouts {
     /// Idle limit of a channel type; `None` means no limit. The first matching pattern decides.
-    pub fn of(&self, kind: &str) -> Option<std::time::Duration> {
+    pub fn of(&self, kind: &str) -> Option<Duration> {
         self.of_any(&[kind])
     }
 
     /// Idle limit of all channels together: the rule named `global`, which no pattern matches.
-    pub fn of_all_channels(&self) -> Option<std::time::Duration> {
-        let seconds = self.0.iter().find(|rule| rule.kind == "global")?.seconds;
-        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
+    pub fn of_all_channels(&self) -> Option<Duration> {
+        let limit = self.0.iter().find(|rule| rule.kind == "global")?.limit;
+        (!limit.is_zero()).then_some(limit)
     }
 
     /// Like [`of`](Self::of), for a channel with several names: the first name that a pattern matches counts.
-    pub fn of_any(&self, kinds: &[&str]) -> Option<std::time::Duration> {
+    pub fn of_any(&self, kinds: &[&str]) -> Option<Duration> {
         let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
         let rule = |kind: &&str| self.0.iter().find(|rule| rule.kind != "global" && fits(kind, &rule.kind));
-        let seconds = kinds.iter().find_map(rule)?.seconds;
-        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
+        let limit = kinds.iter().find_map(rule)?.limit;
+        (!limit.is_zero()).then_some(limit)
     }
 }
 
@@ -437,7 +437,7 @@ impl Value for ChannelTimeouts {
                 .filter(|(kind, _)| !kind.is_empty())
                 .and_then(|(kind, time)| {
                     let (kind, text) = (kind.to_string(), time.to_string());
-                    Some(ChannelTimeout { kind, seconds: parse_time(time)?, text })
+                    Some(ChannelTimeout { kind, limit: parse_fractional_time(time)?, text })
                 })
                 .ok_or_else(|| args.malformed(Syntax::ChannelTimeout, &word))?;
             out.push(pair);

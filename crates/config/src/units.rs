@@ -29,18 +29,31 @@ pub fn parse_time(text: &str) -> Option<u64> {
     (total <= i32::MAX as u64).then_some(total)
 }
 
-/// Parses seconds with an optional decimal fraction (`0.5`), or the units of [`parse_time`].
+/// Parses a time in the units of [`parse_time`], of which seconds may have a decimal fraction (`0.5`, `1m2.5s`).
+/// Digits beyond nanoseconds are cut off.
 pub fn parse_fractional_time(text: &str) -> Option<Duration> {
-    if let Some((whole, fraction)) = text.split_once('.') {
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let fraction = fraction.trim_end_matches(['s', 'S']);
-        if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
-        return (whole <= i32::MAX as u64).then(|| Duration::new(whole, nanos));
+    let Some((before, rest)) = text.split_once('.') else {
+        return parse_time(text).map(Duration::from_secs);
+    };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (fraction, rest) = rest.split_at(digits);
+    let mut nanos = fraction.get(..9).unwrap_or(fraction).to_owned();
+    if nanos.is_empty() {
+        return None;
     }
-    parse_time(text).map(Duration::from_secs)
+    nanos.extend(std::iter::repeat_n('0', 9_usize.saturating_sub(nanos.len())));
+    // What has a fraction are seconds, with their letter or at the end.
+    let rest = match rest.strip_prefix(['s', 'S']) {
+        None if rest.is_empty() => rest,
+        rest => rest?,
+    };
+    // No digits before the point stand for none.
+    let start = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    let zero = if start == before.len() { "0" } else { "" };
+    let before = parse_time(&format!("{before}{zero}"))?;
+    let after = if rest.is_empty() { Duration::ZERO } else { parse_fractional_time(rest)? };
+    let total = Duration::new(before, nanos.parse().ok()?).checked_add(after)?;
+    (total.as_secs() <= i32::MAX as u64).then_some(total)
 }
 
 /// Parses a size in bytes with an optional `K`, `M` or `G` (powers of 1024, either case).

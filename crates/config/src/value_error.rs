@@ -215,6 +215,9 @@ impl ValueError {
 
     fn number(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         match self.dialect {
+            _ if self.keyword == "PubkeyAuthOptions" => {
+                write!(f, "bad PubkeyAuthOptions max-pk-ok value: {what}")
+            }
             Dialect::Client => write!(f, "integer value {what}."),
             Dialect::Server => write!(f, "{} integer value {what}.", self.keyword),
         }

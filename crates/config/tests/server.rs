@@ -296,6 +296,117 @@ fn channel_timeouts_are_dumped_as_written() {
     assert!(config.dump(true, &|_| Vec::new()).contains(&format!("channeltimeout {text}\n")));
 }
 
+/// As `sshd -T -C user=…` of OpenSSH 9.2 and 10.6 prints them.
+#[test]
+fn none_in_a_match_block_overrides_a_global_value() {
+    let home = Home::new();
+    for (keyword, value) in [
+        ("AuthorizedKeysCommandUser", "nobody"),
+        ("AuthorizedKeysFile", "/k"),
+        ("AuthorizedPrincipalsCommandUser", "nobody"),
+        ("AuthorizedPrincipalsFile", "/p"),
+        ("Banner", "/etc/issue"),
+        ("ChannelTimeout", "session=5"),
+        ("ChrootDirectory", "/x"),
+        ("ForceCommand", "ls"),
+        ("IPQoS", "ef cs0"),
+        ("LogVerbose", "a.c"),
+        ("PAMServiceName", "x"),
+        ("PermitListen", "*:80"),
+        ("PermitOpen", "a:1"),
+        ("PubkeyAuthOptions", "touch-required max-pk-ok:3"),
+        ("RevokedKeys", "/r"),
+        ("TrustedUserCAKeys", "/t"),
+        ("UnusedConnectionTimeout", "5"),
+    ] {
+        let text = format!("{keyword} {value}\nMatch User guest\n{keyword} none\n");
+        let config = load(&home, &text, &[]).expect("loads");
+        let values_for = |user: &str| {
+            let facts = ConnectionFacts { user: Some(user.to_owned()), ..Default::default() };
+            let dump = config.for_connection(&facts).expect("applies").dump(true, &|_| Vec::new());
+            let name = format!("{} ", keyword.to_ascii_lowercase());
+            let lines = dump.lines().filter_map(|line| line.strip_prefix(&name)).map(str::to_owned);
+            lines.collect::<Vec<String>>().join(" ")
+        };
+        assert_eq!(values_for("ada"), value, "{keyword}");
+        let none = if keyword == "IPQoS" { "none none" } else { "none" };
+        assert_eq!(values_for("guest"), none, "{keyword}");
+    }
+    // The commands, whose accounts must then be absent too.
+    for keyword in ["AuthorizedKeysCommand", "AuthorizedPrincipalsCommand"] {
+        let text = format!(
+            "{keyword} /bin/true\n{keyword}User nobody\nMatch User guest\n{keyword} none\n{keyword}User none\n"
+        );
+        let config = load(&home, &text, &[]).expect("loads");
+        let facts = ConnectionFacts { user: Some("guest".to_owned()), ..Default::default() };
+        let dump = config.for_connection(&facts).expect("applies").dump(true, &|_| Vec::new());
+        let name = keyword.to_ascii_lowercase();
+        assert!(dump.contains(&format!("{name} none\n{name}user none\n")), "{dump}");
+    }
+}
+
+/// What OpenSSH 10.6 takes and refuses.
+#[test]
+fn channel_timeouts_have_fractions_of_seconds() {
+    let home = Home::new();
+    let limit = |time: &str| {
+        let config = load(&home, &format!("ChannelTimeout session={time}\n"), &[])?;
+        assert!(config.dump(true, &|_| Vec::new()).contains(&format!("channeltimeout session={time}\n")));
+        Ok::<_, lh_config::ConfigError>(config.channel_timeout.of("session").map(|limit| limit.as_nanos()))
+    };
+    for (time, nanos) in [
+        ("1.5", 1_500_000_000),
+        ("1.5s", 1_500_000_000),
+        (".5", 500_000_000),
+        ("1.5s1m", 61_500_000_000),
+        ("1h1.5S", 3_601_500_000_000),
+        ("1m.25", 60_250_000_000),
+        ("1.1234567891", 1_123_456_789),
+    ] {
+        assert_eq!(limit(time).expect("loads"), Some(nanos), "{time}");
+    }
+    for time in ["0.5m", "1.", ".", "1.5h2", "1.1.1", "-1.5", "+1.5", "2147483648.5", "1.5 s"] {
+        limit(time).expect_err(time);
+    }
+}
+
+/// What OpenSSH 10.6 makes of the same lines.
+#[test]
+fn free_queries_about_keys_are_dumped_as_by_openssh() {
+    let home = Home::new();
+    let dumped = |lines: &str| {
+        let config = load(&home, lines, &[]).map_err(|problem| problem.to_string())?;
+        let dump = config.dump(true, &|_| Vec::new());
+        let line = dump.lines().find_map(|line| line.strip_prefix("pubkeyauthoptions ")).map(str::to_owned);
+        Ok::<_, String>(line.expect("is in the dump"))
+    };
+    for (lines, shown) in [
+        ("", "none max-pk-ok:6"),
+        ("PubkeyAuthOptions none\n", "none"),
+        ("PubkeyAuthOptions touch-required\n", "touch-required"),
+        ("PubkeyAuthOptions max-pk-ok:0\n", "none max-pk-ok:0"),
+        ("PubkeyAuthOptions MAX-PK-OK:255\n", "none max-pk-ok:255"),
+        ("PubkeyAuthOptions max-pk-ok:3 max-pk-ok:05\n", "none max-pk-ok:5"),
+        (
+            "PubkeyAuthOptions max-pk-ok:2 verify-required touch-required\n",
+            "touch-required verify-required max-pk-ok:2",
+        ),
+    ] {
+        assert_eq!(dumped(lines).as_deref(), Ok(shown), "{lines}");
+    }
+    for (option, words) in [
+        ("max-pk-ok:", "bad PubkeyAuthOptions max-pk-ok value: invalid"),
+        ("max-pk-ok:x", "bad PubkeyAuthOptions max-pk-ok value: invalid"),
+        ("max-pk-ok:-1", "bad PubkeyAuthOptions max-pk-ok value: too small"),
+        ("max-pk-ok:256", "bad PubkeyAuthOptions max-pk-ok value: too large"),
+        ("max-pk-ok", "unsupported PubkeyAuthOptions option max-pk-ok"),
+        ("max-pk-ok=3", "unsupported PubkeyAuthOptions option max-pk-ok=3"),
+    ] {
+        let refused = dumped(&format!("PubkeyAuthOptions {option}\n")).expect_err(option);
+        assert!(refused.ends_with(words), "{refused}");
+    }
+}
+
 #[test]
 fn values_of_all_kinds_are_parsed() {
     let home = Home::new();

@@ -21,6 +21,24 @@ pub(crate) struct Comer<'a> {
     pub(crate) now: i64,
 }
 
+/// Options of a certificate that cannot be used. `Display` is the line for the log.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CertificateOptionError {
+    /// A value that is no text.
+    #[error("Unable to parse certificate option \"{0}\"")]
+    Unparsable(String),
+    #[error("Certificate source-address contents invalid")]
+    SourceAddress,
+    /// A critical option that is not understood.
+    #[error("Certificate critical option \"{0}\" is not supported")]
+    Unsupported(String),
+}
+
+/// Two places force different commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("forced command options do not match")]
+pub(crate) struct CommandsDiffer;
+
 impl KeyOptions {
     /// Nothing is allowed: what a certificate starts from.
     fn nothing() -> Self {
@@ -37,12 +55,12 @@ impl KeyOptions {
     /// What a user's certificate allows and forces.
     ///
     /// # Errors
-    /// The line for the log: a critical option that is not understood, or one whose value makes no sense.
-    pub(crate) fn of_certificate(certificate: &Certificate) -> Result<Self, String> {
+    /// A critical option is not understood, or its value makes no sense.
+    pub(crate) fn of_certificate(certificate: &Certificate) -> Result<Self, CertificateOptionError> {
         let mut options = Self::nothing();
         let text = |name: &str, value: &[u8]| {
             let text = std::str::from_utf8(value).ok().filter(|text| !text.contains('\0'));
-            text.map(str::to_owned).ok_or_else(|| format!("Unable to parse certificate option \"{name}\""))
+            text.map(str::to_owned).ok_or_else(|| CertificateOptionError::Unparsable(name.to_owned()))
         };
         for (name, value) in certificate.critical_options() {
             match name.as_str() {
@@ -51,12 +69,12 @@ impl KeyOptions {
                 "source-address" => {
                     let list = text(name, value)?;
                     if list.is_empty() || !cidr::check_list(&list) {
-                        return Err("Certificate source-address contents invalid".to_owned());
+                        return Err(CertificateOptionError::SourceAddress);
                     }
                     options.source_address = Some(list);
                 }
                 name => {
-                    return Err(format!("Certificate critical option \"{name}\" is not supported"));
+                    return Err(CertificateOptionError::Unsupported(name.to_owned()));
                 }
             }
         }
@@ -79,10 +97,10 @@ impl KeyOptions {
     ///
     /// # Errors
     /// They force different commands.
-    pub(crate) fn merged(&self, other: &Self) -> Result<Self, &'static str> {
+    pub(crate) fn merged(&self, other: &Self) -> Result<Self, CommandsDiffer> {
         let command = match (&self.command, &other.command) {
             (Some(ours), Some(theirs)) if ours != theirs => {
-                return Err("forced command options do not match");
+                return Err(CommandsDiffer);
             }
             (ours, theirs) => ours.clone().or_else(|| theirs.clone()),
         };
@@ -213,7 +231,7 @@ mod tests {
         assert_eq!(both.expires, other.expires);
         assert!(both.merged(&options("command=\"date\"")).is_ok());
         assert_eq!(
-            both.merged(&options("command=\"id\"")).unwrap_err(),
+            both.merged(&options("command=\"id\"")).unwrap_err().to_string(),
             "forced command options do not match"
         );
     }

@@ -18,6 +18,47 @@ use crate::host_key_agent;
 /// Private keys are a few kilobytes; a larger file is a mistake.
 const LARGEST_FILE: u64 = 64 * 1024;
 
+/// Why a host key is not to be had from an agent. `Display` is the line to print.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentKeyError {
+    /// Neither the file nor the one with `.pub` has a public key.
+    #[error("Unable to load host key: {}", .0.display())]
+    NoPublicKey(PathBuf),
+    /// The agent does not answer.
+    #[error("Could not connect to agent \"{}\": {problem}", socket.display())]
+    Agent {
+        /// Its socket.
+        socket: PathBuf,
+        /// Why.
+        problem: io::Error,
+    },
+    /// The agent has no such key.
+    #[error("The agent does not hold host key {}", .0.display())]
+    NotHeld(PathBuf),
+}
+
+/// Why a certificate of a host key cannot be used. `Display` is the line to print.
+#[derive(Debug, thiserror::Error)]
+pub enum HostCertificateError {
+    /// The file cannot be read.
+    #[error("Could not load host certificate \"{}\": {}", path.display(), lh_sys::errno_text(.error))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It holds no public key.
+    #[error("Could not load host certificate \"{}\": invalid format", .0.display())]
+    Format(PathBuf),
+    /// It holds a key without a certificate.
+    #[error("Certificate file is not a certificate: {}", .0.display())]
+    NoCertificate(PathBuf),
+    /// It certifies none of the host keys.
+    #[error("No matching private key for certificate: {}", .0.display())]
+    NoKey(PathBuf),
+}
+
 /// Why a host key file cannot be used. `Display` is what sshd prints, line by line.
 #[derive(Debug, thiserror::Error)]
 pub enum HostKeyError {
@@ -97,13 +138,12 @@ impl HostKey {
     /// Finds a key in an agent (`HostKeyAgent`): the public half is in the file, or in the file of that name with `.pub` behind it.
     ///
     /// # Errors
-    /// The line to print: there is no public key, no agent, or the agent does not have the key.
-    pub fn in_agent(path: &Path, agent: &str) -> Result<Self, String> {
+    /// There is no public key, no agent, or the agent does not have the key.
+    pub fn in_agent(path: &Path, agent: &str) -> Result<Self, AgentKeyError> {
         let socket = match agent {
             host_key_agent::VARIABLE => std::env::var_os(agent).unwrap_or_default().into(),
             path => PathBuf::from(path),
         };
-        let shown = path.display();
         let mut beside = path.as_os_str().to_owned();
         beside.push(".pub");
         let public = [path, Path::new(&beside)]
@@ -111,11 +151,11 @@ impl HostKey {
             .filter_map(|path| std::fs::read_to_string(path).ok())
             .find_map(|text| PublicKey::from_openssh_line(text.lines().next().unwrap_or_default()))
             .map(|(public, _comment)| public)
-            .ok_or_else(|| format!("Unable to load host key: {shown}"))?;
+            .ok_or_else(|| AgentKeyError::NoPublicKey(path.to_owned()))?;
         let keys = host_key_agent::keys(&socket)
-            .map_err(|problem| format!("Could not connect to agent \"{}\": {problem}", socket.display()))?;
+            .map_err(|problem| AgentKeyError::Agent { socket: socket.clone(), problem })?;
         if !keys.contains(&public) {
-            return Err(format!("The agent does not hold host key {shown}"));
+            return Err(AgentKeyError::NotHeld(path.to_owned()));
         }
         Ok(Self { public, file: Zeroizing::default(), private: None, agent: Some(socket) })
     }
@@ -123,28 +163,24 @@ impl HostKey {
     /// The same key, shown to clients with a certificate (`HostCertificate`).
     ///
     /// # Errors
-    /// The line to print: the file is none, or certifies no key of `keys`.
-    pub fn certified(keys: &[Self], path: &Path) -> Result<Self, String> {
-        let shown = path.display();
+    /// The file is none, or certifies no key of `keys`.
+    pub fn certified(keys: &[Self], path: &Path) -> Result<Self, HostCertificateError> {
         let read = || {
             if std::fs::metadata(path)?.len() > LARGEST_FILE {
                 return Err(io::Error::other("file too large"));
             }
             std::fs::read_to_string(path)
         };
-        let text = read().map_err(|error| {
-            let error = lh_sys::errno_text(&error);
-            format!("Could not load host certificate \"{shown}\": {error}")
-        })?;
+        let text = read().map_err(|error| HostCertificateError::Read { path: path.to_owned(), error })?;
         let (public, _comment) = PublicKey::from_openssh_line(text.lines().next().unwrap_or_default())
-            .ok_or_else(|| format!("Could not load host certificate \"{shown}\": invalid format"))?;
+            .ok_or_else(|| HostCertificateError::Format(path.to_owned()))?;
         if public.certificate().is_none() {
-            return Err(format!("Certificate file is not a certificate: {shown}"));
+            return Err(HostCertificateError::NoCertificate(path.to_owned()));
         }
         let key = keys
             .iter()
             .find(|key| key.public.certificate().is_none() && key.public == *public.plain())
-            .ok_or_else(|| format!("No matching private key for certificate: {shown}"))?;
+            .ok_or_else(|| HostCertificateError::NoKey(path.to_owned()))?;
         Ok(Self { public, file: key.file.clone(), private: None, agent: key.agent.clone() })
     }
 
@@ -240,13 +276,32 @@ mod tests {
         let keys = [HostKey::load(&file).unwrap()];
         let public = directory.path().join("key.pub");
         std::fs::write(&public, keys[0].public().to_openssh_line("x")).unwrap();
-        let text = HostKey::certified(&keys, &public).unwrap_err();
+        let text = HostKey::certified(&keys, &public).unwrap_err().to_string();
         assert_eq!(text, format!("Certificate file is not a certificate: {}", public.display()));
         let missing = directory.path().join("none");
-        let text = HostKey::certified(&keys, &missing).unwrap_err();
+        let text = HostKey::certified(&keys, &missing).unwrap_err().to_string();
         let expected =
             format!("Could not load host certificate \"{}\": No such file or directory", missing.display());
         assert_eq!(text, expected);
+        std::fs::write(&missing, "no key").unwrap();
+        let text = HostKey::certified(&keys, &missing).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            format!("Could not load host certificate \"{}\": invalid format", missing.display())
+        );
+    }
+
+    #[test]
+    fn keys_in_agents_need_a_public_half_and_an_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("key");
+        let agent = directory.path().join("no-agent");
+        let refused = || HostKey::in_agent(&file, agent.to_str().unwrap()).unwrap_err().to_string();
+        assert_eq!(refused(), format!("Unable to load host key: {}", file.display()));
+        let public = PrivateKey::generate(lh_crypto::KeyType::Ed25519, None).unwrap();
+        std::fs::write(directory.path().join("key.pub"), public.public().to_openssh_line("")).unwrap();
+        let expected = format!("Could not connect to agent \"{}\": ", agent.display());
+        assert!(refused().starts_with(&expected), "{}", refused());
     }
 
     #[test]

@@ -130,23 +130,39 @@ fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&
     None
 }
 
-/// Checks a program that the server runs to decide about logins: it must be root's, and so must every directory above it, and
-/// and are writable by their owner alone.
+/// Why a program is not run. `Display` is for the log, without the program's name.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgramError {
+    /// It is not there, or cannot be looked at.
+    #[error("{}", lh_sys::errno_text(.0))]
+    Unreachable(#[from] io::Error),
+    #[error("{} is not a regular file", .0.display())]
+    NotRegular(PathBuf),
+    /// The file or a directory above it is not root's, or others may write it.
+    #[error("bad ownership or modes for {what} {}", path.display())]
+    Modes {
+        /// `file` or `directory`.
+        what: &'static str,
+        path: PathBuf,
+    },
+}
+
+/// Checks a program that the server runs to decide about logins: it and every directory above it must be root's and writable
+/// by their owner alone.
 ///
 /// # Errors
-/// What to log, without the program's name.
-pub(crate) fn check_program(path: &Path) -> Result<(), String> {
-    let text = |error: io::Error| lh_sys::errno_text(&error);
-    let real = path.canonicalize().map_err(text)?;
-    let metadata = std::fs::metadata(&real).map_err(text)?;
+/// It is no such program.
+pub(crate) fn check_program(path: &Path) -> Result<(), ProgramError> {
+    let real = path.canonicalize()?;
+    let metadata = std::fs::metadata(&real)?;
     if !metadata.is_file() {
-        return Err(format!("{} is not a regular file", real.display()));
+        return Err(ProgramError::NotRegular(real));
     }
     if !trusted(&metadata, 0) {
-        return Err(format!("bad ownership or modes for file {}", real.display()));
+        return Err(ProgramError::Modes { what: "file", path: real });
     }
     match weak_directory(&real, None, 0) {
-        Some(directory) => Err(format!("bad ownership or modes for directory {}", directory.display())),
+        Some(directory) => Err(ProgramError::Modes { what: "directory", path: directory.to_owned() }),
         None => Ok(()),
     }
 }
@@ -171,6 +187,7 @@ mod tests {
 
     #[test]
     fn programs_must_be_root_s_alone() {
+        let check_program = |path: &Path| super::check_program(path).map_err(|problem| problem.to_string());
         assert_eq!(check_program(Path::new("/bin/sh")), Ok(()));
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
@@ -183,6 +200,7 @@ mod tests {
         let text = check_program(&program).unwrap_err();
         assert!(text.starts_with("bad ownership or modes for"), "{text}");
         assert_eq!(check_program(Path::new("/no/such")), Err("No such file or directory".to_owned()));
+        assert_eq!(check_program(Path::new("/usr/bin")), Err("/usr/bin is not a regular file".to_owned()));
     }
 
     fn set_up() -> (tempfile::TempDir, PathBuf) {

@@ -5,15 +5,16 @@
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use lh_config::line::split_words;
-use lh_config::token::Tokens;
+use lh_config::token::{ExpandError, Tokens};
 use lh_sys::child::Ended;
 use lh_sys::ids::Ids;
 use lh_sys::users::{self, User};
 
 use crate::external_program::{End, ExternalProgram, Reads};
-use crate::strict;
+use crate::strict::{self, ProgramError};
 
 /// `PATH` of these programs: the one of the C library.
 const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
@@ -47,56 +48,104 @@ impl External<'_> {
     /// Runs it and returns what it printed.
     ///
     /// # Errors
-    /// The line for the log.
-    pub(super) fn run(&self) -> Result<String, String> {
-        let Self { keyword, command, .. } = self;
-        let name = self.user.ok_or_else(|| format!("No user for {keyword} specified, skipping"))?;
-        let name =
-            self.tokens.only("u").expand(name).map_err(|problem| format!("{keyword}User: {problem}"))?;
-        let user = users::by_name(name.as_ref())
-            .ok()
-            .flatten()
-            .ok_or_else(|| format!("{keyword}User \"{name}\" not found"))?;
-        let mut words = split_words(command, false)
-            .map_err(|_| format!("{keyword} \"{command}\" contains invalid quotes"))?
-            .into_iter();
-        let path = words.next().ok_or_else(|| format!("{keyword} \"{command}\" resulted in no arguments"))?;
+    /// It cannot be run, or has not ended well.
+    pub(super) fn run(&self) -> Result<String, ExternalError> {
+        self.run_or_fail().map_err(|fault| ExternalError {
+            keyword: self.keyword,
+            command: self.command.to_owned(),
+            path: self.path(),
+            fault,
+        })
+    }
+
+    fn run_or_fail(&self) -> Result<String, Fault> {
+        let name = self.tokens.only("u").expand(self.user.ok_or(Fault::NoUser)?).map_err(Fault::UserToken)?;
+        let found = users::by_name(name.as_ref()).ok().flatten();
+        let user = found.ok_or(Fault::UnknownUser(name))?;
+        let mut words = split_words(self.command, false).map_err(|_| Fault::Quotes)?.into_iter();
+        let path = words.next().ok_or(Fault::Empty)?;
         let mut arguments = Vec::new();
         for word in words {
-            let word = self.tokens.expand(&word).map_err(|problem| format!("{keyword}: {problem}"))?;
-            arguments.push(word);
+            arguments.push(self.tokens.expand(&word).map_err(Fault::Token)?);
         }
         if arguments.is_empty() {
             arguments.extend(self.default_argument.map(str::to_owned));
         }
         if !path.starts_with('/') {
-            return Err(format!("{keyword} path is not absolute"));
+            return Err(Fault::Relative);
         }
-        strict::check_program(path.as_ref())
-            .map_err(|problem| format!("Unsafe {keyword} \"{path}\": {problem}"))?;
-        let failed = |problem: std::io::Error| format!("{keyword} {path}: {problem}");
+        strict::check_program(path.as_ref()).map_err(Fault::Unsafe)?;
         let longest = Instant::now() + LONGEST;
         let program = ExternalProgram {
             path: &path,
             arguments: arguments.into_iter().map(OsString::from).collect(),
             environment: environment(&user),
-            ids: ids(&user).map_err(failed)?,
+            ids: ids(&user).map_err(Fault::Start)?,
             reads: Reads::Output { most: MOST_OUTPUT },
             deadline: Some(self.deadline.map_or(longest, |deadline| deadline.min(longest))),
             stop: None,
         };
-        let (output, end) = program.run().map_err(failed)?;
+        let (output, end) = program.run().map_err(Fault::Start)?;
         match end {
             End::Ended(Ended::Exit(0)) => Ok(String::from_utf8_lossy(&output).into_owned()),
-            End::Ended(Ended::Exit(status)) => Err(format!("{keyword} {path} failed, status {status}")),
-            End::Ended(Ended::Signal { number, .. }) => {
-                Err(format!("{keyword} {path} exited on signal {number}"))
-            }
-            End::TooMuch => Err(format!("{keyword} {path}: too much output")),
-            End::TooLong | End::Stopped => Err(format!("{keyword} {path}: timed out")),
+            End::Ended(Ended::Exit(status)) => Err(Fault::Status(status)),
+            End::Ended(Ended::Signal { number, .. }) => Err(Fault::Signal(number)),
+            End::TooMuch => Err(Fault::TooMuch),
+            End::TooLong | End::Stopped => Err(Fault::TooLong),
         }
     }
 }
+
+/// A program that has answered nothing. `Display` is the line for the log.
+#[derive(Debug)]
+pub(super) struct ExternalError {
+    keyword: &'static str,
+    command: String,
+    /// The first word of the command.
+    path: String,
+    fault: Fault,
+}
+
+/// What is wrong with a program: the configuration, what it names, or how it has ended.
+#[derive(Debug)]
+enum Fault {
+    NoUser,
+    UserToken(ExpandError),
+    UnknownUser(String),
+    Quotes,
+    Empty,
+    Token(ExpandError),
+    Relative,
+    Unsafe(ProgramError),
+    Start(io::Error),
+    Status(u8),
+    Signal(i32),
+    TooMuch,
+    TooLong,
+}
+
+impl fmt::Display for ExternalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keyword, command, path, fault } = self;
+        match fault {
+            Fault::NoUser => write!(f, "No user for {keyword} specified, skipping"),
+            Fault::UserToken(problem) => write!(f, "{keyword}User: {problem}"),
+            Fault::UnknownUser(name) => write!(f, "{keyword}User \"{name}\" not found"),
+            Fault::Quotes => write!(f, "{keyword} \"{command}\" contains invalid quotes"),
+            Fault::Empty => write!(f, "{keyword} \"{command}\" resulted in no arguments"),
+            Fault::Token(problem) => write!(f, "{keyword}: {problem}"),
+            Fault::Relative => write!(f, "{keyword} path is not absolute"),
+            Fault::Unsafe(problem) => write!(f, "Unsafe {keyword} \"{path}\": {problem}"),
+            Fault::Start(problem) => write!(f, "{keyword} {path}: {problem}"),
+            Fault::Status(status) => write!(f, "{keyword} {path} failed, status {status}"),
+            Fault::Signal(number) => write!(f, "{keyword} {path} exited on signal {number}"),
+            Fault::TooMuch => write!(f, "{keyword} {path}: too much output"),
+            Fault::TooLong => write!(f, "{keyword} {path}: timed out"),
+        }
+    }
+}
+
+impl std::error::Error for ExternalError {}
 
 fn environment(user: &User) -> Vec<(OsString, OsString)> {
     let variables: [(&str, OsString); 4] = [
@@ -135,6 +184,7 @@ mod tests {
             deadline: Some(Instant::now() + Duration::from_secs(seconds)),
         }
         .run()
+        .map_err(|problem| problem.to_string())
     }
 
     #[test]
@@ -155,6 +205,11 @@ mod tests {
         assert!(run("/bin/cat /dev/zero", None, 60).unwrap_err().contains("too much output"));
         assert!(run("relative", None, 60).unwrap_err().contains("not absolute"));
         assert!(run("/etc/passwd", None, 60).is_err());
+        let keyword = "AuthorizedKeysCommand";
+        let unended = run("/bin/echo 'x", None, 60).unwrap_err();
+        assert_eq!(unended, format!("{keyword} \"/bin/echo 'x\" contains invalid quotes"));
+        let missing = run("/no/such", None, 60).unwrap_err();
+        assert_eq!(missing, format!("Unsafe {keyword} \"/no/such\": No such file or directory"));
     }
 
     #[test]

@@ -8,8 +8,9 @@
 use lh_auth::gss::{GssAttempt, GssReply, mic_data};
 use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
 
+use super::Monitor;
+use super::candidate::Candidate;
 use super::gss_context::Gss;
-use super::{Candidate, Monitor};
 use crate::log::{debug, error, info};
 
 /// What came of a step.
@@ -30,7 +31,7 @@ impl Monitor {
             GssAttempt::Complete => Ok(Outcome::Over(false)),
         };
         let outcome = result.unwrap_or_else(|problem| {
-            debug!(self.log, "GSSAPI: {problem}");
+            debug!(self.client.log, "GSSAPI: {problem}");
             self.gss.error_token = problem.token;
             Outcome::Over(false)
         });
@@ -43,7 +44,7 @@ impl Monitor {
     fn gss_begin(&mut self, candidate: &Candidate, mechanisms: &[Vec<u8>]) -> Result<Outcome, GssError> {
         self.gss = Gss::default();
         if !mechanisms.iter().any(|name| name[..] == KERBEROS) {
-            debug!(self.log, "GSSAPI: the client offers no mechanism that is known");
+            debug!(self.client.log, "GSSAPI: the client offers no mechanism that is known");
             return Ok(Outcome::Over(false));
         }
         let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -64,22 +65,22 @@ impl Monitor {
     /// The last word: whether the client has made the checksum, for this connection and user, and may be that user.
     fn gss_mic(&mut self, candidate: &Candidate, mic: &[u8]) -> Result<bool, GssError> {
         let Some(acceptor) = &self.gss.acceptor else { return Ok(false) };
-        let data = mic_data(&self.session_id, candidate.name.as_bytes());
+        let data = mic_data(&self.client.session_id, candidate.name.as_bytes());
         let principal = &self.gss.principal;
         if !acceptor.is_mic(&data, mic) {
-            debug!(self.log, "GSSAPI: wrong checksum from {principal}");
+            debug!(self.client.log, "GSSAPI: wrong checksum from {principal}");
             return Ok(false);
         }
         let Some(user) = &candidate.user else { return Ok(false) };
         if !acceptor.may_be(&user.name)? {
-            info!(self.log, "krb5 principal {principal} is not authorized to be {}", user.name);
+            info!(self.client.log, "krb5 principal {principal} is not authorized to be {}", user.name);
             return Ok(false);
         }
-        info!(self.log, "Authorized to {}, krb5 principal {principal} (krb5_kuserok)", user.name);
+        info!(self.client.log, "Authorized to {}, krb5 principal {principal} (krb5_kuserok)", user.name);
         if candidate.settings.gssapi_delegate_credentials.value {
             match acceptor.delegated() {
                 Ok(credentials) => self.gss.credentials = credentials,
-                Err(problem) => error!(self.log, "GSSAPI: delegated credentials: {problem}"),
+                Err(problem) => error!(self.client.log, "GSSAPI: delegated credentials: {problem}"),
             }
         }
         Ok(true)

@@ -7,14 +7,18 @@
 use std::path::{Path, PathBuf};
 
 use lh_auth::server::HostBasedAttempt;
-use lh_config::server_table::ServerSettings;
 use lh_crypto::{CertificateKind, PublicKey};
 use lh_known_hosts::{KnownHosts, Lookup, Marker};
 use lh_sys::time::now_unix;
-use lh_sys::users::User;
 
+use super::account_context::AccountContext;
+use super::candidate::Candidate;
+use super::client::Client;
+use super::fingerprints::describe;
+use super::keys::usable_key;
+use super::lookups::Lookups;
+use super::revoked::Revocation;
 use super::rhosts::{self, Rules};
-use super::{Candidate, Monitor, describe};
 use crate::log::{debug, error, info, verbose};
 
 /// The files that say which key a host has.
@@ -22,42 +26,42 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known
 /// The same, in the home directory.
 const USER_FILES: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
 
-impl Monitor {
-    pub(super) fn host_right(&self, candidate: &Candidate, attempt: &HostBasedAttempt) -> bool {
-        let settings = &candidate.settings;
-        let accepted = ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value);
-        let Some(key) = self.usable_key(settings, &attempt.key, &attempt.algorithm, accepted) else {
-            return false;
-        };
-        let Some(user) = &candidate.user else { return false };
-        if self.is_revoked(settings, &key) || !self.host_may(settings, user, attempt, &key) {
-            return false;
-        }
-        let signed = attempt.request().signed_data(&self.session_id, candidate.name.as_bytes());
-        match key.verify(&attempt.algorithm, &signed, &attempt.signature) {
-            Ok(()) => true,
-            Err(problem) => {
-                debug!(self.log, "host-based signature for user {}: {problem}", user.name);
-                false
-            }
+/// Whether the attempt proves that the client's user may be this one here.
+pub(super) fn host_right(
+    client: &Client,
+    lookups: &Lookups,
+    candidate: &Candidate,
+    attempt: &HostBasedAttempt,
+) -> bool {
+    let settings = &candidate.settings;
+    let accepted = ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value);
+    let key = usable_key(settings, &attempt.key, &attempt.algorithm, accepted, &client.log);
+    let (Some(key), Some(user)) = (key, &candidate.user) else { return false };
+    let account = AccountContext { client, lookups, settings, user };
+    if lookups.revocation(settings, &key) != Revocation::No || !account.host_may(attempt, &key) {
+        return false;
+    }
+    let signed = attempt.request().signed_data(&client.session_id, candidate.name.as_bytes());
+    match key.verify(&attempt.algorithm, &signed, &attempt.signature) {
+        Ok(()) => true,
+        Err(problem) => {
+            debug!(client.log, "host-based signature for user {}: {problem}", user.name);
+            false
         }
     }
+}
 
+impl AccountContext<'_> {
     /// Whether that user of that host may be this user here, and the key is the host's.
-    fn host_may(
-        &self,
-        settings: &ServerSettings,
-        user: &User,
-        attempt: &HostBasedAttempt,
-        key: &PublicKey,
-    ) -> bool {
+    fn host_may(&self, attempt: &HostBasedAttempt, key: &PublicKey) -> bool {
+        let Self { client, settings, user, .. } = *self;
         let said = attempt.host.strip_suffix('.').unwrap_or(&attempt.host);
-        let address = self.peer.ip().to_string();
+        let address = client.peer.ip().to_string();
         let from_packet = settings.hostbased_uses_name_from_packet_only.value;
-        let resolved = self.host_name.as_deref().unwrap_or(&address);
+        let resolved = client.host_name.as_deref().unwrap_or(&address);
         if !from_packet && !resolved.eq_ignore_ascii_case(said) {
             info!(
-                self.log,
+                client.log,
                 "userauth_hostbased mismatch: client sends {said}, but we resolve {address} to {resolved}"
             );
         }
@@ -70,32 +74,33 @@ impl Monitor {
             strict: settings.strict_modes.value,
             ignore: settings.ignore_rhosts.value,
         };
-        if !rhosts::allow(&rules, &self.log) {
-            debug!(self.log, "rhosts refused user \"{}\" host \"{name}\"", attempt.local_user);
+        if !rhosts::allow(&rules, &client.log) {
+            debug!(client.log, "rhosts refused user \"{}\" host \"{name}\"", attempt.local_user);
             return false;
         }
-        if !self.is_key_of(settings, user, name, key) {
+        if !self.is_key_of(name, key) {
             return false;
         }
         let (client_user, what) = (&attempt.local_user, describe(settings, key));
         match key.certificate() {
             Some(certificate) => verbose!(
-                self.log,
+                client.log,
                 "Accepted certificate ID \"{}\" signed by {} from {client_user}@{name}",
                 certificate.key_id(),
                 describe(settings, certificate.authority())
             ),
-            None => verbose!(self.log, "Accepted public key {what} from {client_user}@{name}"),
+            None => verbose!(client.log, "Accepted public key {what} from {client_user}@{name}"),
         }
         true
     }
 
     /// Whether known_hosts has this key, or the authority of this certificate, for the host.
-    fn is_key_of(&self, settings: &ServerSettings, user: &User, name: &str, key: &PublicKey) -> bool {
+    fn is_key_of(&self, name: &str, key: &PublicKey) -> bool {
+        let Self { client, lookups, settings, user } = *self;
         if let Some(certificate) = key.certificate() {
             let now = u64::try_from(now_unix()).unwrap_or(0);
             if let Err(problem) = certificate.check(CertificateKind::Host, name, now, &[]) {
-                error!(self.log, "{problem}");
+                error!(client.log, "{problem}");
                 return false;
             }
         }
@@ -103,13 +108,13 @@ impl Monitor {
         for path in SYSTEM_FILES {
             match KnownHosts::read(Path::new(path)) {
                 Ok(known) => files.push((path.into(), known)),
-                Err(problem) => debug!(self.log, "{path}: {problem}"),
+                Err(problem) => debug!(client.log, "{path}: {problem}"),
             }
         }
         if !settings.ignore_user_known_hosts.value {
             for file in USER_FILES {
                 let path = user.home.join(file);
-                let text = self.user_file(settings, user, "known hosts", &path);
+                let text = lookups.user_file(settings, user, "known hosts", &path);
                 files.extend(text.map(|text| (path, KnownHosts::parse(text.as_bytes()))));
             }
         }
@@ -117,7 +122,7 @@ impl Monitor {
         // Which key such a line was to revoke is not known, so no key of the host is accepted.
         if let Some((path, line)) = broken_revocation(&files, &name) {
             let path = path.display();
-            error!(self.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
+            error!(client.log, "{path}:{line}: parse error in hostkeys file, in an @revoked line for {name}");
             return false;
         }
         let authority = key.certificate().map(lh_crypto::Certificate::authority);
@@ -126,7 +131,7 @@ impl Monitor {
         };
         for each in [Some(key.plain()), authority].into_iter().flatten() {
             if files.iter().any(|(_, known)| revoked(known, each)) {
-                error!(self.log, "WARNING: revoked key for {name} attempted authentication");
+                error!(client.log, "WARNING: revoked key for {name} attempted authentication");
                 return false;
             }
         }

@@ -12,8 +12,10 @@ use lh_auth::TicketRequest;
 use lh_auth::server::TicketAttempt;
 use lh_crypto::PublicKey;
 
+use super::Monitor;
+use super::candidate::Candidate;
+use super::stage::{Stage, Unexpected};
 use super::ticket_state::Joining;
-use super::{Candidate, Monitor, Stage, Unexpected};
 use crate::log::{debug, error, info};
 use crate::quotas::Moved;
 use crate::tickets::{LARGEST, Record, TAKE, id_of};
@@ -56,16 +58,17 @@ impl Monitor {
             return false;
         }
         let Some(record) = self.take(&attempt.key) else {
-            debug!(self.log, "no such ticket, or it is used or too old");
+            debug!(self.client.log, "no such ticket, or it is used or too old");
             return false;
         };
-        let request = TicketRequest { key: &attempt.key, host_key: &self.host_key };
-        let signed = request.signed_data(&record.session_id, &self.session_id, candidate.name.as_bytes());
+        let request = TicketRequest { key: &attempt.key, host_key: &self.client.host_key };
+        let signed =
+            request.signed_data(&record.session_id, &self.client.session_id, candidate.name.as_bytes());
         let key = PublicKey::from_blob(&attempt.key).ok().filter(|key| key.key_type() == KIND);
         let right = key.is_some_and(|key| key.verify(KIND, &signed, &attempt.signature).is_ok());
         let why = if record.user != candidate.name {
             "it is another user's"
-        } else if record.peer != self.peer.ip() || record.local != self.local {
+        } else if record.peer != self.client.peer.ip() || record.local != self.client.local {
             "it is for other addresses"
         } else if !right {
             "wrong signature"
@@ -75,8 +78,8 @@ impl Monitor {
             candidate.joined = Some(record.pid);
             return true;
         };
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-        info!(self.log, "ticket for {name} from {ip} port {port} refused: {why}");
+        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
+        info!(self.client.log, "ticket for {name} from {ip} port {port} refused: {why}");
         false
     }
 
@@ -107,9 +110,9 @@ impl Monitor {
         let answer = self.joining.ask(&UserConnection { uid, limit }.encode());
         match (answer, limit) {
             (Ok(false), Some(limit)) => {
-                let (ip, port) = (self.peer.ip(), self.peer.port());
+                let (ip, port) = (self.client.peer.ip(), self.client.peer.port());
                 error!(
-                    self.log,
+                    self.client.log,
                     "connection of user {name} from {ip} port {port} refused: {limit} of this user are logged in \
                      ({KEYWORD})"
                 );
@@ -120,7 +123,7 @@ impl Monitor {
                 None
             }
             (Err(problem), Some(_)) => {
-                error!(self.log, "{KEYWORD}: connections of user {name} are not counted: {problem}");
+                error!(self.client.log, "{KEYWORD}: connections of user {name} are not counted: {problem}");
                 None
             }
             (Err(_), None) => None,
@@ -139,15 +142,15 @@ impl Monitor {
         match answer {
             Ok(true) => None,
             Ok(false) => {
-                let (ip, port) = (self.peer.ip(), self.peer.port());
+                let (ip, port) = (self.client.peer.ip(), self.client.peer.port());
                 error!(
-                    self.log,
+                    self.client.log,
                     "connection of user {name} from {ip} port {port} refused: the transfer quota is used up ({QUOTA})"
                 );
                 Some(format!("Transfer quota of user {name} is used up ({QUOTA})"))
             }
             Err(problem) => {
-                error!(self.log, "{QUOTA}: bytes of user {name} are not counted: {problem}");
+                error!(self.client.log, "{QUOTA}: bytes of user {name} are not counted: {problem}");
                 None
             }
         }
@@ -180,9 +183,9 @@ impl Monitor {
             user: candidate.name.clone(),
             options: candidate.options.clone(),
             proofs: candidate.proofs.clone(),
-            session_id: self.session_id.clone(),
-            peer: self.peer.ip(),
-            local: self.local,
+            session_id: self.client.session_id.clone(),
+            peer: self.client.peer.ip(),
+            local: self.client.local,
             pid: std::process::id(),
         });
     }
@@ -200,7 +203,11 @@ impl Monitor {
         }
         *issued += 1;
         let kept = worth.to_keep(key).is_some_and(|message| listener.write_all(&message).is_ok());
-        debug!(self.log, "ticket for an additional connection: {}", if kept { "given" } else { "not given" });
+        debug!(
+            self.client.log,
+            "ticket for an additional connection: {}",
+            if kept { "given" } else { "not given" }
+        );
         Ok(kept)
     }
 }

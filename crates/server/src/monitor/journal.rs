@@ -1,4 +1,4 @@
-//! What is written down about attempts: log lines in OpenSSH's words, btmp, and the count of failures.
+//! What is written down about attempts: log lines in OpenSSH's words, and btmp.
 
 use lh_auth::gss::GssReply;
 use lh_auth::server::Method;
@@ -7,11 +7,11 @@ use lh_crypto::PublicKey;
 use lh_sys::records::{Entry, Records};
 use lh_sys::time::now_unix;
 
+use super::Monitor;
+use super::candidate::Candidate;
 use super::fingerprints::{describe, fingerprint};
-use super::gss_context::is_offer;
-use super::unfailing::Toll;
-use super::{Candidate, Monitor, Verdict};
 use crate::log::{Field, Level, debug, error};
+use crate::verdict::Verdict;
 
 impl Monitor {
     pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
@@ -38,7 +38,7 @@ impl Monitor {
             Method::PublicKey(attempt) => {
                 let key = PublicKey::from_blob(&attempt.key).ok();
                 let key = key.map(|key| fingerprint(&candidate.settings, &key)).unwrap_or_default();
-                self.log.set_field(Field::Fingerprint, &key);
+                self.client.log.set_field(Field::Fingerprint, &key);
                 described(&attempt.key)
             }
             Method::HostBased(attempt) => {
@@ -55,10 +55,10 @@ impl Monitor {
         let most = candidate.settings.max_auth_tries.value;
         let loud = matches!(verdict, Verdict::Accept | Verdict::Resume(_))
             || candidate.user.is_none()
-            || self.failed_secrets >= most / 2
+            || self.attempts.failed_secrets() >= most / 2
             || matches!(method, Method::Password(_));
         let level = if loud { Level::Info } else { Level::Verbose };
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
         let shown = match method {
             // The name of the device is known once the modules have decided.
             Method::KeyboardInteractive | Method::Responses(_) if word == "Postponed" => {
@@ -71,18 +71,22 @@ impl Monitor {
         let by_pam = matches!(method, Method::Responses(_)) && self.modules.is_some();
         if by_pam && matches!(verdict, Verdict::Reject { partial: false, .. }) {
             let illegal = if candidate.user.is_none() { "illegal user " } else { "" };
-            error!(self.log, "PAM: Authentication failure for {illegal}{name} from {}", self.origin());
+            error!(
+                self.client.log,
+                "PAM: Authentication failure for {illegal}{name} from {}",
+                self.client.origin()
+            );
         }
         let line = format!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2");
         match verdict {
             // A step on the way, which in OpenSSH the other process logs; that one does not describe keys.
             Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => {
-                self.log.preauth().line(level, format_args!("{line}"));
+                self.client.log.preauth().line(level, format_args!("{line}"));
             }
-            _ => self.log.line(level, format_args!("{line}{key}")),
+            _ => self.client.log.line(level, format_args!("{line}{key}")),
         }
         if !matches!(verdict, Verdict::Accept | Verdict::Resume(_) | Verdict::Reject { partial: true, .. }) {
-            self.log.set_field(Field::Fingerprint, "");
+            self.client.log.set_field(Field::Fingerprint, "");
         }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
         if typed && matches!(verdict, Verdict::Reject { partial: false, .. }) {
@@ -91,8 +95,8 @@ impl Monitor {
     }
 
     fn record_failure(&self, user: &str) {
-        let host = self.origin().to_string();
-        let address = Some(self.peer.ip());
+        let host = self.client.origin().to_string();
+        let address = Some(self.client.peer.ip());
         let entry = Entry {
             user,
             line: "ssh:notty",
@@ -102,65 +106,15 @@ impl Monitor {
             time: now_unix(),
         };
         if let Err(problem) = Records::of_the_system().failure(&entry) {
-            debug!(self.log, "btmp: {problem}");
-        }
-    }
-
-    /// Counts failures; the first `none` only asks for methods and is no failure.
-    pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
-        // The first `none` only asks for methods, and a missing key table is not the client's fault.
-        let free = self.attempts <= 1 && matches!(method, Method::None)
-            || is_offer(method)
-            || std::mem::take(&mut self.resuming.uncharged);
-        let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
-        if !failed || free {
-            return self.count_unfailing(candidate, verdict);
-        }
-        self.failures += 1;
-        if !matches!(method, Method::PublicKey(_) | Method::HostBased(_)) {
-            self.failed_secrets += 1;
-        }
-        if self.failures < candidate.settings.max_auth_tries.value {
-            return verdict;
-        }
-        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-        error!(
-            self.log.preauth(),
-            "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
-        );
-        Verdict::TooMany
-    }
-
-    /// Counts a request that is no failure. A login is the last one, so it is never one too many.
-    fn count_unfailing(&mut self, candidate: &Candidate, verdict: Verdict) -> Verdict {
-        if matches!(
-            verdict,
-            Verdict::Accept | Verdict::Resume(_) | Verdict::TooMany | Verdict::Denied(_) | Verdict::Later
-        ) {
-            return verdict;
-        }
-        match self.unfailing.count() {
-            Toll::Wait(time) => {
-                (self.pause)(time);
-                verdict
-            }
-            Toll::TooMany => {
-                let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-                let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-                error!(
-                    self.log,
-                    "too many authentication requests without a failure for {invalid}{name} from {ip} port {port} ssh2"
-                );
-                Verdict::TooMany
-            }
+            debug!(self.client.log, "btmp: {problem}");
         }
     }
 
     /// Whether an attempt failed, and whether the user of the attempts exists; `None` without a failed
     /// attempt.
     pub(crate) fn tried(&self) -> Option<bool> {
-        (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
+        (self.attempts.refused() > 0)
+            .then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
 }
 

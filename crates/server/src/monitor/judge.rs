@@ -7,16 +7,17 @@ use lh_crypto::PublicKey;
 use lh_sys::time::now_unix;
 use zeroize::Zeroizing;
 
+use super::account_rules::root_may;
+use super::candidate::Candidate;
 use super::chains::{advance, base, enabled};
-use super::gss;
-use super::keys::KeyVerdict;
+use super::hostbased::host_right;
+use super::keys::{KeyVerdict, key_right};
 use super::pam::{Facts, Step};
-use super::{Candidate, Monitor, Verdict};
+use super::{Monitor, gss};
 use crate::account::{self, PasswordAge};
-use crate::hosts::endpoints;
-use crate::log::{error, info};
-use crate::modules::Outcome;
+use crate::log::error;
 use crate::passwords;
+use crate::verdict::Verdict;
 
 /// What keyboard-interactive asks where no module asks.
 const PASSWORD_PROMPT: &str = "Password: ";
@@ -51,7 +52,7 @@ impl Monitor {
                 Step::Ask(prompts) => return Verdict::Prompt(prompts),
                 Step::Done(right) => right,
             },
-            Method::PublicKey(key) => match self.key_right(candidate, key) {
+            Method::PublicKey(key) => match key_right(&self.client, &self.lookups, candidate, key) {
                 Some(KeyVerdict::WouldDo) => return Verdict::KeyOk,
                 Some(KeyVerdict::Proven(options)) => match candidate.options.merged(&options) {
                     Ok(options) => {
@@ -59,20 +60,20 @@ impl Monitor {
                         true
                     }
                     Err(why) => {
-                        error!(self.log, "Inconsistent authentication options: {why}");
+                        error!(self.client.log, "Inconsistent authentication options: {why}");
                         false
                     }
                 },
                 None => false,
             },
-            Method::HostBased(attempt) => self.host_right(candidate, attempt),
+            Method::HostBased(attempt) => host_right(&self.client, &self.lookups, candidate, attempt),
             Method::Gss(step) => match self.gss_step(candidate, step) {
                 gss::Outcome::Reply(reply) => return Verdict::Gss(reply),
                 gss::Outcome::Over(right) => right,
             },
             Method::PasswordChange | Method::Other(_) => false,
         };
-        if !right || !self.root_may(candidate, &name) {
+        if !right || !root_may(&self.client, candidate, &name) {
             if matches!(method, Method::Gss(_)) {
                 // A later attempt that succeeds must not come with what a refused one has brought.
                 self.gss.credentials = None;
@@ -90,19 +91,6 @@ impl Monitor {
         Verdict::Reject { methods: offered_names(candidate), partial: true }
     }
 
-    fn facts_for_modules<'a>(&self, candidate: &'a Candidate) -> Facts<'a> {
-        Facts {
-            service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
-            // By the name in the user database, where there is such an account: modules decide about that one.
-            user: match &candidate.user {
-                Some(user) => &user.name,
-                None => candidate.name.split(':').next().unwrap_or_default(),
-            },
-            remote: self.origin().to_string(),
-            connection: endpoints(self.peer, self.local),
-        }
-    }
-
     /// Whether this candidate may log in with a password at all.
     fn password_may_do(candidate: &Candidate) -> bool {
         candidate.user.as_ref().is_some_and(|user| {
@@ -112,7 +100,7 @@ impl Monitor {
 
     fn password_right(&mut self, candidate: &mut Candidate, password: &[u8]) -> bool {
         let empty_allowed = candidate.settings.permit_empty_passwords.value;
-        let facts = self.facts_for_modules(candidate);
+        let facts = Facts::of(&self.client, candidate);
         if let Some(modules) = &mut self.modules {
             let real = Self::password_may_do(candidate) && (!password.is_empty() || empty_allowed);
             return modules.password(&facts, password, real, empty_allowed);
@@ -121,7 +109,7 @@ impl Monitor {
         // The hash is computed for unknown users too, so that the time does not tell which users exist.
         let hash =
             candidate.shadow.as_ref().filter(|_| candidate.user.is_some()).map(|shadow| &shadow.hash[..]);
-        let right = passwords::check(password, hash, &self.log);
+        let right = passwords::check(password, hash, &self.client.log);
         if !(right && allowed) {
             return false;
         }
@@ -136,7 +124,7 @@ impl Monitor {
     fn interactive(&mut self, candidate: &mut Candidate, responses: Option<&[Zeroizing<Vec<u8>>]>) -> Step {
         let real = Self::password_may_do(candidate);
         let empty_allowed = candidate.settings.permit_empty_passwords.value;
-        let facts = self.facts_for_modules(candidate);
+        let facts = Facts::of(&self.client, candidate);
         match (&mut self.modules, responses) {
             (Some(modules), None) => modules.ask(&facts, real, empty_allowed),
             (Some(modules), Some(responses)) if modules.asking() => modules.answer(responses, real),
@@ -144,48 +132,6 @@ impl Monitor {
             (None, None) => Step::Ask(vec![(PASSWORD_PROMPT.to_owned(), false)]),
             (None, Some([password])) => Step::Done(self.password_right(candidate, password)),
             (None, Some(_)) => Step::Done(false),
-        }
-    }
-
-    /// `PermitRootLogin`, applied to what would otherwise be a success.
-    pub(super) fn root_may(&self, candidate: &Candidate, method: &str) -> bool {
-        if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
-            return true;
-        }
-        let allowed = match candidate.settings.permit_root_login.value {
-            PermitRootLogin::Yes => true,
-            PermitRootLogin::No => false,
-            PermitRootLogin::ProhibitPassword => matches!(method, "publickey" | "hostbased" | GSS_METHOD),
-            PermitRootLogin::ForcedCommandsOnly => {
-                let forced = candidate.options.command.is_some();
-                if forced {
-                    info!(self.log, "Root login accepted for forced command.");
-                }
-                forced
-            }
-        };
-        if !allowed {
-            let (ip, port) = (self.peer.ip(), self.peer.port());
-            info!(self.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
-        }
-        allowed
-    }
-
-    /// The last check of an authenticated user, where PAM decides about accounts.
-    pub(super) fn account_in_order(&mut self, candidate: &mut Candidate) -> Verdict {
-        let facts = self.facts_for_modules(candidate);
-        let Some(modules) = &mut self.modules else { return Verdict::Accept };
-        match modules.account(&facts, &candidate.proofs) {
-            Outcome::Good => Verdict::Accept,
-            Outcome::MustChange => {
-                candidate.must_change_password = true;
-                Verdict::Accept
-            }
-            Outcome::Bad => Verdict::Denied(modules.said().to_owned()),
-            Outcome::Unavailable => {
-                self.doubt.set(true);
-                Verdict::Denied(modules.said().to_owned())
-            }
         }
     }
 }

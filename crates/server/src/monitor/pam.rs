@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use zeroize::Zeroizing;
 
+use super::candidate::Candidate;
+use super::client::Client;
 use crate::log::{Log, debug, error};
 use crate::modules::{Order, Outcome, Report};
 use crate::monitor_ipc::{MonitorSocket, MonitorSocketError};
@@ -18,6 +20,21 @@ pub(super) struct Facts<'a> {
     pub(super) user: &'a str,
     pub(super) remote: String,
     pub(super) connection: String,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(client: &Client, candidate: &'a Candidate) -> Self {
+        Facts {
+            service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
+            // By the name in the user database, where there is such an account: modules decide about that one.
+            user: match &candidate.user {
+                Some(user) => &user.name,
+                None => candidate.name.split(':').next().unwrap_or_default(),
+            },
+            remote: client.origin().to_string(),
+            connection: client.endpoints(),
+        }
+    }
 }
 
 /// What came of a step of keyboard-interactive.

@@ -7,8 +7,9 @@ use lh_sys::pty::Pty;
 use lh_sys::records::{Entry, Last, Records};
 use lh_sys::time::now_unix;
 
+use super::Monitor;
+use super::stage::{Stage, Unexpected};
 use super::terminals::is_own_terminal;
-use super::{Monitor, Stage, Unexpected};
 use crate::log::{debug, error, info};
 use crate::monitor_ipc::TerminalFacts;
 
@@ -47,7 +48,7 @@ impl Monitor {
             return Err(Unexpected::Time);
         }
         let user = self.presence.user.clone().ok_or(Unexpected::Time)?;
-        let (origin, log) = (self.peer.ip().to_string(), &self.log);
+        let (origin, log) = (self.client.peer.ip().to_string(), &self.client.log);
         match self.presence.recordings.make(&user, session, &origin, terminal) {
             Ok(Some((path, file))) => {
                 info!(log, "terminal of user {} is recorded to {}", user.name, path.display());
@@ -76,11 +77,11 @@ impl Monitor {
         let records = Records::of_the_system();
         let last = records.last(user.uid).filter(|_| self.presence.show_last);
         if self.presence.lines.len() < MOST {
-            let host = self.origin().to_string();
-            let address = Some(self.peer.ip());
+            let host = self.client.origin().to_string();
+            let address = Some(self.client.peer.ip());
             let entry = Entry { user: &user.name, line, host: &host, address, pid, time: now_unix() };
             if let Err(problem) = records.login(user.uid, &entry) {
-                debug!(self.log, "record of the login: {problem}");
+                debug!(self.client.log, "record of the login: {problem}");
             }
             self.presence.lines.push((line.to_owned(), pid));
         }
@@ -96,7 +97,7 @@ impl Monitor {
         let gone: Vec<(String, u32)> = gone;
         for (line, pid) in gone {
             if let Err(problem) = Records::of_the_system().logout(&line, pid, now_unix()) {
-                debug!(self.log, "record of the logout: {problem}");
+                debug!(self.client.log, "record of the logout: {problem}");
             }
         }
     }

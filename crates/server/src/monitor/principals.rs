@@ -3,7 +3,7 @@
 
 use lh_crypto::Certificate;
 
-use crate::key_options::{KeyOptions, options_end};
+use crate::key_options::{KeyOptions, OptionError, options_end};
 
 /// Lines longer than this are skipped, as those of `authorized_keys`.
 const MAX_LINE: usize = 16 * 1024;
@@ -16,18 +16,23 @@ pub(super) struct Match {
     pub(super) options: KeyOptions,
 }
 
+/// A line whose options cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bad principals options: {0}")]
+pub(super) struct BadOptions(OptionError);
+
 /// The lines of `text` that name a principal of the certificate, with their numbers (from 1). A line whose options cannot be
 /// read is an `Err` with what is wrong with it.
 pub(super) fn find<'a>(
     text: &'a str,
     certificate: &'a Certificate,
-) -> impl Iterator<Item = (usize, Result<Match, String>)> + 'a {
+) -> impl Iterator<Item = (usize, Result<Match, BadOptions>)> + 'a {
     text.lines().enumerate().filter_map(move |(number, line)| {
         let (options, principal) = split(line)?;
         let principal = certificate.principals().iter().find(|listed| *listed == principal)?;
         let found = match KeyOptions::parse(options) {
             Ok(options) => Ok(Match { principal: principal.clone(), options }),
-            Err(problem) => Err(format!("bad principals options: {problem}")),
+            Err(problem) => Err(BadOptions(problem)),
         };
         Some((number + 1, found))
     })
@@ -54,6 +59,12 @@ fn split(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn options_that_cannot_be_read_are_named() {
+        let problem = BadOptions(KeyOptions::parse("no-such-option").unwrap_err());
+        assert!(problem.to_string().starts_with("bad principals options: "), "{problem}");
+    }
 
     #[test]
     fn lines_with_and_without_options() {

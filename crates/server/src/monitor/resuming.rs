@@ -7,18 +7,23 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use lh_auth::server::ResumeAttempt;
-use lh_crypto::{FingerprintHash, PublicKey, key_algorithms};
+use lh_crypto::{PublicKey, key_algorithms};
 use lh_resume::message::Request;
 
+use super::account_context::AccountContext;
+use super::account_rules::{account_in_order, root_may};
+use super::candidate::Candidate;
 use super::chains::{advance, enabled};
+use super::keys::usable_key;
 use super::revoked::Revocation;
-use super::session_rules;
-use super::{Candidate, Monitor, Stage, Unexpected, Verdict};
+use super::stage::{Stage, Unexpected};
+use super::{Monitor, session_rules};
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{debug, info};
 use crate::monitor_ipc::MonitorSocketError;
 use crate::resuming::{Claimant, Claimed, Login, SessionTerms};
+use crate::verdict::Verdict;
 
 /// Why a session may not go on.
 struct Forbidden {
@@ -54,7 +59,8 @@ impl Monitor {
 
     fn take_over(&mut self, candidate: &mut Candidate, attempt: &ResumeAttempt) -> Option<Verdict> {
         let request = Request::from_fields(&candidate.name, &attempt.fields).ok()?;
-        let claimed = Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.session_id);
+        let claimed =
+            Claimant::claim(&request.handle, &candidate.name, &attempt.fields, &self.client.session_id);
         let (mut claimant, login) = match claimed {
             Ok(Claimed::Right(claimant, login)) => (claimant, login),
             Ok(Claimed::Refused { overtaken }) => {
@@ -70,13 +76,13 @@ impl Monitor {
                 return None;
             }
             Err(problem) => {
-                debug!(self.log, "session to resume: {problem}");
+                debug!(self.client.log, "session to resume: {problem}");
                 self.refused(candidate, "it does not answer");
                 return Some(Verdict::Later);
             }
         };
         // Another server of this host may have other rules: it has no say in what becomes of the session.
-        if !self.key_fingerprints().any(|key| login.host_keys.contains(&key)) {
+        if !self.signer.fingerprints().any(|key| login.host_keys.contains(&key)) {
             self.refused(candidate, "the session is another server's");
             return None;
         }
@@ -84,7 +90,7 @@ impl Monitor {
         if let Err(why) = self.still_allowed(candidate, &login) {
             return self.forbid(candidate, &claimant, &why);
         }
-        match self.account_in_order(candidate) {
+        match account_in_order(self.modules.as_mut(), &self.client, &self.lookups, candidate) {
             Verdict::Accept if !candidate.must_change_password => {}
             denied => {
                 let why = unless_unknown("the account is not in order");
@@ -92,7 +98,7 @@ impl Monitor {
                 return verdict.or(matches!(denied, Verdict::Denied(_)).then_some(denied));
             }
         }
-        match claimant.take(&attempt.export, self.peer, self.local) {
+        match claimant.take(&attempt.export, self.client.peer, self.client.local) {
             Ok(Some(answer)) => {
                 self.resuming.claimant = Some(claimant);
                 Some(Verdict::Resume(answer))
@@ -102,7 +108,7 @@ impl Monitor {
                 None
             }
             Err(problem) => {
-                debug!(self.log, "session to resume: {problem}");
+                debug!(self.client.log, "session to resume: {problem}");
                 self.refused(candidate, "it does not answer");
                 Some(Verdict::Later)
             }
@@ -113,7 +119,7 @@ impl Monitor {
     /// on to wait, and the client may come again.
     fn forbid(&self, candidate: &Candidate, claimant: &Claimant, no: &Forbidden) -> Option<Verdict> {
         let Forbidden { why, is_certain } = no;
-        if self.doubt.get() && !is_certain {
+        if self.lookups.in_doubt() && !is_certain {
             self.refused(
                 candidate,
                 &format!("{why}, as far as could be looked up; the session goes on to wait"),
@@ -125,13 +131,9 @@ impl Monitor {
         None
     }
 
-    fn key_fingerprints(&self) -> impl Iterator<Item = String> {
-        self.host_keys.iter().map(|key| key.public().fingerprint(FingerprintHash::Sha256))
-    }
-
     fn refused(&self, candidate: &Candidate, why: &str) {
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-        info!(self.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
+        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
+        info!(self.client.log, "resumption of a session of {name} from {ip} port {port} refused: {why}");
     }
 
     /// Whether the user could still log in by the methods, and with the keys, of the login.
@@ -144,6 +146,7 @@ impl Monitor {
             return Err(unless_unknown("sessions may not wait for their clients now (ResumeGrace)"));
         }
         let Some(user) = &candidate.user else { return Err(unless_unknown("the account is closed")) };
+        let account = AccountContext { client: &self.client, lookups: &self.lookups, settings, user };
         let methods = enabled(settings);
         let mut chains = candidate.chains.clone();
         let mut now = KeyOptions::default();
@@ -154,7 +157,7 @@ impl Monitor {
             if method != "none" && !methods.contains(&method) {
                 return Err(unless_unknown("the method of the login is not allowed any more"));
             }
-            if !self.root_may(candidate, method) {
+            if !root_may(&self.client, candidate, method) {
                 return Err(unless_unknown("root may not log in that way any more"));
             }
             if !matches!(method, "publickey" | "hostbased") {
@@ -171,19 +174,22 @@ impl Monitor {
             let names = accepted.1.apply(&key_algorithms::DEFAULT);
             let algorithm =
                 key.signature_algorithms().iter().find(|name| names.iter().any(|one| one == *name));
-            if algorithm.and_then(|name| self.usable_key(settings, key.blob(), name, accepted)).is_none() {
+            if algorithm
+                .and_then(|name| usable_key(settings, key.blob(), name, accepted, &self.client.log))
+                .is_none()
+            {
                 return Err(unless_unknown("keys like that of the login are not accepted any more"));
             }
-            match self.revocation(settings, &key) {
+            match self.lookups.revocation(settings, &key) {
                 Revocation::No => {}
                 Revocation::Yes => return Err(certain("the key of the login is revoked")),
                 Revocation::Unknown => {
-                    self.doubt.set(true);
+                    self.lookups.set_doubt();
                     return Err(unless_unknown("the key of the login may be revoked"));
                 }
             }
             if method == "publickey" {
-                let found = self.find_key(settings, user, &key);
+                let found = account.find_key(&key);
                 let found =
                     found.ok_or_else(|| unless_unknown("the key of the login is not accepted any more"))?;
                 now = now
@@ -227,7 +233,7 @@ impl Monitor {
             proofs: candidate.proofs.clone(),
             options: candidate.options.clone(),
             rules: session_rules::of(&candidate.settings),
-            host_keys: self.key_fingerprints().collect(),
+            host_keys: self.signer.fingerprints().collect(),
             grace,
         });
     }
@@ -242,17 +248,17 @@ impl Monitor {
 
     /// What listeners of this server are known by, one for each host key.
     pub(crate) fn marks(&self) -> Vec<Vec<u8>> {
-        self.host_keys.iter().map(HostKey::mark).collect()
+        self.signer.keys().iter().map(HostKey::mark).collect()
     }
 
     /// Address of the client.
     pub(crate) const fn peer(&self) -> SocketAddr {
-        self.peer
+        self.client.peer
     }
 
     /// The session goes on over this connection: proofs of host keys are for that one now.
     pub(crate) fn moved(&mut self, session_id: &[u8], peer: SocketAddr, local: SocketAddr) {
-        self.session_id = session_id.to_vec();
-        (self.peer, self.local) = (peer, local);
+        self.client.session_id = session_id.to_vec();
+        (self.client.peer, self.client.local) = (peer, local);
     }
 }

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
+use std::{fmt, io};
 
 use lh_config::server_table::ServerSettings;
-use lh_crypto::{Krl, PublicKey};
+use lh_crypto::{Krl, KrlError, PublicKey};
 
-use super::describe;
+use super::fingerprints::describe;
 use crate::authorized_keys::{Line, parse_line};
+use crate::key_options::OptionError;
 use crate::log::{Log, error};
 
 /// A list of every key a large site ever had is smaller.
@@ -28,7 +30,7 @@ pub(super) enum Revocation {
 /// does not have a large list read and parsed a hundred times. What cannot be read stays so.
 #[derive(Default)]
 pub(super) struct RevokedKeys {
-    files: RefCell<HashMap<String, Rc<Result<List, String>>>>,
+    files: RefCell<HashMap<String, Rc<Result<List, ListError>>>>,
 }
 
 /// What is in a file.
@@ -38,8 +40,37 @@ enum List {
         /// Blobs of the keys, without their certificates.
         keys: HashSet<Vec<u8>>,
         /// The first line that is not understood: it was to revoke a key, and which is unknown.
-        broken: Option<String>,
+        broken: Option<BrokenLine>,
     },
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("{}", lh_sys::errno_text(.0))]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Krl(#[from] KrlError),
+}
+
+/// A line that may have been meant to revoke any key.
+#[derive(Debug, thiserror::Error)]
+#[error("line {number}: {fault}")]
+struct BrokenLine {
+    number: usize,
+    fault: LineFault,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum LineFault {
+    #[error("a second key in one line")]
+    SecondKey,
+    #[error("a carriage return inside of a line")]
+    InnerReturn,
+    #[error("bad options: {0}")]
+    BadOptions(OptionError),
+    #[error("not a public key")]
+    NoKey,
 }
 
 impl RevokedKeys {
@@ -48,7 +79,11 @@ impl RevokedKeys {
         let mut worst = Revocation::No;
         for path in settings.revoked_keys.list() {
             let file = self.file(path);
-            match file.as_ref().as_ref().map_err(Clone::clone).and_then(|list| list.holds(key)) {
+            let holds = match file.as_ref() {
+                Ok(list) => list.holds(key).map_err(|broken| broken as &dyn fmt::Display),
+                Err(problem) => Err(problem as &dyn fmt::Display),
+            };
+            match holds {
                 Ok(false) => {}
                 Ok(true) => {
                     error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
@@ -72,7 +107,7 @@ impl RevokedKeys {
         self.files.take();
     }
 
-    fn file(&self, path: &str) -> Rc<Result<List, String>> {
+    fn file(&self, path: &str) -> Rc<Result<List, ListError>> {
         if let Some(known) = self.files.borrow().get(path) {
             return Rc::clone(known);
         }
@@ -83,38 +118,38 @@ impl RevokedKeys {
 }
 
 impl List {
-    fn read(path: &Path) -> Result<Self, String> {
+    fn read(path: &Path) -> Result<Self, ListError> {
         let read = || {
             if std::fs::metadata(path)?.len() > LARGEST {
-                return Err(std::io::Error::other("file too large"));
+                return Err(io::Error::other("file too large"));
             }
             std::fs::read(path)
         };
-        let content = read().map_err(|error| lh_sys::errno_text(&error))?;
+        let content = read()?;
         if Krl::is_binary(&content) {
-            let krl = Krl::parse(&content).map_err(|error| error.to_string())?;
+            let krl = Krl::parse(&content)?;
             return Ok(Self::Krl(Box::new(krl)));
         }
         let text = String::from_utf8_lossy(&content);
         let mut keys = HashSet::new();
         let mut broken = None;
         for (number, line) in (1..).zip(text.lines()) {
-            let problem = match parse_line(line) {
-                Line::Blank => hidden_in_note(line).then(|| HIDDEN.to_owned()),
+            let fault = match parse_line(line) {
+                Line::Blank => hidden_in_note(line).then_some(LineFault::SecondKey),
                 Line::Entry(entry) => {
                     keys.insert(entry.key.plain().blob().to_vec());
-                    holds_key(&entry.comment).then(|| HIDDEN.to_owned())
+                    holds_key(&entry.comment).then_some(LineFault::SecondKey)
                 }
-                Line::BadOptions(why) => Some(format!("bad options: {why}")),
-                Line::Malformed => Some("not a public key".to_owned()),
+                Line::BadOptions(why) => Some(LineFault::BadOptions(why)),
+                Line::Malformed => Some(LineFault::NoKey),
             };
-            let problem = problem.or_else(|| has_inner_return(line).then(|| INNER_RETURN.to_owned()));
-            broken = broken.or_else(|| problem.map(|problem| format!("line {number}: {problem}")));
+            let fault = fault.or_else(|| has_inner_return(line).then_some(LineFault::InnerReturn));
+            broken = broken.or_else(|| fault.map(|fault| BrokenLine { number, fault }));
         }
         Ok(Self::Text { keys, broken })
     }
 
-    fn holds(&self, key: &PublicKey) -> Result<bool, String> {
+    fn holds(&self, key: &PublicKey) -> Result<bool, &BrokenLine> {
         match self {
             Self::Krl(krl) => Ok(krl.is_revoked(key)),
             Self::Text { keys, broken } => {
@@ -124,14 +159,11 @@ impl List {
                 if named.any(|key| keys.contains(key.blob())) {
                     return Ok(true);
                 }
-                broken.clone().map_or(Ok(false), Err)
+                broken.as_ref().map_or(Ok(false), Err)
             }
         }
     }
 }
-
-const HIDDEN: &str = "a second key in one line";
-const INNER_RETURN: &str = "a carriage return inside of a line";
 
 /// Whether one line was several to the editor that wrote it, which ends lines with carriage returns.
 fn has_inner_return(line: &str) -> bool {

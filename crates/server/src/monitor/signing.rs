@@ -1,10 +1,15 @@
-//! The rate of signatures by host keys after the login: each key exchange takes one, and nothing else takes many.
+//! Signatures by host keys, of what a session may have signed, and their rate after the login: each key exchange takes one, and
+//! nothing else takes many.
 //!
 //! A session process that has been taken over could otherwise use the host keys as fast as the machine can sign.
 
 use std::time::Instant;
 
+use lh_crypto::{CryptoError, FingerprintHash};
+use lh_wire::Writer;
+
 use super::stage::Unexpected;
+use crate::host_keys::HostKey;
 
 /// Signatures in reserve.
 const RESERVE: u32 = 2048;
@@ -42,6 +47,86 @@ impl SigningRate {
         }
         self.left -= 1.0;
         Ok(())
+    }
+}
+
+/// The host keys, and what they sign.
+pub(super) struct HostKeySigner {
+    keys: Vec<HostKey>,
+    /// Whether signatures with SHA-1 are offered.
+    pub(super) sha1: bool,
+    rate: SigningRate,
+}
+
+impl HostKeySigner {
+    /// `rekey_bytes` is the server's own limit, where it has one.
+    pub(super) fn new(keys: Vec<HostKey>, rekey_bytes: Option<u64>) -> Self {
+        Self { keys, sha1: false, rate: SigningRate::new(rekey_bytes, Instant::now()) }
+    }
+
+    pub(super) fn keys(&self) -> &[HostKey] {
+        &self.keys
+    }
+
+    /// A user has logged in, by whose limit the rate counts from now on.
+    pub(super) fn logged_in(&mut self, rekey_bytes: Option<u64>) {
+        self.rate = SigningRate::new(rekey_bytes, Instant::now());
+    }
+
+    /// Signs the hash of a key exchange.
+    ///
+    /// # Errors
+    /// Outside: no key exchange asks for that. Inside: the key cannot sign.
+    pub(super) fn sign(
+        &mut self,
+        key_index: usize,
+        algorithm: &str,
+        hash: &[u8],
+    ) -> Result<Result<Vec<u8>, CryptoError>, Unexpected> {
+        // SHA-1, and the members of SHA-2 that key exchanges use. Nothing else that a host key signs is that short.
+        if !matches!(hash.len(), 20 | 32 | 48 | 64) {
+            return Err(Unexpected::HashLength(hash.len()));
+        }
+        let key = self.keys.get_mut(key_index).ok_or(Unexpected::HostKey)?;
+        if !key.for_transport(self.sha1).algorithms.iter().any(|name| name == algorithm) {
+            return Err(Unexpected::HostKey);
+        }
+        Ok(key.sign(algorithm, hash))
+    }
+
+    /// Like [`sign`](Self::sign), after the login.
+    pub(super) fn sign_at_rate(
+        &mut self,
+        key_index: usize,
+        algorithm: &str,
+        hash: &[u8],
+    ) -> Result<Result<Vec<u8>, CryptoError>, Unexpected> {
+        self.rate.take(Instant::now())?;
+        self.sign(key_index, algorithm, hash)
+    }
+
+    /// Proves to the client of this session, and of no other, that the host has a key.
+    pub(super) fn prove(
+        &mut self,
+        session_id: &[u8],
+        algorithm: &str,
+        blob: &[u8],
+    ) -> Result<Result<Vec<u8>, CryptoError>, Unexpected> {
+        let mut data = Vec::new();
+        data.put_string(b"hostkeys-prove-00@openssh.com");
+        data.put_string(session_id);
+        data.put_string(blob);
+        let key = self.keys.iter_mut().find(|key| key.public().blob() == blob).ok_or(Unexpected::HostKey)?;
+        self.rate.take(Instant::now())?;
+        if !key.public().signature_algorithms().contains(&algorithm) {
+            return Err(Unexpected::HostKey);
+        }
+        Ok(key.sign(algorithm, &data))
+    }
+
+    /// Fingerprints of the keys, which identify the server.
+    pub(super) fn fingerprints(&self) -> impl Iterator<Item = String> {
+        self.keys.iter().map(|key| key.public().fingerprint(FingerprintHash::Sha256))
     }
 }
 

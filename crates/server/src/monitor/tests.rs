@@ -3,11 +3,16 @@
 mod resuming;
 mod tickets;
 
-use super::*;
+use std::time::Duration;
+
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
+use lh_crypto::{KeyType, PrivateKey, PublicKey};
+use lh_sys::users;
+use lh_wire::Writer as _;
 
-use lh_crypto::{KeyType, PrivateKey};
+use super::attempts::extra_fail_time;
+use super::*;
 
 /// A monitor for the user that runs the tests, with a key that is authorized.
 struct Scene {
@@ -47,6 +52,17 @@ impl Scene {
     fn decide(&mut self, method: Method) -> Result<Verdict, Unexpected> {
         let attempt = Attempt { user: self.user.clone(), method };
         self.monitor.decide(&attempt).map(|decision| decision.verdict)
+    }
+
+    /// The question whether this key would do.
+    fn query(&self, key: &PublicKey) -> Method {
+        Method::PublicKey(PublicKeyAttempt {
+            algorithm: "ssh-ed25519".into(),
+            key: key.blob().to_vec(),
+            signature: None,
+            signed: Vec::new(),
+            hostbound: false,
+        })
     }
 
     /// An attempt with a signature over what a client of the session `session_id` signs.
@@ -89,8 +105,8 @@ fn a_signature_counts_for_this_session_user_and_host_key() {
         let mut scene = Scene::new("MaxAuthTries 20");
         assert_eq!(scene.decide(Method::None).unwrap_err(), Unexpected::Time);
         scene.monitor.sign_first(1, "ssh-ed25519", &id).unwrap().unwrap();
-        let shown = scene.monitor.host_keys[1].public().blob().to_vec();
-        let other = scene.monitor.host_keys[0].public().blob().to_vec();
+        let shown = scene.monitor.signer.keys()[1].public().blob().to_vec();
+        let other = scene.monitor.signer.keys()[0].public().blob().to_vec();
         let user = scene.user.clone();
         let mut wrong = vec![
             scene.signed(&[4; 32], &user, None),
@@ -140,18 +156,9 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
 #[test]
 fn requests_that_do_not_fail_are_counted() {
     let mut scene = Scene::new("AuthenticationMethods any");
-    scene.monitor.pause = |_| {};
+    scene.monitor.attempts.pause = |_| {};
     scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
-    let query = || {
-        Method::PublicKey(PublicKeyAttempt {
-            algorithm: "ssh-ed25519".into(),
-            key: scene.key.public().blob().to_vec(),
-            signature: None,
-            signed: Vec::new(),
-            hostbound: false,
-        })
-    };
-    let queries: Vec<Method> = (0..129).map(|_| query()).collect();
+    let queries: Vec<Method> = (0..129).map(|_| scene.query(scene.key.public())).collect();
     let mut verdicts = Vec::new();
     for (number, method) in queries.into_iter().enumerate() {
         // A prompt in between counts as well.
@@ -164,6 +171,44 @@ fn requests_that_do_not_fail_are_counted() {
     assert!(scene.log.taken().iter().any(|line| line.contains("without a failure")));
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
+}
+
+/// The counts of OpenSSH 10.6: queries about keys that would do are no failures and use up nothing.
+///
+/// Covers: sshd_config PubkeyAuthOptions (max-pk-ok); sshd_config MaxAuthTries (queries about keys)
+#[test]
+fn the_first_queries_about_other_keys_are_free() {
+    for (lines, answered) in [
+        ("MaxAuthTries 3", 8),
+        ("MaxAuthTries 6\nPubkeyAuthOptions max-pk-ok:3", 8),
+        ("MaxAuthTries 3\nPubkeyAuthOptions none", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions touch-required", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions max-pk-ok:0", 2),
+        ("MaxAuthTries 3\nPubkeyAuthOptions touch-required max-pk-ok:2", 4),
+        ("MaxAuthTries 3\nMatch all\nPubkeyAuthOptions max-pk-ok:1", 3),
+    ] {
+        let mut scene = Scene::new(lines);
+        scene.monitor.attempts.pause = |_| {};
+        scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+        let other = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        for _ in 0..answered {
+            let right = scene.query(&scene.key.public().clone());
+            assert_eq!(scene.decide(right), Ok(Verdict::KeyOk), "{lines}");
+            let wrong = scene.query(other.public());
+            assert!(matches!(scene.decide(wrong), Ok(Verdict::Reject { partial: false, .. })), "{lines}");
+            // A client that leaves now has tried, which PerSourcePenalties penalizes.
+            assert_eq!(scene.monitor.tried(), Some(true), "{lines}");
+        }
+        // The logs of usage have all of them.
+        assert_eq!(scene.monitor.failures(), answered, "{lines}");
+        let wrong = scene.query(other.public());
+        assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany), "{lines}");
+    }
+    // A wrong signature is a failure from the first one on.
+    let mut scene = Scene::new("MaxAuthTries 1");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let wrong = scene.signed(&[4; 32], &scene.user.clone(), None);
+    assert_eq!(scene.decide(wrong), Ok(Verdict::TooMany));
 }
 
 #[test]
@@ -184,7 +229,7 @@ fn signatures_after_the_login_have_a_rate() {
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right), Ok(Verdict::Accept));
     scene.monitor.grant(Zeroizing::default()).unwrap();
-    let key = scene.monitor.host_keys[0].public().blob().to_vec();
+    let key = scene.monitor.signer.keys()[0].public().blob().to_vec();
     // However fast this machine signs, the reserve ends: 64 more come each second.
     let mut refused = None;
     for _ in 0..1_000_000 {

@@ -30,8 +30,8 @@ impl Monitor {
         }
     }
 
-    /// Attempts that failed.
+    /// Attempts that failed, queries about keys among them.
     pub(crate) const fn failures(&self) -> u32 {
-        self.failures
+        self.attempts.refused()
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
         debug!(shared.log, "agent forwarding is not allowed");
         return false;
     }
-    if shared.agent.borrow().is_some() {
+    if shared.programs.agent.borrow().is_some() {
         debug!(shared.log, "agent forwarding is there already");
         return false;
     }
@@ -64,7 +64,7 @@ pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) 
         }
     };
     cx.add_source(Box::new(Listening::unix(listener, accept)));
-    *shared.agent.borrow_mut() = Some(path);
+    *shared.programs.agent.borrow_mut() = Some(path);
     true
 }
 

@@ -197,7 +197,7 @@ impl SessionChannel {
             info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
-        let inside_chroot = self.shared.start.inside_chroot;
+        let inside_chroot = self.shared.programs.start.inside_chroot;
         let allocated = terminal::allocate(&mut self.shared.monitor.borrow_mut(), inside_chroot);
         let allocated = allocated.and_then(|pty| {
             let slave = pty.open_slave()?;
@@ -255,14 +255,14 @@ impl SessionChannel {
     /// Starts what was asked for, or what is forced instead of it.
     fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
-        let notice = match &shared.session_problem {
-            Some(problem) => Some(format!("{}{problem}\n", shared.said)),
+        let notice = match &shared.modules.problem {
+            Some(problem) => Some(format!("{}{problem}\n", shared.modules.said)),
             // With PAM it is a module's business.
-            None if shared.pam => None,
+            None if shared.modules.decide => None,
             // Inside a chroot it is the chroot's file that counts, as with sshd.
             None => command::nologin_notice(shared.user.uid),
         };
-        if notice.is_some() && !shared.pam {
+        if notice.is_some() && !shared.modules.decide {
             info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);
         }
         let has_terminal = self.terminal.is_some();
@@ -394,7 +394,7 @@ impl SessionChannel {
     fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
         let shared = &self.shared;
         let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
-        if let Some(text) = greeting::text(&shared.user, &shared.said, last, motd) {
+        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, last, motd) {
             cx.send(text.as_bytes());
         }
     }
@@ -403,7 +403,7 @@ impl SessionChannel {
     /// own, as sshd does.
     fn pass_on_said(&self, has_terminal: bool, cx: &mut ChannelCx<'_>) {
         let shared = &self.shared;
-        if let Some(text) = greeting::text(&shared.user, &shared.said, None, None) {
+        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, None, None) {
             let text = if has_terminal { text } else { text.replace("\r\n", "\n") };
             cx.send(text.as_bytes());
         }
@@ -421,22 +421,22 @@ impl SessionChannel {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
         let shared = &self.shared;
-        let agent = shared.agent.borrow();
+        let agent = shared.programs.agent.borrow();
         let environment = environment::build(&Sources {
             client: &self.variables,
             user: &shared.user,
-            key: &shared.key_environment,
+            key: &shared.programs.key_environment,
             set_env: &shared.settings.set_env.0,
             user_file: &user_file.variables,
-            credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
+            credentials: shared.programs.credentials.as_ref().map(|credentials| credentials.name()),
             pam: crate::pam_use::uses_pam(&shared.settings),
-            modules: &shared.modules_environment,
-            connection: shared.connection.get(),
+            modules: &shared.modules.environment,
+            connection: shared.client.endpoints.get(),
             agent: agent.as_deref(),
             display: self.display.as_ref().map(Display::name),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
             original_command: decision.original.as_ref(),
-            auth_info: shared.auth_info.as_ref().map(AuthInfo::path),
+            auth_info: shared.programs.auth_info.as_ref().map(AuthInfo::path),
         });
         let mut variables = environment.into_variables();
         let told = files.map(Files::for_command).transpose()?;
@@ -491,7 +491,7 @@ impl SessionChannel {
         if matches!(wanted, Wanted::Subsystem(_)) {
             return;
         }
-        let home = self.shared.start.notice.as_deref().unwrap_or_default();
+        let home = self.shared.programs.start.notice.as_deref().unwrap_or_default();
         for text in [&file.problems, home] {
             if !text.is_empty() {
                 self.say(text, cx);
@@ -558,7 +558,7 @@ impl SessionChannel {
         let shared = &self.shared;
         let bypasses =
             shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
-        if bypasses && !shared.unchecked_logged.replace(true) {
+        if bypasses && !shared.files.unchecked_logged.replace(true) {
             error!(
                 shared.log,
                 "UploadHook checks no files that {} of {} writes; ForceCommand internal-sftp permits checked uploads alone",
@@ -570,7 +570,8 @@ impl SessionChannel {
 
     fn log_start(&self, decision: &Decision, wanted: &Wanted) {
         let shared = &self.shared;
-        let (user, ip, port) = (&shared.user.name, shared.peer.get().ip(), shared.peer.get().port());
+        let (user, ip, port) =
+            (&shared.user.name, shared.client.peer.get().ip(), shared.client.peer.get().port());
         let (what, number) = (&decision.what, self.number);
         match (&decision.plan, wanted) {
             (Plan::Nothing, Wanted::Subsystem(name)) => {
@@ -601,7 +602,7 @@ impl ChannelHandler for SessionChannel {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
                 if event == ChannelEvent::Closed {
-                    let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
+                    let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lh_auth::{FIRST_FLIGHT, FirstFlight, TICKET};
 use lh_config::ConnectionFacts;
+use lh_config::enums::TcpKeepAlive;
 use lh_config::server_table::ServerSettings;
 use lh_driver::Stream;
 use lh_sys::tuning::Tuning;
@@ -98,7 +99,10 @@ impl Common {
             return Err(Refused { from: peer }.into());
         }
         if let (Connection::Socket(socket), true) = (connection, known) {
-            let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
+            let _ = lh_sys::socket::set_keepalive(
+                socket,
+                session.config.tcp_keep_alive.value != TcpKeepAlive::No,
+            );
             tune(socket, &settings, log);
         }
         Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline, id }))

@@ -154,7 +154,7 @@ impl Serving {
 
     /// Once for each exchange, so that a log says how much of a connection was readable by all.
     fn warn_of_plain_text(&self, names: &Negotiated) {
-        let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
+        let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
         let (ip, port) = (peer.ip(), peer.port());
         let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
         info!(
@@ -190,7 +190,7 @@ impl Serving {
         let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
         let answer = self.shared.monitor.borrow_mut().ask(&MonitorRequest::Ticket { key }).ok()?;
         let given = answer[..] == [1];
-        self.shared.shares_files.fetch_or(given, Ordering::Relaxed);
+        self.shared.files.shares_files.fetch_or(given, Ordering::Relaxed);
         given.then(Vec::new)
     }
 }
@@ -337,7 +337,7 @@ impl Control for Serving {
             return;
         }
         self.unused_until = None;
-        let (user, peer) = (&self.shared.user.name, self.shared.peer.get());
+        let (user, peer) = (&self.shared.user.name, self.shared.client.peer.get());
         let (ip, port) = (peer.ip(), peer.port());
         info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
         cx.stop(255);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lh_config::pattern::wildcard;
 use lh_sys::users::User;
@@ -109,17 +109,24 @@ pub(super) struct UserFile {
     pub(super) problems: String,
 }
 
+/// Why the user's file counts for nothing. `Display` is OpenSSH's text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UserFileError {
+    #[error("Too many lines in environment file {}", .0.display())]
+    TooManyLines(PathBuf),
+}
+
 /// Reads the user's file: `NAME=value`, comments, blanks. Bytes that are not UTF-8 are kept.
 ///
 /// # Errors
-/// The file has too many lines; the text is OpenSSH's, which runs nothing then.
-pub(super) fn read_user_file(path: &Path) -> Result<UserFile, String> {
+/// The file has too many lines: nothing is run then, as in OpenSSH.
+pub(super) fn read_user_file(path: &Path) -> Result<UserFile, UserFileError> {
     let mut file = UserFile::default();
     let text = std::fs::read(path).unwrap_or_default();
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         if index == MAX_USER_LINES {
-            return Err(format!("Too many lines in environment file {}", path.display()));
+            return Err(UserFileError::TooManyLines(path.to_owned()));
         }
         // Nothing behind a NUL reaches a program.
         let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -286,7 +293,12 @@ mod tests {
         std::fs::write(&path, "A=1\n".repeat(1000)).unwrap();
         assert_eq!(read_user_file(&path).map(|file| file.variables.len()), Ok(1000));
         std::fs::write(&path, "A=1\n".repeat(1001)).unwrap();
-        assert!(read_user_file(&path).unwrap_err().starts_with("Too many lines in environment file /"));
+        assert!(
+            read_user_file(&path)
+                .unwrap_err()
+                .to_string()
+                .starts_with("Too many lines in environment file /")
+        );
         assert_eq!(read_user_file(&directory.path().join("none")), Ok(UserFile::default()));
     }
 

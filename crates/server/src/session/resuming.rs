@@ -166,7 +166,7 @@ impl Resuming {
     /// Keeps the session without a connection for this many seconds.
     fn wait_for_client(&mut self, grace: u32, shared: &Shared, cx: &ControlCx<'_>) {
         // The old connection ends with its last descriptor.
-        shared.socket.take();
+        shared.client.socket.take();
         self.until = cx.now().checked_add(Duration::from_secs(grace.into()));
     }
 

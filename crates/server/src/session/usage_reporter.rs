@@ -113,7 +113,7 @@ impl Shared {
 
     /// Tells the monitor about uploads that were not renamed on this connection.
     pub(super) fn end_parts(&self) {
-        let left = self.parts.borrow_mut().end(self.joined);
+        let left = self.files.parts.borrow_mut().end(self.joined);
         left.into_iter().for_each(|transfer| self.transferred(transfer));
     }
 

@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lh_auth::FirstFlight;
@@ -32,8 +31,7 @@ use super::credentials::Credentials;
 use super::pam_holder::{Holder, Inherited};
 use super::resuming::{self, Resuming};
 use super::sftp::mounts::Mounts;
-use super::sftp::workers::Workers as FileWorkers;
-use super::shared::{self, Shared};
+use super::shared::{self, ClientLink, FileAccess, ModulesSession, ProgramContext, Shared};
 use super::usage_reporter;
 use crate::exit_status::EXIT_FAILURE;
 use crate::grant::Grant;
@@ -253,8 +251,8 @@ fn share(
         }
         None => None,
     };
-    let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
-    let (modules_environment, session_problem) = modules.unwrap_or_default();
+    let decide = inherited.is_some();
+    let (environment, problem) = inherited.map(|from| (from.environment, from.problem)).unwrap_or_default();
     let logs = settings.transfer_log.value != TransferLog::None;
     let accounts = logs
         || settings.prometheus_listen.value.0.is_some()
@@ -262,40 +260,37 @@ fn share(
     let operations = logs && settings.transfer_log_operations.value;
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
-        connection: Cell::new(address.known.then_some((address.peer, address.local))),
-        peer: Cell::new(address.peer),
-        log: address.log.clone(),
         user,
         settings,
         options,
         must_change_password,
-        key_environment,
-        modules_environment,
-        session_problem,
-        pam,
-        said,
-        auth_info,
-        credentials,
-        monitor: RefCell::new(monitor),
-        start,
-        parts: RefCell::default(),
         joined,
-        shares_files: Arc::default(),
-        mounts,
-        file_workers: FileWorkers::default(),
-        agent: std::cell::RefCell::default(),
+        log: address.log.clone(),
+        client: ClientLink {
+            peer: Cell::new(address.peer),
+            endpoints: Cell::new(address.known.then_some((address.peer, address.local))),
+            socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
+        },
+        modules: ModulesSession { decide, problem, said, environment },
+        programs: ProgramContext {
+            start,
+            key_environment,
+            auth_info,
+            credentials,
+            agent: RefCell::default(),
+        },
+        files: FileAccess::new(mounts),
+        monitor: RefCell::new(monitor),
+        running: Cell::default(),
         accounts,
         operations,
-        unchecked_logged: Cell::default(),
-        programs: Cell::default(),
-        socket: RefCell::new(socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd()))),
     }
 }
 
 /// One line about how the connection ended, in OpenSSH's words.
 fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
     let log = &shared.log;
-    let (ip, port) = (shared.peer.get().ip(), shared.peer.get().port());
+    let (ip, port) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
     let client = format!("user {} {ip} port {port}", shared.user.name);
     match end {
         Ok(_) => {}

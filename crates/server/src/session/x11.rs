@@ -63,7 +63,7 @@ pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) 
     let settings = &shared.settings;
     let xauth = settings.xauth_location.value.as_deref().map(Path::new).filter(|path| path.exists());
     let refusal = match xauth {
-        _ if shared.session_problem.is_some() => {
+        _ if shared.modules.problem.is_some() => {
             Some("X11 forwarding is not possible: PAM refused the session.")
         }
         _ if shared.restricted() => Some("X11 forwarding is not possible before the password is changed."),

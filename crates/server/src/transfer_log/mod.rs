@@ -8,7 +8,7 @@ mod record;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use lh_config::accounting::TransferLog as Target;
@@ -45,8 +45,8 @@ impl TransferLog {
     /// Writes a record.
     ///
     /// # Errors
-    /// It cannot be written; the message names where.
-    pub(crate) fn write(&self, record: &Record) -> Result<(), String> {
+    /// It cannot be written.
+    pub(crate) fn write(&self, record: &Record) -> Result<(), TransferLogError> {
         let time = lh_sys::time::utc_text(SystemTime::now());
         for line in record.lines(self.format) {
             match &self.target {
@@ -54,18 +54,28 @@ impl TransferLog {
                 Target::Syslog => Syslog::open(self.facility, NAME).line(Severity::Info, &line),
                 Target::Journald => Journal::open(Path::new(journal::SOCKET), NAME)
                     .and_then(|journal| journal.write(Severity::Info, &line, &record.journal_fields()))
-                    .map_err(|error| format!("{}: {error}", journal::SOCKET))?,
+                    .map_err(|problem| TransferLogError { place: journal::SOCKET.into(), problem })?,
                 Target::File(path) => {
                     let line = match self.format {
                         Format::Json => format!("{}\n", record::with_time(&line, &time)),
                         Format::Text | Format::Hpn => format!("{time} {line}\n"),
                     };
-                    append(path, &line).map_err(|error| format!("{}: {error}", path.display()))?;
+                    append(path, &line)
+                        .map_err(|problem| TransferLogError { place: path.into(), problem })?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// A record that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", place.display())]
+pub(crate) struct TransferLogError {
+    /// The file, or the journal's socket.
+    place: PathBuf,
+    problem: io::Error,
 }
 
 /// Adds a line to a file that only root may read, if it is new. A pipe without a reader is an error and not a wait.

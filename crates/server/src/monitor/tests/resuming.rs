@@ -74,7 +74,7 @@ fn claim(handle: Handle, user: &str) -> Method {
 /// A connection whose client claims a session that began with the scene's key. Returns the verdict, and what
 /// the session was told.
 fn claimed(scene: &mut Scene, number: u8) -> (Result<Verdict, Unexpected>, Vec<FromClaimant>) {
-    let host_keys = scene.monitor.host_keys.iter();
+    let host_keys = scene.monitor.signer.keys().iter();
     let host_keys = host_keys.map(|key| key.public().fingerprint(FingerprintHash::Sha256)).collect();
     claimed_at(scene, number, host_keys)
 }

@@ -79,7 +79,7 @@ fn a_joined_session_has_the_rights_of_the_first_and_may_not_bring_others() {
     let (mut first, mut listener) = logged_in("", "restrict,command=\"echo only\",permitopen=\"db:1\"");
     let (key, record) = ticket(&mut first, &mut listener);
     let mut second = comer("", &key, &record);
-    let host_key = second.monitor.host_keys[1].public().blob().to_vec();
+    let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();
     let method = shown(&key, &key, (&FIRST, &SECOND, &second.user, &host_key));
     assert_eq!(second.decide(method), Ok(Verdict::Accept));
     let said = second.log.taken().join("\n");
@@ -108,7 +108,7 @@ fn a_ticket_is_worth_nothing_for_another_connection_user_or_key_and_is_used_up_b
         }
         let mut second = comer("MaxAuthTries 20", &key, &record);
         let user = second.user.clone();
-        let [other, shown_key] = [0, 1].map(|at| second.monitor.host_keys[at].public().blob().to_vec());
+        let [other, shown_key] = [0, 1].map(|at| second.monitor.signer.keys()[at].public().blob().to_vec());
         let method = match wrong {
             0 => shown(&key, &key, (&SECOND, &SECOND, &user, &shown_key)),
             1 => shown(&key, &key, (&FIRST, &FIRST, &user, &shown_key)),
@@ -137,7 +137,7 @@ fn tickets_can_be_turned_off_and_are_ed25519_keys() {
     // One that was given out when they were on.
     let (key, record) = ticket(&mut first, &mut listener);
     let mut second = comer("LonghaulTickets no", &key, &record);
-    let host_key = second.monitor.host_keys[1].public().blob().to_vec();
+    let host_key = second.monitor.signer.keys()[1].public().blob().to_vec();
     let method = shown(&key, &key, (&FIRST, &SECOND, &second.user, &host_key));
     assert!(matches!(second.decide(method), Ok(Verdict::Reject { .. })));
 }

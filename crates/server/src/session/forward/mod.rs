@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use lh_config::enums::TcpKeepAlive;
 use lh_driver::{
     Accepted, Bound, ChannelId, ChannelOptions, ControlCx, Family, FdPump, Listening, LocalFd, Resolver,
     SourceId, Target, UnixListener, dial, listen_tcp,
@@ -79,7 +80,7 @@ impl Forwards {
 
     fn open_tcp(&self, id: ChannelId, host: String, port: u16, cx: &mut ControlCx<'_>) {
         if !permits::may_connect(&self.shared, &host, port) {
-            let (ip, from) = (self.shared.peer.get().ip(), self.shared.peer.get().port());
+            let (ip, from) = (self.shared.client.peer.get().ip(), self.shared.client.peer.get().port());
             info!(
                 self.shared.log,
                 "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
@@ -110,6 +111,9 @@ impl Forwards {
         let shared = Rc::clone(&self.shared);
         let limit = idle_limit(&shared, kind);
         dial(target, self.family, &self.resolver, cx, move |result, cx| {
+            if let Ok(socket) = &result {
+                keep_alive(&shared, socket);
+            }
             match result.and_then(LocalFd::owned) {
                 Ok(fd) => {
                     let pump = Box::new(FdPump::socket(fd).idle_limit(limit));
@@ -206,7 +210,7 @@ impl Forwards {
                     return Err("Server has disabled port forwarding.");
                 }
                 if !permits::may_listen(shared, host, *port) {
-                    let (ip, from) = (shared.peer.get().ip(), shared.peer.get().port());
+                    let (ip, from) = (shared.client.peer.get().ip(), shared.client.peer.get().port());
                     info!(
                         shared.log,
                         "Received request from {ip} port {from} to remote forward to host {host} port {port}, \
@@ -323,6 +327,7 @@ fn open_towards_client(
     socket: OwnedFd,
     cx: &mut ControlCx<'_>,
 ) -> std::io::Result<()> {
+    keep_alive(shared, &socket);
     let log = shared.log.clone();
     let pump = FdPump::socket(LocalFd::owned(socket)?).idle_limit(idle_limit(shared, kind)).on_outcome(
         move |outcome, cx| {
@@ -333,6 +338,13 @@ fn open_towards_client(
     );
     cx.open(kind, fields, &ChannelOptions::default(), Box::new(pump)).map_err(std::io::Error::other)?;
     Ok(())
+}
+
+/// `TCPKeepAlive all`: the kernel probes the other end of a forwarded connection too.
+fn keep_alive(shared: &Shared, socket: &OwnedFd) {
+    if shared.settings.tcp_keep_alive.value == TcpKeepAlive::All {
+        let _ = lh_sys::socket::set_keepalive(socket, true);
+    }
 }
 
 /// `ChannelTimeout` of a channel type.

@@ -89,9 +89,9 @@ struct Pace {
 impl Sftp {
     pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
         let (user, log) = (shared.user.clone(), shared.log.clone());
-        let address = shared.peer.get().ip().to_string();
+        let address = shared.client.peer.get().ip().to_string();
         let to = (!arguments.stderr).then(|| log.of_its_own("internal-sftp", arguments.facility));
-        let directory = shared.start.directory.clone();
+        let directory = shared.programs.start.directory.clone();
         let start = arguments.start_in(&directory);
         let (reporter, recorder) = Reporter::new(Rc::clone(&shared), arguments.verbosity, to, start.clone());
         let mut server = arguments.server(&user, address, directory, recorder);
@@ -125,7 +125,7 @@ impl Sftp {
 
     /// Where a file system can hang the engine gets a thread for itself.
     fn settle(&mut self, server: Box<Server>) {
-        if self.shared.mounts.all_local(Instant::now()) {
+        if self.shared.files.mounts.all_local(Instant::now()) {
             self.server = Some(server);
             return;
         }
@@ -167,7 +167,7 @@ impl Sftp {
             || (self.pace.careful == 0
                 && self.stop_hook.is_none()
                 && cx.control().channels() == 1
-                && self.shared.mounts.all_local(cx.now()))
+                && self.shared.files.mounts.all_local(cx.now()))
     }
 
     /// True when the engine can be polled here. Where its next requests may block a thread does it, now or when replies have left.
@@ -212,7 +212,7 @@ impl Sftp {
             address.deliver(Visit { server: Some(server), replies, idle, result, closed: false });
         });
         self.away = true;
-        if let Err(job) = self.shared.file_workers.submit(job) {
+        if let Err(job) = self.shared.files.workers.submit(job) {
             // No thread to be had: then here, and from now on.
             job();
             self.stay();
@@ -345,9 +345,9 @@ impl Sftp {
         }
         if let Some(server) = &mut self.server {
             let files = server.close();
-            if self.pace.inline_only || self.shared.mounts.all_local(Instant::now()) {
+            if self.pace.inline_only || self.shared.files.mounts.all_local(Instant::now()) {
                 drop(files);
-            } else if let Err(job) = self.shared.file_workers.submit(Box::new(move || drop(files))) {
+            } else if let Err(job) = self.shared.files.workers.submit(Box::new(move || drop(files))) {
                 job();
             }
         }

@@ -206,7 +206,7 @@ impl Reporter {
             verbosity,
             accounts: shared.accounts,
             operations: shared.operations,
-            shares_files: Arc::clone(&shared.shares_files),
+            shares_files: Arc::clone(&shared.files.shares_files),
             open: HashMap::new(),
             start: start.clone(),
             records: Arc::clone(&records),
@@ -239,17 +239,17 @@ impl Reporter {
             Record::Line(level, line) => return self.line(level, &line),
             Record::Closed { event, opened, closed } => {
                 let transfer = self.closed(event, opened, closed);
-                shared.parts.borrow_mut().closed(transfer, opened.unwrap_or(closed), closed)
+                shared.files.parts.borrow_mut().closed(transfer, opened.unwrap_or(closed), closed)
             }
-            Record::Renamed { old, new, size } => shared.parts.borrow_mut().renamed(&old, &new, size),
+            Record::Renamed { old, new, size } => shared.files.parts.borrow_mut().renamed(&old, &new, size),
             Record::Operation(operation) => return shared.operated(operation),
             Record::Note(level, line) => return shared.log.line(level, format_args!("{line}")),
             Record::Rejected { old, new } => {
-                let waiting = shared.parts.borrow_mut().rejected(&old, &new);
+                let waiting = shared.files.parts.borrow_mut().rejected(&old, &new);
                 // Where other connections have written all of it.
                 waiting.or_else(|| Some(self.transfer(new.as_os_str().as_bytes(), true, Outcome::Rejected)))
             }
-            Record::Removed(path) => shared.parts.borrow_mut().removed(&path),
+            Record::Removed(path) => shared.files.parts.borrow_mut().removed(&path),
             Record::Refused { path, flags, code } => {
                 let outcome = Outcome::Failed(code.text().to_owned());
                 Some(self.transfer(&path, flags.modifies(), outcome))

@@ -5,13 +5,14 @@
 //! can be started.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lh_config::line::split_words;
-use lh_config::token::Tokens;
+use lh_config::token::{ExpandError, Tokens};
 use lh_crypto::{Random as _, SystemRandom};
 use lh_sftp::server::{Upload, UploadCheck, Verdict};
 use lh_sys::child::Ended;
@@ -21,7 +22,7 @@ use crate::external_program::{End, ExternalProgram, Reads};
 use crate::hosts::endpoints;
 use crate::log::Level;
 use crate::session::shared::Shared;
-use crate::strict;
+use crate::strict::{self, ProgramError};
 
 /// `PATH` of hooks: without directories of the user's.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -32,10 +33,40 @@ const MOST_ERRORS: usize = 16 * 1024;
 /// Most characters of the line that a client is told.
 const LONGEST: usize = 200;
 
+/// Why the command of the configuration cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum CommandError {
+    #[error("no program")]
+    Empty,
+    #[error("\"{0}\" contains invalid quotes")]
+    Quotes(String),
+    #[error(transparent)]
+    Token(#[from] ExpandError),
+    #[error("\"{0}\" has no absolute path")]
+    Relative(String),
+}
+
+/// Why a hook has not decided, for the log.
+#[derive(Debug, thiserror::Error)]
+enum HookError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("{program}: {problem}")]
+    Unsafe { program: String, problem: ProgramError },
+    #[error("{program}: {}", lh_sys::errno_text(.problem))]
+    Start { program: String, problem: io::Error },
+    #[error("{program} was ended by signal {number}")]
+    Signal { program: String, number: i32 },
+    #[error("{0} took longer than UploadHookTimeout")]
+    TooLong(String),
+    #[error("{0} was stopped: the session has ended")]
+    Stopped(String),
+}
+
 /// See the module documentation.
 pub(super) struct UploadHook {
     /// Program and arguments, or why there is no running it: then no upload is accepted.
-    command: Result<Vec<String>, String>,
+    command: Result<Vec<String>, CommandError>,
     /// Variables that are the same for all files.
     environment: Vec<(OsString, OsString)>,
     user: String,
@@ -62,7 +93,7 @@ impl UploadHook {
             ("HOME".into(), user.home.clone().into()),
             ("SHELL".into(), "/bin/sh".into()),
         ];
-        if let Some((peer, local)) = shared.connection.get() {
+        if let Some((peer, local)) = shared.client.endpoints.get() {
             environment.push(("SSH_CONNECTION".into(), endpoints(peer, local).into()));
         }
         Some(Self {
@@ -84,11 +115,13 @@ impl UploadHook {
     /// Runs the hook for a file. Returns whether it accepts it, and the first line of its standard error.
     ///
     /// # Errors
-    /// Why it has not decided, for the log.
-    fn run(&self, file: &Path, path: &Path) -> Result<(bool, String), String> {
-        let words = self.command.as_ref().map_err(String::clone)?;
-        let [program, arguments @ ..] = &words[..] else { return Err("no program".to_owned()) };
-        strict::check_program(program.as_ref()).map_err(|problem| format!("{program}: {problem}"))?;
+    /// It has not decided.
+    fn run(&self, file: &Path, path: &Path) -> Result<(bool, String), HookError> {
+        let words = self.command.as_ref().map_err(CommandError::clone)?;
+        let [program, arguments @ ..] = &words[..] else { return Err(CommandError::Empty.into()) };
+        let at = || program.clone();
+        strict::check_program(program.as_ref())
+            .map_err(|problem| HookError::Unsafe { program: at(), problem })?;
         let mut environment = self.environment.clone();
         environment.push(("LONGHAUL_UPLOAD_FILE".into(), file.into()));
         environment.push(("LONGHAUL_UPLOAD_PATH".into(), path.into()));
@@ -102,15 +135,13 @@ impl UploadHook {
             deadline: self.limit.and_then(|limit| Instant::now().checked_add(limit)),
             stop: Some(&self.stop),
         };
-        let (said, end) = hook.run().map_err(|error| format!("{program}: {}", lh_sys::errno_text(&error)))?;
+        let (said, end) = hook.run().map_err(|problem| HookError::Start { program: at(), problem })?;
         let first = self.note_errors(&said);
         match end {
             End::Ended(Ended::Exit(status)) => Ok((status == 0, first)),
-            End::Ended(Ended::Signal { number, .. }) => {
-                Err(format!("{program} was ended by signal {number}"))
-            }
-            End::TooLong | End::TooMuch => Err(format!("{program} took longer than UploadHookTimeout")),
-            End::Stopped => Err(format!("{program} was stopped: the session has ended")),
+            End::Ended(Ended::Signal { number, .. }) => Err(HookError::Signal { program: at(), number }),
+            End::TooLong | End::TooMuch => Err(HookError::TooLong(at())),
+            End::Stopped => Err(HookError::Stopped(at())),
         }
     }
 
@@ -158,13 +189,13 @@ impl UploadCheck for UploadHook {
 }
 
 /// Program and arguments of the command.
-fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, String> {
-    let words = split_words(command, false).map_err(|_| format!("\"{command}\" contains invalid quotes"))?;
+fn words(command: &str, tokens: &Tokens) -> Result<Vec<String>, CommandError> {
+    let words = split_words(command, false).map_err(|_| CommandError::Quotes(command.to_owned()))?;
     let words: Result<Vec<String>, _> = words.iter().map(|word| tokens.expand(word)).collect();
-    let words = words.map_err(|why| why.to_string())?;
+    let words = words?;
     match words.first() {
         Some(program) if program.starts_with('/') => Ok(words),
-        _ => Err(format!("\"{command}\" has no absolute path")),
+        _ => Err(CommandError::Relative(command.to_owned())),
     }
 }
 
@@ -242,7 +273,7 @@ mod tests {
             let [.., line] = &lines[..] else { panic!("{reason}: no line") };
             assert!(line.contains(reason) && line.ends_with("by ada refused"), "{line}");
         };
-        let command = |text: &str| words(text, &Tokens::new());
+        let command = |text: &str| words(text, &Tokens::new()).map_err(|problem| problem.to_string());
         refused(|_| {}, "kill -KILL $$", "ended by signal 9");
         refused(|hook| hook.limit = Some(Duration::from_millis(1)), "sleep 1000", "UploadHookTimeout");
         refused(|hook| hook.stop.store(true, Ordering::Relaxed), "sleep 1000", "the session has ended");

@@ -1,0 +1,58 @@
+//! Whether an authenticated user may use the account: `PermitRootLogin`, and what PAM says of it.
+
+use lh_auth::gss::GSS_METHOD;
+use lh_config::enums::PermitRootLogin;
+
+use super::candidate::Candidate;
+use super::client::Client;
+use super::lookups::Lookups;
+use super::pam::{Facts, Modules};
+use crate::log::info;
+use crate::modules::Outcome;
+use crate::verdict::Verdict;
+
+/// `PermitRootLogin`, applied to what would otherwise be a success.
+pub(super) fn root_may(client: &Client, candidate: &Candidate, method: &str) -> bool {
+    if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
+        return true;
+    }
+    let allowed = match candidate.settings.permit_root_login.value {
+        PermitRootLogin::Yes => true,
+        PermitRootLogin::No => false,
+        PermitRootLogin::ProhibitPassword => matches!(method, "publickey" | "hostbased" | GSS_METHOD),
+        PermitRootLogin::ForcedCommandsOnly => {
+            let forced = candidate.options.command.is_some();
+            if forced {
+                info!(client.log, "Root login accepted for forced command.");
+            }
+            forced
+        }
+    };
+    if !allowed {
+        let (ip, port) = (client.peer.ip(), client.peer.port());
+        info!(client.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
+    }
+    allowed
+}
+
+/// The last check of an authenticated user, where PAM decides about accounts.
+pub(super) fn account_in_order(
+    modules: Option<&mut Modules>,
+    client: &Client,
+    lookups: &Lookups,
+    candidate: &mut Candidate,
+) -> Verdict {
+    let Some(modules) = modules else { return Verdict::Accept };
+    match modules.account(&Facts::of(client, candidate), &candidate.proofs) {
+        Outcome::Good => Verdict::Accept,
+        Outcome::MustChange => {
+            candidate.must_change_password = true;
+            Verdict::Accept
+        }
+        Outcome::Bad => Verdict::Denied(modules.said().to_owned()),
+        Outcome::Unavailable => {
+            lookups.set_doubt();
+            Verdict::Denied(modules.said().to_owned())
+        }
+    }
+}

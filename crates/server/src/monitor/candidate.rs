@@ -1,0 +1,111 @@
+//! The user a client wants to be: the account, and the rules that fit it.
+
+use lh_config::ServerConfig;
+use lh_config::server_table::ServerSettings;
+use lh_crypto::PublicKey;
+use lh_sys::time::now_unix;
+use lh_sys::users::{self, Shadow, User};
+
+use super::chains;
+use super::client::Client;
+use super::lookups::Lookups;
+use crate::account;
+use crate::key_options::KeyOptions;
+use crate::log::{Field, error, info};
+
+/// The user a client says it is, whether or not there is one.
+pub(super) struct Candidate {
+    pub(super) name: String,
+    /// Present only when the account exists and may log in.
+    pub(super) user: Option<User>,
+    pub(super) shadow: Option<Shadow>,
+    pub(super) settings: ServerSettings,
+    /// What is left of each alternative of `AuthenticationMethods`; empty when any method will do.
+    pub(super) chains: Vec<Vec<String>>,
+    pub(super) options: KeyOptions,
+    pub(super) must_change_password: bool,
+    /// Keys that have done their part: where two are asked for, they must be two.
+    pub(super) used_keys: Vec<PublicKey>,
+    /// The methods that have succeeded, a line each.
+    pub(super) proofs: String,
+    /// By ticket: the process of the session that is joined.
+    pub(super) joined: Option<u32>,
+}
+
+impl Candidate {
+    /// Looks the account up and applies the `Match` blocks that fit it.
+    /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
+    /// the account's name.
+    pub(super) fn meet(name: &str, config: &ServerConfig, client: &Client, lookups: &Lookups) -> Self {
+        let log = &client.log;
+        let account = name.split_once(':').map_or(name, |(account, _)| account);
+        log.set_field(Field::User, account);
+        let mut user = account::find(account).unwrap_or_else(|problem| {
+            error!(log, "cannot look up user {account}: {problem}");
+            lookups.set_doubt();
+            None
+        });
+        let mut groups: &[String] = &[];
+        let known = user.as_ref().map(|user| lookups.groups(user)).transpose();
+        match &known {
+            Ok(None) => {}
+            Ok(Some(known)) => {
+                groups = &known.names;
+                if !known.is_complete {
+                    lookups.set_doubt();
+                }
+            }
+            Err(problem) => {
+                // Rules about groups could not be applied.
+                error!(log, "cannot look up the groups of user {account}: {problem}");
+                lookups.set_doubt();
+                user = None;
+            }
+        }
+        let facts = crate::facts::with_user(&client.facts(), account, user.as_ref(), groups);
+        let (settings, user) = match config.for_connection(&facts) {
+            Ok(config) => (config.settings, user),
+            Err(problem) => {
+                // With rules that cannot be read every login is refused.
+                error!(log, "{problem}");
+                lookups.set_doubt();
+                (config.settings.clone(), None)
+            }
+        };
+        // A `Match` block is heeded also where it says less, and before a flag, as by sshd. Without one a flag counts.
+        let own_level = settings.log_level.value != config.settings.log_level.value;
+        if let Some(level) = Some(settings.log_level.value).filter(|_| own_level) {
+            log.set_level(level);
+        }
+        log.set_places(&settings.log_verbose);
+        let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
+        let user = match user {
+            None => {
+                info!(log, "Invalid user {name} from {} port {}", client.peer.ip(), client.peer.port());
+                None
+            }
+            Some(user) => {
+                match account::judge(&user, shadow.as_ref(), groups, &settings, client.origin(), now_unix()) {
+                    Ok(()) => Some(user),
+                    Err(refusal) => {
+                        info!(log, "{refusal}");
+                        None
+                    }
+                }
+            }
+        };
+        let chains = chains::usable(&settings, log);
+        Self {
+            name: name.to_owned(),
+            user,
+            shadow,
+            settings,
+            chains,
+            options: KeyOptions::default(),
+            must_change_password: false,
+            used_keys: Vec::new(),
+            joined: None,
+            proofs: String::new(),
+        }
+    }
+}

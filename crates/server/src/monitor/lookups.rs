@@ -1,0 +1,148 @@
+//! What the monitor looks up for one login: groups, files of the user's, revoked keys. Each is read once for each connection.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use lh_config::server_table::ServerSettings;
+use lh_crypto::{Certificate, PublicKey};
+use lh_sys::ids::with_effective;
+use lh_sys::users::User;
+
+use super::patterns::{Pattern, has_wildcards};
+use super::revoked::{Revocation, RevokedKeys};
+use crate::log::{Log, debug, error, info};
+use crate::strict::{self, StrictError};
+use crate::user_groups::{Groups, KnownGroups};
+
+/// The look-ups of one connection, and whether any of them has failed.
+pub(super) struct Lookups {
+    /// Files of the user's that have been read, by path.
+    files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
+    revoked: RevokedKeys,
+    groups: KnownGroups,
+    doubt: Cell<bool>,
+    log: Log,
+}
+
+impl Lookups {
+    pub(super) fn new(log: Log) -> Self {
+        Self {
+            files: RefCell::default(),
+            revoked: RevokedKeys::default(),
+            groups: KnownGroups::default(),
+            doubt: Cell::default(),
+            log,
+        }
+    }
+
+    /// Something could not be looked up: what was not found may be there. A login fails then, a session that waits for its
+    /// client does not end.
+    pub(super) const fn in_doubt(&self) -> bool {
+        self.doubt.get()
+    }
+
+    /// Remembers that a look-up has failed.
+    pub(super) fn set_doubt(&self) {
+        self.doubt.set(true);
+    }
+
+    /// Forgets files and lists, which may be large, and a session may last.
+    pub(super) fn forget(&self) {
+        self.revoked.forget();
+        self.files.take();
+    }
+
+    /// The groups of a user.
+    ///
+    /// # Errors
+    /// The user database does not tell them.
+    pub(super) fn groups(&self, user: &User) -> io::Result<Rc<Groups>> {
+        self.groups.of(user)
+    }
+
+    /// Whether the key or the authority that certified it is revoked.
+    pub(super) fn revocation(&self, settings: &ServerSettings, key: &PublicKey) -> Revocation {
+        let own = self.revoked.check(settings, key, &self.log);
+        match key.certificate().map(Certificate::authority) {
+            Some(authority) if own != Revocation::Yes => {
+                own.max(self.revoked.check(settings, authority, &self.log))
+            }
+            _ => own,
+        }
+    }
+
+    /// A file of the user's, read with the user's rights. What keeps it from being read is logged.
+    pub(super) fn user_file(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        kind: &'static str,
+        path: &Path,
+    ) -> Option<Rc<str>> {
+        // Once for each connection: a client that asks about a thousand keys does not have them read a thousand times.
+        if let Some(known) = self.files.borrow().get(path) {
+            return known.clone();
+        }
+        let text = self.read_user_file(settings, user, kind, path).map(Rc::from);
+        self.files.borrow_mut().insert(path.to_owned(), text.clone());
+        text
+    }
+
+    fn read_user_file(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        kind: &'static str,
+        path: &Path,
+    ) -> Option<String> {
+        let strict = settings.strict_modes.value;
+        let read = self.groups.of(user).and_then(|groups| {
+            with_effective(&groups.ids, || strict::read(kind, path, &user.home, user.uid, strict))
+        });
+        match read {
+            Ok(Ok(content)) => Some(String::from_utf8_lossy(&content).into_owned()),
+            Ok(Err(problem @ StrictError::Missing(_))) => {
+                debug!(self.log, "{}: {problem}", path.display());
+                None
+            }
+            Ok(Err(problem)) => {
+                info!(self.log, "{problem}");
+                self.doubt.set(self.doubt.get() || problem.is_failure());
+                None
+            }
+            Err(problem) => {
+                error!(self.log, "cannot read files as user {}: {problem}", user.name);
+                self.set_doubt();
+                None
+            }
+        }
+    }
+
+    /// Returns the files that a keyword's value stands for: `path`, or, with wildcards in the value, those that match and
+    /// that the user may see.
+    pub(super) fn files_of_pattern(
+        &self,
+        user: &User,
+        keyword: &str,
+        value: &str,
+        path: PathBuf,
+    ) -> Vec<PathBuf> {
+        if !has_wildcards(value) {
+            return vec![path];
+        }
+        let Some(pattern) = Pattern::of(user, &path) else {
+            error!(self.log, "{keyword}: {}: no pattern", path.display());
+            return Vec::new();
+        };
+        let found =
+            self.groups.of(user).and_then(|groups| with_effective(&groups.ids, || pattern.matching_files()));
+        found.unwrap_or_else(|problem| {
+            error!(self.log, "cannot read files as user {}: {problem}", user.name);
+            self.set_doubt();
+            Vec::new()
+        })
+    }
+}
