@@ -39,7 +39,7 @@ pub mod words;
 pub use console::Console;
 pub use conversation::{Carrier, Conversation, Watch};
 pub use detail::Detail;
-pub use remote::{Fault, Remote};
+pub use remote::{Fault, Remote, SessionEnd};
 pub use settings::{Journals, Settings};
 pub use shell::Shell;
 
