@@ -117,7 +117,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let program = parsed.value('S').map(|path| Via::Program(path.to_owned()));
     for option in parsed.values('X') {
         tune(&mut options, &option.to_string_lossy())
-            .map_err(|text| Stop { status: NO_CONNECTION, ..SCP.error(&text) })?;
+            .map_err(|error| Stop { status: NO_CONNECTION, ..SCP.error(&error.to_string()) })?;
     }
     let direct = last_of(parsed, "3R") == Some('R');
     check_keep(mode(parsed)?, direct, &options)?;
@@ -378,19 +378,27 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
     words
 }
 
+/// A value of `-X` that is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum TuneError {
+    #[error("Invalid -X option")]
+    Unknown,
+    #[error("Invalid {what} \"{value}\": must be 1 to {most}")]
+    Range { what: &'static str, value: String, most: u64 },
+}
+
 /// `-X nrequests=N`, `-X buffer=BYTES` and `-X answer-timeout=SECONDS`.
-fn tune(options: &mut Options, text: &str) -> Result<(), String> {
-    let invalid = || "Invalid -X option".to_owned();
-    let (name, value) = text.split_once('=').ok_or_else(invalid)?;
-    let number = |what: &str, most: u64| {
+fn tune(options: &mut Options, text: &str) -> Result<(), TuneError> {
+    let (name, value) = text.split_once('=').ok_or(TuneError::Unknown)?;
+    let number = |what, most| {
         let number = scaled(value).filter(|number| (1..=most).contains(number));
-        number.ok_or_else(|| format!("Invalid {what} \"{value}\": must be 1 to {most}"))
+        number.ok_or_else(|| TuneError::Range { what, value: value.to_owned(), most })
     };
     match name {
         "nrequests" => options.max_requests = Some(number("number of requests", 8 * 1024)? as usize),
-        "answer-timeout" => options.answer_timeout = Duration::from_secs(number(name, 86_400)?),
+        "answer-timeout" => options.answer_timeout = Duration::from_secs(number("answer-timeout", 86_400)?),
         "buffer" => options.request_bytes = Some(number("buffer size", 256 * 1024)? as u32),
-        _ => return Err(invalid()),
+        _ => return Err(TuneError::Unknown),
     }
     Ok(())
 }

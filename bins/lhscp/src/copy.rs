@@ -12,7 +12,7 @@ use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Caught, INTERRUPTED};
 use crate::inside::{Kept, NoConnection, authenticate, connect_unauthenticated, log_in, take_kept};
 use crate::outcome::{FAILURE, NO_CONNECTION};
-use crate::outputs::Here;
+use crate::outputs::{Here, OutputError};
 use crate::place::{Host, Place, bytes};
 use crate::record::RunRecord;
 use crate::retry::{Attempts, Next};
@@ -39,8 +39,9 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         // A target that is missing is made.
         && arguments.options.tree_sync.is_none()
         && let Place::Local(target) = &arguments.target
-        && let Err(mut text) = check_directory(target)
+        && let Err(error) = check_directory(target)
     {
+        let mut text = error.to_string();
         if arguments.sources.len() == 1 {
             text.push_str(lh_transfer::SHARDS_NEED_THE_TARGET);
         }
@@ -53,8 +54,8 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
         say("--retry-for: only between this host and another");
         return FAILURE;
     }
-    if let Err(text) = begin_outputs(arguments, &steps) {
-        say(&text);
+    if let Err(error) = begin_outputs(arguments, &steps) {
+        say(&error.to_string());
         return FAILURE;
     }
     let mut status = 0;
@@ -113,19 +114,28 @@ pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     status
 }
 
+/// Why a file for programs is not begun.
+#[derive(Debug, thiserror::Error)]
+enum BeginError {
+    #[error("{0}: not for copies on this host, which cp makes")]
+    Local(&'static str),
+    #[error("{0}: not with -R, where the first host's scp copies")]
+    Direct(&'static str),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
 /// The files for programs tell of what this program copies.
-fn begin_outputs(arguments: &Arguments, steps: &[Step]) -> Result<(), String> {
+fn begin_outputs(arguments: &Arguments, steps: &[Step]) -> Result<(), BeginError> {
     let Some(flag) = arguments.outputs.flags() else { return Ok(()) };
     for step in steps {
         match step {
-            Step::Local(_) => return Err(format!("{flag}: not for copies on this host, which cp makes")),
-            Step::Relay(..) if arguments.direct => {
-                return Err(format!("{flag}: not with -R, where the first host's scp copies"));
-            }
+            Step::Local(_) => return Err(BeginError::Local(flag)),
+            Step::Relay(..) if arguments.direct => return Err(BeginError::Direct(flag)),
             _ => {}
         }
     }
-    arguments.outputs.begin()
+    Ok(arguments.outputs.begin()?)
 }
 
 /// Neighbouring sources on one host go over one connection, in one plan.
@@ -153,13 +163,21 @@ fn steps(arguments: &Arguments) -> Vec<Step> {
     steps
 }
 
-fn check_directory(target: &OsStr) -> Result<(), String> {
-    let reason = match std::fs::metadata(target) {
+/// The target is no directory.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}", lh_transfer::display_name(.target), lh_sys::errno_text(.error))]
+struct NoDirectory {
+    target: Vec<u8>,
+    error: std::io::Error,
+}
+
+fn check_directory(target: &OsStr) -> Result<(), NoDirectory> {
+    let error = match std::fs::metadata(target) {
         Ok(meta) if meta.is_dir() => return Ok(()),
-        Ok(_) => "Not a directory".to_owned(),
-        Err(error) => lh_sys::errno_text(&error),
+        Ok(_) => rustix::io::Errno::NOTDIR.into(),
+        Err(error) => error,
     };
-    Err(format!("{}: {reason}", lh_transfer::display_name(&bytes(target))))
+    Err(NoDirectory { target: bytes(target), error })
 }
 
 /// As `scp` does it: with cp(1).
@@ -381,5 +399,31 @@ const fn exit_status(summary: Summary) -> u8 {
         Summary { lost: true, .. } => NO_CONNECTION,
         Summary { failures: 0, .. } => 0,
         _ => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        let output = OutputError::of("--failed-out", "/x/y".as_ref())(rustix::io::Errno::ACCESS.into());
+        let directory = |target: &str| check_directory(target.as_ref()).unwrap_err().to_string();
+        for (text, expected) in [
+            (
+                BeginError::Local("--failed-out").to_string(),
+                "--failed-out: not for copies on this host, which cp makes",
+            ),
+            (
+                BeginError::Direct("--manifest-out").to_string(),
+                "--manifest-out: not with -R, where the first host's scp copies",
+            ),
+            (BeginError::from(output).to_string(), "--failed-out /x/y: Permission denied"),
+            (directory("/dev/null"), "/dev/null: Not a directory"),
+            (directory("/nosuch"), "/nosuch: No such file or directory"),
+        ] {
+            assert_eq!(text, expected);
+        }
     }
 }

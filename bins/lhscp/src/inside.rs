@@ -107,8 +107,8 @@ pub(crate) fn run_command(
         return Ended { connected: false, well: false };
     }
     let (result, control) = connection.run(None, None);
-    if let Err(why) = &result {
-        ui.say(why);
+    if let Err(error) = &result {
+        ui.say(&error.to_string());
     }
     if let Some(request) = control.refused {
         ui.say(&format!("{request} request failed on channel 0"));

@@ -116,7 +116,7 @@ fn request(arguments: &Arguments, source: &[u8]) -> Option<Request> {
     if arguments.unchecked_names {
         return Some(Request::anything());
     }
-    Request::of(source, arguments.options.recursive).map_err(|why| say(&why)).ok()
+    Request::of(source, arguments.options.recursive).map_err(|error| say(&error.to_string())).ok()
 }
 
 /// From one host to another, the bytes passing through this one: each end is a remote `scp`, and what the first sends is
@@ -178,8 +178,8 @@ fn carry<R: Read, W: Write>(
     let _ = io::copy(&mut target.0, &mut io::sink());
     match result {
         Ok(well) => well,
-        Err(why) => {
-            say(&why);
+        Err(error) => {
+            say(&error.to_string());
             false
         }
     }

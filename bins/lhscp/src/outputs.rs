@@ -18,12 +18,32 @@ use lh_transfer::{Copied, CopiedKind, Event, Shard, SumAlgorithm, base_name, dis
 use lh_cli::flags::SCP;
 use lh_ssh_transfer::place::{Place, bytes};
 
+const MANIFEST_OUT: &str = "--manifest-out";
+const FAILED_OUT: &str = "--failed-out";
+
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) manifest: Option<PathBuf>,
     pub(crate) algorithm: SumAlgorithm,
     pub(crate) failed: Option<PathBuf>,
+}
+
+/// A file for programs cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{flag} {}: {}", .path.display(), errno_text(.error))]
+pub(crate) struct OutputError {
+    /// The flag that names it.
+    flag: &'static str,
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl OutputError {
+    /// For `map_err`.
+    pub(crate) fn of(flag: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self { flag, path: path.to_owned(), error }
+    }
 }
 
 /// The files of one command. Clones mean the same files.
@@ -145,8 +165,8 @@ impl Outputs {
     /// The flags that are given, for messages.
     pub(crate) fn flags(&self) -> Option<&'static str> {
         match (&self.wanted.manifest, &self.wanted.failed) {
-            (Some(_), _) => Some("--manifest-out"),
-            (_, Some(_)) => Some("--failed-out"),
+            (Some(_), _) => Some(MANIFEST_OUT),
+            (_, Some(_)) => Some(FAILED_OUT),
             _ => None,
         }
     }
@@ -154,15 +174,13 @@ impl Outputs {
     /// Before anything is copied: makes sure that the files can be written.
     ///
     /// # Errors
-    /// The message.
-    pub(crate) fn begin(&self) -> Result<(), String> {
+    /// The file that cannot be written.
+    pub(crate) fn begin(&self) -> Result<(), OutputError> {
         if let Some(path) = &self.wanted.failed {
-            spool_beside(path)
-                .map_err(|error| format!("--failed-out {}: {}", path.display(), errno_text(&error)))?;
+            spool_beside(path).map_err(OutputError::of(FAILED_OUT, path))?;
         }
         if let Some(path) = &self.wanted.manifest {
-            let file = spool_beside(path)
-                .map_err(|error| format!("--manifest-out {}: {}", path.display(), errno_text(&error)))?;
+            let file = spool_beside(path).map_err(OutputError::of(MANIFEST_OUT, path))?;
             let file = BufWriter::new(file);
             self.lock().copied =
                 Some(Spool { file, lines: 0, last: HashMap::new(), alone: false, here: Here::Neither });
@@ -216,14 +234,14 @@ impl Outputs {
     pub(crate) fn finish(&self, run: &Run<'_>) -> bool {
         let mut state = self.lock();
         let mut good = true;
-        let mut tell = |flag: &str, path: &Path, error: &io::Error| {
-            say(&format!("{flag} {}: {}", path.display(), errno_text(error)));
+        let mut tell = |error: OutputError| {
+            say(&error.to_string());
             good = false;
         };
         if let Some(path) = self.wanted.failed.as_ref().filter(|_| state.begun) {
             let text = state.failed.text();
             if let Err(error) = replace(path, |out| out.write_all(&text)) {
-                tell("--failed-out", path, &error);
+                tell(OutputError::of(FAILED_OUT, path)(error));
             }
         }
         if let (Some(path), Some(spool), true) = (&self.wanted.manifest, state.copied.take(), state.begun) {
@@ -232,7 +250,7 @@ impl Outputs {
                 None => spool.write(path, run, self.wanted.algorithm),
             };
             if let Err(error) = result {
-                tell("--manifest-out", path, &error);
+                tell(OutputError::of(MANIFEST_OUT, path)(error));
             }
         }
         good

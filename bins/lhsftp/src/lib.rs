@@ -12,7 +12,7 @@ mod place;
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, IsTerminal};
+use std::io::{self, BufReader, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use lh_cli::flags::{SFTP, Stop};
 use lh_client::local_account;
 use lh_sftp_shell::{
-    Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, Shell, Watch, say, say_lost,
+    Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, SessionEnd, Shell, Watch, say, say_lost,
 };
 use lh_sys::signals::Signals;
 use rustix::process::Signal;
@@ -80,7 +80,7 @@ fn run(arguments: Arguments) -> u8 {
         Some(Batch::Standard) | None => Input::Standard,
     };
     let Ok((ours, theirs)) = UnixStream::pair() else { return NO_CONNECTION };
-    let connected = ours.set_nonblocking(true).map_err(|error| error.to_string()).and_then(|()| {
+    let connected = ours.set_nonblocking(true).map_err(ConnectError::Socket).and_then(|()| {
         // A program between us and the server must not get the SIGINT of ^C, which is for the running
         // command. Over SSH the signal is caught only when the connection stands, so that it can be used to
         // give up.
@@ -88,8 +88,8 @@ fn run(arguments: Arguments) -> u8 {
     });
     let (remote, name) = match connected {
         Ok(connected) => connected,
-        Err(text) => {
-            say(&text);
+        Err(error) => {
+            say(&error.to_string());
             return NO_CONNECTION;
         }
     };
@@ -101,8 +101,8 @@ fn run(arguments: Arguments) -> u8 {
     settings.echo = !matches!(input, Input::Terminal);
     let mut shell = match Shell::new(remote, settings) {
         Ok(shell) => shell,
-        Err(text) => {
-            say_lost(&text, quiet);
+        Err(error) => {
+            say_lost(&error.to_string(), quiet);
             return NO_CONNECTION;
         }
     };
@@ -125,14 +125,35 @@ fn run(arguments: Arguments) -> u8 {
     }
 }
 
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    /// The socket of the console cannot be used.
+    #[error("{0}")]
+    Socket(io::Error),
+    /// The program between this one and the server does not run.
+    #[error("{0}\r\nConnection closed")]
+    Program(#[from] over_pipes::StartError),
+    /// There is no channel.
+    #[error(transparent)]
+    Ssh(#[from] over_ssh::OpenError),
+    /// The server does not start the session.
+    #[error(transparent)]
+    Session(#[from] SessionEnd),
+}
+
 /// Connects to the server and starts SFTP. The text is the message about the connection.
-fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(Remote, String), String> {
+fn connect(
+    arguments: &Arguments,
+    console: UnixStream,
+    catch: bool,
+) -> Result<(Remote, String), ConnectError> {
     let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
     match &arguments.way {
         Way::Program { words, name } => {
             let conversation =
                 Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
-            let carrier = over_pipes::start(words).map_err(|text| format!("{text}\r\nConnection closed"))?;
+            let carrier = over_pipes::start(words)?;
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {

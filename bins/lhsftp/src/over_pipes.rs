@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::io::{ErrorKind, Read as _, Write};
+use std::io::{self, ErrorKind, Read as _, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,16 +33,32 @@ pub(crate) struct Pipes {
     pending: Backlog,
 }
 
+/// Why no program runs at pipes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The command line names none.
+    #[error("No program to run")]
+    NoProgram,
+    /// It cannot be run.
+    #[error("exec: {}: {}", .program.display(), lh_sys::errno_text(.error))]
+    Exec {
+        /// Its name.
+        program: OsString,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It runs without pipes.
+    #[error("No pipes to the program")]
+    NoPipes,
+}
+
 /// Starts a program with pipes.
 ///
 /// # Errors
-/// The message.
-pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
-    let (program, arguments) = words.split_first().ok_or_else(|| "No program to run".to_owned())?;
-    let reason = |error: std::io::Error| {
-        let text = lh_sys::errno_text(&error);
-        format!("exec: {}: {text}", program.display())
-    };
+/// Why it does not run.
+pub(crate) fn start(words: &[OsString]) -> Result<Pipes, StartError> {
+    let (program, arguments) = words.split_first().ok_or(StartError::NoProgram)?;
+    let reason = |error| StartError::Exec { program: program.clone(), error };
     let mut child = Command::new(program)
         .arg0(program)
         .args(arguments)
@@ -51,7 +67,7 @@ pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
         .spawn()
         .map_err(reason)?;
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err("No pipes to the program".to_owned());
+        return Err(StartError::NoPipes);
     };
     lh_sys::fd::set_nonblocking(&to, true).map_err(reason)?;
     lh_sys::fd::set_nonblocking(&from, true).map_err(reason)?;
@@ -124,7 +140,7 @@ impl Carrier for Pipes {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
-                    let text = std::io::Error::from(error).to_string();
+                    let text = io::Error::from(error).to_string();
                     return conversation.borrow_mut().lose(&text);
                 }
             }
@@ -156,5 +172,21 @@ impl Drop for Pipes {
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_why_no_program_runs() {
+        let text = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            start(&words).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(text(&[]), "No program to run");
+        assert_eq!(text(&["/nosuch", "x"]), "exec: /nosuch: No such file or directory");
+        assert_eq!(text(&["/dev/null"]), "exec: /dev/null: Permission denied");
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::rc::Rc;
 use std::time::Instant;
 
-use lh_client::Start;
+use lh_client::{ClientError, Start};
 use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
@@ -35,17 +35,28 @@ pub(crate) struct Channel {
     next: Rc<Cell<Option<JobHandler>>>,
 }
 
+/// Why there is no channel.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// No connection, or no login; the reason has been shown.
+    #[error("Connection closed")]
+    NoConnection,
+    /// The connection takes no channel.
+    #[error(transparent)]
+    Channel(#[from] ClientError),
+}
+
 /// Connects, opens the channel and logs in. INIT is sent with the login where the server allows it. Copies
 /// use `channels` channels, if the user has set a number.
 ///
 /// # Errors
-/// The message.
+/// Why there is no channel.
 pub(crate) fn open(
     request: &Request,
     server: &Server,
     channels: Option<usize>,
     conversation: &Rc<RefCell<Conversation>>,
-) -> Result<Channel, String> {
+) -> Result<Channel, OpenError> {
     let start = match server {
         Server::Subsystem(name) => Start::Subsystem(name.clone()),
         Server::Command(command) => Start::Exec(command.clone()),
@@ -59,15 +70,13 @@ pub(crate) fn open(
         next: Rc::clone(&next),
         copy: None,
     };
-    let closed = || "Connection closed".to_owned();
     let mut ui = TerminalUi::default();
-    let mut connection = Connection::connect_unauthenticated(request, &mut ui).ok_or_else(closed)?;
+    let mut connection =
+        Connection::connect_unauthenticated(request, &mut ui).ok_or(OpenError::NoConnection)?;
     let setup = connection.setup(start.clone());
-    let id = connection
-        .open_session(setup, &ChannelOptions::default(), Box::new(handler))
-        .map_err(|error| error.to_string())?;
+    let id = connection.open_session(setup, &ChannelOptions::default(), Box::new(handler))?;
     if !connection.authenticate(&mut ui) {
-        return Err(closed());
+        return Err(OpenError::NoConnection);
     }
     Ok(Channel { connection, start, channels, id, next })
 }
@@ -90,7 +99,7 @@ impl Carrier for Channel {
         }
         if let Err(error) = result {
             if conversation.borrow().loss().is_none() {
-                say(&error);
+                say(&error.to_string());
             }
             conversation.borrow_mut().lose("Connection closed");
         }

@@ -18,7 +18,7 @@ use crate::words::unescape;
 pub struct Match {
     /// Its path.
     pub path: Vec<u8>,
-    /// Its attributes, a symlink's own; none where only the name was wanted.
+    /// Its attributes, a symlink's own.
     pub attrs: Attrs,
 }
 
@@ -28,14 +28,25 @@ fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
 }
 
-/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names.
-/// `detail`: what has to be known of what matches.
+/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names; one with
+/// a slash at its end matches directories, and links to them.
 ///
 /// # Errors
 /// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that
 /// matches.
-pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec<Match>> {
+pub fn remote(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
+    let mut found = remote_unsorted(remote, pattern)?;
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// Like [`remote`], in the order in which the server lists its directories.
+///
+/// # Errors
+/// As those of [`remote`].
+pub fn remote_unsorted(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
     let mut found = Vec::new();
+    let directories = pattern.ends_with(b"/");
     let (start, parts) = parts(pattern);
     let mut todo = vec![(start, 0, None)];
     while let Some((mut path, mut part, mut attrs)) = todo.pop() {
@@ -50,7 +61,9 @@ pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec
                 None => remote.attrs(&path, false),
             };
             match known {
-                Ok(attrs) => found.push(Match { path, attrs }),
+                Ok(attrs) if !directories || attrs.is_dir() => found.push(Match { path, attrs }),
+                Ok(attrs) if attrs.is_symlink() && remote.is_dir(&path)? => found.push(Match { path, attrs }),
+                Ok(_) => {}
                 Err(Fault::Lost) => return Err(Fault::Lost),
                 Err(_) => {}
             }
@@ -58,8 +71,8 @@ pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec
         };
         // Only directories, and links that may lead to one, have something below them.
         let last = part + 1 == parts.len();
-        let detail = if last { detail } else { Detail::Attrs };
-        each_match(remote, &path, wanted, detail, &mut |Match { path, attrs }| {
+        let first = todo.len();
+        each_match(remote, &path, wanted, &mut |Match { path, attrs }| {
             if !(last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none()) {
                 return 0;
             }
@@ -67,8 +80,9 @@ pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec
             todo.push((path, part + 1, Some(attrs)));
             kept
         })?;
+        // The last one is looked at first.
+        todo[first..].reverse();
     }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
@@ -81,11 +95,10 @@ pub fn each_match(
     remote: &mut Remote,
     path: &[u8],
     wanted: &[u8],
-    detail: Detail,
     each: &mut dyn FnMut(Match) -> usize,
 ) -> Answer<()> {
     let listed = if path.is_empty() { b"." } else { path };
-    let listing = remote.list(listed, wanted, detail, &mut |entry| {
+    let listing = remote.list(listed, wanted, Detail::Attrs, &mut |entry| {
         if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
             return each(Match { path: join(path, &entry.name), attrs: entry.attrs });
         }
@@ -100,6 +113,9 @@ pub fn each_match(
 
 /// The directory and the last part of a pattern that has magic in that part alone.
 pub fn last_part(pattern: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    if pattern.ends_with(b"/") {
+        return None;
+    }
     let (start, mut parts) = parts(pattern);
     let last = parts.pop().filter(|last| has_magic(last))?;
     let literal = !parts.iter().any(|part| has_magic(part));

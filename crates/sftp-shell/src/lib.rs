@@ -15,11 +15,12 @@
 //! |---|---|
 //! | [`words`], [`command`] | a line becomes words, words become a command |
 //! | [`conversation`], [`remote`] | requests and copies, and waiting for them |
-//! | [`glob`] | patterns of either side |
+//! | [`glob`], `braces` | patterns of either side |
 //! | [`shell`], `run` | what the commands do |
 //! | [`listing`] | what `ls` and `df` print |
 //! | [`console`], [`complete`] | lines from a terminal, a file or a pipe |
 
+mod braces;
 pub mod command;
 pub mod complete;
 pub mod console;
@@ -39,7 +40,7 @@ pub mod words;
 pub use console::Console;
 pub use conversation::{Carrier, Conversation, Watch};
 pub use detail::Detail;
-pub use remote::{Fault, Remote};
+pub use remote::{Fault, Remote, SessionEnd};
 pub use settings::{Journals, Settings};
 pub use shell::Shell;
 

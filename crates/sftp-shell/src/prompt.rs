@@ -83,8 +83,8 @@ impl Shell {
             Ok(None) => Ok(()),
             Ok(Some(Command::Quit)) => return After::Quit,
             Ok(Some(command)) => self.carry_out(command),
-            Err(text) => {
-                say(&text);
+            Err(error) => {
+                say(&error.to_string());
                 Err(Failed::Command)
             }
         };

@@ -54,6 +54,20 @@ impl Fault {
     }
 }
 
+/// Why a session ended before its first command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionEnd {
+    /// The user pressed ^C.
+    #[error("Interrupted")]
+    Interrupted,
+    /// The connection is lost, or the server does not speak SFTP: the reason for the user.
+    #[error("{0}")]
+    Lost(String),
+    /// The server does not report the directory that it starts in.
+    #[error("realpath .: {}\nNeed cwd", .0.text())]
+    NoDirectory(Fault),
+}
+
 /// The result of a request.
 pub type Answer<T> = Result<T, Fault>;
 
@@ -71,15 +85,18 @@ impl Remote {
     /// Sends INIT and waits for VERSION.
     ///
     /// # Errors
-    /// The message for the user: why there is no session.
-    pub fn greet(conversation: Rc<RefCell<Conversation>>, carrier: Box<dyn Carrier>) -> Result<Self, String> {
+    /// Why there is no session.
+    pub fn greet(
+        conversation: Rc<RefCell<Conversation>>,
+        carrier: Box<dyn Carrier>,
+    ) -> Result<Self, SessionEnd> {
         let mut remote = Self { conversation, carrier, kept: 0, most_kept: MOST_KEPT };
         remote.run();
         if remote.interrupted() {
-            return Err("Interrupted".to_owned());
+            return Err(SessionEnd::Interrupted);
         }
         match remote.loss() {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(SessionEnd::Lost(reason)),
             None => Ok(remote),
         }
     }

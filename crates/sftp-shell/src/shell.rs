@@ -1,6 +1,6 @@
 //! The state of one session: the server, the settings and the remote working directory.
 
-use crate::remote::{Fault, Remote};
+use crate::remote::{Fault, Remote, SessionEnd};
 use crate::settings::Settings;
 
 /// Why a command failed. Its message has been printed.
@@ -38,12 +38,31 @@ impl Shell {
     /// A session in the directory the server starts in.
     ///
     /// # Errors
-    /// The message: the server does not report the directory.
-    pub fn new(mut remote: Remote, settings: Settings) -> Result<Self, String> {
+    /// The server does not report the directory.
+    pub fn new(mut remote: Remote, settings: Settings) -> Result<Self, SessionEnd> {
         match remote.home() {
             Ok(home) => Ok(Self { remote, settings, directory: home.clone(), home }),
-            Err(Fault::Lost) => Err(remote.loss().unwrap_or_default()),
-            Err(fault) => Err(format!("realpath .: {}\nNeed cwd", fault.text())),
+            Err(Fault::Lost) => Err(SessionEnd::Lost(remote.loss().unwrap_or_default())),
+            Err(fault) => Err(SessionEnd::NoDirectory(fault)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lh_sftp::{Status, StatusCode};
+
+    use super::*;
+
+    #[test]
+    fn errors_say_why_there_is_no_session() {
+        let status = |message: &str| Status { code: StatusCode::FAILURE, message: message.to_owned() };
+        for (end, text) in [
+            (SessionEnd::Interrupted, "Interrupted"),
+            (SessionEnd::Lost("Connection closed".to_owned()), "Connection closed"),
+            (SessionEnd::NoDirectory(Fault::Status(status("gone"))), "realpath .: gone\nNeed cwd"),
+        ] {
+            assert_eq!(end.to_string(), text);
         }
     }
 }

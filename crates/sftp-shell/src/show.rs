@@ -93,7 +93,9 @@ impl Report for Show {
             Event::Entered { .. } if self.display.enabled() && !self.verbose => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
-                self.line(&format!("{verb} {}", printable(&source)));
+                // Also with `-q` and in batches, as sftp.
+                self.display.break_line();
+                print(&format!("{verb} {}", printable(&source)));
             }
             Event::FileDone { id, name, size, started, .. } => {
                 if !self.is_job() || size >= LARGE_FILE {

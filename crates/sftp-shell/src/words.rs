@@ -4,14 +4,9 @@
 //! is the file with a star in its name and `a*` is a pattern. [`unescape`] makes a plain name of a word.
 
 /// A quote is not closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Unterminated quoted argument")]
 pub struct Unterminated;
-
-impl std::fmt::Display for Unterminated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Unterminated quoted argument")
-    }
-}
 
 /// A word and its position, for completion.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub fn unescape(pattern: &[u8]) -> Vec<u8> {
 
 /// Matches one path component, as fnmatch(3) with `FNM_PERIOD`: a leading dot must be asked for.
 ///
-/// `*`, `?`, `[a-z]`, `[!x]`, `[^x]`, and backslash. Takes time proportional to the product of both lengths
+/// `*`, `?`, `[a-z]`, `[!x]`, `[^x]`, `[[:alpha:]]`, and backslash. Takes time proportional to the product of both lengths
 /// at most: a star is tried again, never nested.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && !pattern.starts_with(b".") && !pattern.starts_with(b"\\.") {
@@ -71,6 +71,31 @@ fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
+/// Whether a byte is in a class of characters.
+type Class = fn(&u8) -> bool;
+
+/// The character class at `at` (`[:alpha:]`), and the position behind it.
+fn class(pattern: &[u8], at: usize) -> Option<(Class, usize)> {
+    let name = pattern.get(at..)?.strip_prefix(b"[:")?;
+    let len = name.windows(2).position(|end| end == b":]")?;
+    let class: Class = match &name[..len] {
+        b"alnum" => u8::is_ascii_alphanumeric,
+        b"alpha" => u8::is_ascii_alphabetic,
+        b"blank" => |byte| matches!(byte, b' ' | b'\t'),
+        b"cntrl" => u8::is_ascii_control,
+        b"digit" => u8::is_ascii_digit,
+        b"graph" => u8::is_ascii_graphic,
+        b"lower" => u8::is_ascii_lowercase,
+        b"print" => |byte| matches!(byte, b' '..=b'~'),
+        b"punct" => u8::is_ascii_punctuation,
+        b"space" => |byte| matches!(byte, b' ' | b'\t'..=b'\r'),
+        b"upper" => u8::is_ascii_uppercase,
+        b"xdigit" => u8::is_ascii_hexdigit,
+        _ => return None,
+    };
+    Some((class, at + 2 + len + 2))
+}
+
 fn match_set(pattern: &[u8], byte: u8) -> Option<usize> {
     let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
     let first = 1 + usize::from(negated);
@@ -83,6 +108,11 @@ fn match_set(pattern: &[u8], byte: u8) -> Option<usize> {
             Some(b']') if at > first => break,
             Some(low) => low,
         };
+        if let Some((class, after)) = class(pattern, at) {
+            found |= class(&byte);
+            at = after;
+            continue;
+        }
         if low == b'\\' {
             at += 1;
             low = *pattern.get(at)?;
@@ -133,6 +163,12 @@ mod tests {
             ("[a\\]]", "]", true),
             ("[a-]", "-", true),
             ("file[0-9][0-9]", "file42", true),
+            ("[[:alpha:]]1", "b1", true),
+            ("[[:alpha:]]1", "11", false),
+            ("[![:digit:]x]", "y", true),
+            ("[_[:upper:][:digit:]]", "_", true),
+            ("[_[:upper:][:digit:]]", "a", false),
+            ("[[:nosuch:]]", "n]", true),
         ] {
             assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }

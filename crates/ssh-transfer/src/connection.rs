@@ -54,7 +54,7 @@ impl NoConnection {
 }
 
 /// The channel for one side of a job, unless none could be had, and who makes additional connections.
-type Begun = (Result<ChannelId, String>, Option<Arc<Connector>>);
+type Begun = (Result<ChannelId, ClientError>, Option<Arc<Connector>>);
 
 impl Deref for Connection {
     type Target = Client;
@@ -177,7 +177,7 @@ impl Connection {
         let (handler, connector) = self.begin(job, side, channels, &start);
         let setup = self.setup(start);
         let channel = self.client.open_session(setup, &ChannelOptions::default(), Box::new(handler));
-        self.begun = Some((channel.map_err(|error| error.to_string()), connector));
+        self.begun = Some((channel, connector));
     }
 
     /// Runs one side of the job, which is [opened](Self::open) where it has not been; false when the connection is of no more use.
@@ -188,8 +188,8 @@ impl Connection {
         let Some((channel, connector)) = self.begun.take() else { return false };
         let channel = match channel {
             Ok(channel) => channel,
-            Err(why) => {
-                job.lost(side, &why);
+            Err(error) => {
+                job.lost(side, &error.to_string());
                 return false;
             }
         };
@@ -210,7 +210,7 @@ impl Connection {
                 self.died = true;
                 // The other side's failure may have ended the copy before this one's news came.
                 if !job.is_finished() {
-                    ui.say(&error);
+                    ui.say(&error.to_string());
                     job.lost(side, "Connection closed");
                 }
                 false
@@ -225,15 +225,15 @@ impl Connection {
     /// Runs the loop until something stops it. `main`: the channel that counts, where there are several.
     ///
     /// # Errors
-    /// The reason for the connection's end, for people.
+    /// Why the connection ended.
     pub fn run(
         &mut self,
         main: Option<ChannelId>,
         connector: Option<Arc<Connector>>,
-    ) -> (Result<i32, String>, Copying<'_>) {
+    ) -> (Result<i32, ClientError>, Copying<'_>) {
         let asked = self.asked.clone();
         let mut control = Copying { agent: &self.agent, main, refused: None, status: None, connector, asked };
-        let result = self.client.run(&mut control).map_err(|error| error.to_string());
+        let result = self.client.run(&mut control);
         (result, control)
     }
 }

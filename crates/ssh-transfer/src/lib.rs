@@ -14,4 +14,5 @@ mod pump_until_closed;
 pub use additional::Connector;
 pub use connection::{Connection, Copying, NoConnection};
 pub use load::Measure;
+pub use piped::SubsystemError;
 pub use pump_until_closed::PumpUntilClosed;

@@ -4,22 +4,33 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-use lh_client::Start;
+use lh_client::{ClientError, Start};
 use lh_driver::{ChannelOptions, FdPump, LocalFd};
 
 use crate::connection::Connection;
 use crate::pump_until_closed::PumpUntilClosed;
+
+/// Why the SFTP subsystem ended before its user was done.
+#[derive(Debug, thiserror::Error)]
+pub enum SubsystemError {
+    /// No channel, or a lost connection.
+    #[error(transparent)]
+    Connection(#[from] ClientError),
+    /// The server refused this request.
+    #[error("{0} request failed on channel 0")]
+    Refused(&'static str),
+}
 
 impl Connection {
     /// Runs the connection while `work`, on a thread of its own, talks to the SFTP server through the socket that it is given. The
     /// socket ends when the connection does.
     ///
     /// # Errors
-    /// The message: no channel, a refused subsystem, a lost connection. What `work` returned comes with it.
+    /// A socket of this process cannot be made. Inside: no channel, a refused subsystem, a lost connection. What `work` returned comes with it.
     pub fn run_sftp<T: Send>(
         &mut self,
         work: impl FnOnce(UnixStream) -> T + Send,
-    ) -> io::Result<(Option<T>, Result<(), String>)> {
+    ) -> io::Result<(Option<T>, Result<(), SubsystemError>)> {
         let (ours, theirs) = UnixStream::pair()?;
         let both_ways = (ours.try_clone()?, ours);
         let pump = FdPump::new()
@@ -30,7 +41,7 @@ impl Connection {
         let channel = self.open_session(setup, &ChannelOptions::default(), Box::new(handler));
         let channel = match channel {
             Ok(channel) => channel,
-            Err(error) => return Ok((None, Err(error.to_string()))),
+            Err(error) => return Ok((None, Err(error.into()))),
         };
         let end = theirs.try_clone()?;
         let (result, done) = std::thread::scope(|scope| {
@@ -44,11 +55,23 @@ impl Connection {
             let refused = control.refused;
             let _ = end.shutdown(Shutdown::Both);
             let result = match refused {
-                Some(request) => Err(format!("{request} request failed on channel 0")),
-                None => result.map(|_| ()),
+                Some(request) => Err(SubsystemError::Refused(request)),
+                None => result.map(|_| ()).map_err(SubsystemError::from),
             };
             (result, worker.join().ok())
         });
         Ok((done, result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_openssh_s_words() {
+        assert_eq!(SubsystemError::Refused("subsystem").to_string(), "subsystem request failed on channel 0");
+        let lost = ClientError::Lost("Connection to h closed by remote host.".to_owned());
+        assert_eq!(SubsystemError::from(lost).to_string(), "Connection to h closed by remote host.");
     }
 }

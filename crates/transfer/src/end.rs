@@ -305,6 +305,13 @@ impl Fault {
         ["No space left on device", "Disk quota exceeded"].contains(&self.text.as_str())
     }
 
+    /// Another user or program has put something else under the name of a file that is copied.
+    pub(crate) fn replaced() -> Self {
+        let text = "the file was replaced by another program while it was copied".to_owned();
+        // As of a name that is gone: nothing else can be tried.
+        Self { kind: FaultKind::NotFound, text }
+    }
+
     /// Another copy writes to this part file.
     pub(crate) fn busy() -> Self {
         Self { kind: FaultKind::Busy, text: "another copy writes it".to_owned() }

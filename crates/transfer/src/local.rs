@@ -238,6 +238,24 @@ pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(local(handle).ok()?, 0).ok()
 }
 
+/// Fails unless `path` names the file that is open as `file`: in a directory that others may write to, another user
+/// can put something else there while a file is copied.
+pub(crate) fn expect_named(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
+    let (open, named) = (rustix::fs::fstat(file)?, rustix::fs::lstat(path)?);
+    let same = (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino);
+    // File systems in user space may change the number with the name.
+    let kind = |stat: &rustix::fs::Stat| (stat.st_dev, stat.st_mode, stat.st_uid, stat.st_size);
+    if same || kind(&open) == kind(&named) { Ok(()) } else { Err(Fault::replaced()) }
+}
+
+/// Gives a part file that is open its final name.
+pub(crate) fn place_open(handle: &Handle, part: &[u8], target: &[u8]) -> Result<(), Fault> {
+    let file = local(handle)?;
+    expect_named(part, &file)?;
+    rustix::fs::rename(part, target)?;
+    expect_named(target, &file)
+}
+
 /// Returns true for a plain file of this process's user with one name.
 fn is_ours(stat: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
@@ -460,6 +478,38 @@ mod tests {
                 assert_eq!(std::fs::read(&part).unwrap(), b"new");
             }
         }
+    }
+
+    /// What another user may do in a directory that others may write to.
+    #[test]
+    fn a_part_that_was_replaced_is_not_placed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [part, target, theirs] = [".x.lhpart", "x", "theirs"].map(|name| dir.path().join(name));
+        let name_of = |path: &std::path::Path| path.as_os_str().as_bytes().to_vec();
+        let (part_name, target_name) = (name_of(&part), name_of(&target));
+        let replace: [&dyn Fn(); 3] = [
+            &|| std::fs::rename(&theirs, &part).unwrap(),
+            &|| {
+                std::fs::remove_file(&part).unwrap();
+                std::os::unix::fs::symlink(&theirs, &part).unwrap();
+            },
+            &|| std::fs::remove_file(&part).unwrap(),
+        ];
+        for replace in replace {
+            std::fs::write(&theirs, "longer than the other one").unwrap();
+            std::fs::write(&target, "as it was").unwrap();
+            let _ = std::fs::remove_file(&part);
+            let opened = open_part(&part_name, 0o600, AsFound::Fresh);
+            let Ok(Done::Opened(handle, _)) = opened else { panic!("{opened:?}") };
+            write_all_at(&handle, 0, &[bytes::Bytes::from_static(b"copied")]).unwrap();
+            replace();
+            place_open(&handle, &part_name, &target_name).unwrap_err();
+            assert_eq!(std::fs::read(&target).unwrap(), b"as it was");
+        }
+        let _ = std::fs::remove_file(&part);
+        let Ok(Done::Opened(handle, _)) = open_part(&part_name, 0o600, AsFound::Fresh) else { panic!() };
+        place_open(&handle, &part_name, &target_name).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A header, a line for each file, and a last line that shows that nothing is missing. docs/json.md describes the members. Paths are
 //! text where they are UTF-8; others stand in hexadecimal digits under another name, so that none is lost.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
 use serde_json::{Map, Value};
 
@@ -66,6 +66,56 @@ pub struct End {
     pub outcome: String,
 }
 
+/// Why a manifest cannot be read: with its path in front, a message.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The first line is no header.
+    #[error("is not a manifest of lhscp --manifest-out")]
+    NoManifest,
+    /// There is not even a header.
+    #[error("is empty")]
+    Empty,
+    /// A newer version wrote it.
+    #[error("version {0} of the format is not known")]
+    UnknownVersion(u64),
+    /// The header lacks this member.
+    #[error("the header has no {0}")]
+    MissingMember(&'static str),
+    /// The sums are made with this algorithm.
+    #[error("algorithm {0:?} is not known")]
+    UnknownAlgorithm(String),
+    /// A line behind the header is wrong.
+    #[error("line {number}: {error}")]
+    Line {
+        /// Its number; the header is line 1.
+        number: u64,
+        /// What is wrong.
+        error: LineError,
+    },
+    /// The last line is missing.
+    #[error("is cut off: its last line is missing")]
+    CutOff,
+    /// Lines are missing, or were added.
+    #[error("has {found} files where its last line says {stated}")]
+    WrongCount {
+        /// Lines for files.
+        found: u64,
+        /// What the last line says.
+        stated: u64,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// It is nothing that a manifest has.
+    #[error("not understood")]
+    NotUnderstood,
+}
+
 fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_owned(), text.into()),
@@ -103,19 +153,19 @@ impl Header {
         line(object)
     }
 
-    fn of(object: &Map<String, Value>) -> Result<Self, String> {
+    fn of(object: &Map<String, Value>) -> Result<Self, ManifestError> {
+        let missing = ManifestError::MissingMember;
         let version = object.get("longhaul_manifest").and_then(Value::as_u64);
         match version {
             Some(VERSION) => {}
-            Some(version) => return Err(format!("version {version} of the format is not known")),
-            None => return Err("is not a manifest of lhscp --manifest-out".to_owned()),
+            Some(version) => return Err(ManifestError::UnknownVersion(version)),
+            None => return Err(ManifestError::NoManifest),
         }
-        let name = text_of(object, "algorithm").ok_or("the header has no algorithm")?;
-        let algorithm =
-            SumAlgorithm::parse(&name).ok_or_else(|| format!("algorithm {name:?} is not known"))?;
+        let name = text_of(object, "algorithm").ok_or(missing("algorithm"))?;
+        let algorithm = SumAlgorithm::parse(&name).ok_or(ManifestError::UnknownAlgorithm(name))?;
         Ok(Self {
             algorithm,
-            destination: bytes_of(object, "destination").ok_or("the header has no destination")?,
+            destination: bytes_of(object, "destination").ok_or(missing("destination"))?,
             run: text_of(object, "run").unwrap_or_default(),
             time: text_of(object, "time").unwrap_or_default(),
             shard: text_of(object, "shard").and_then(|text| Shard::parse(&text)),
@@ -201,9 +251,9 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(mut input: R) -> Result<Self, String> {
-        let object = next_object(&mut input).map_err(|_| "is not a manifest of lhscp --manifest-out")?;
-        let object = object.ok_or("is empty")?;
+    pub fn new(mut input: R) -> Result<Self, ManifestError> {
+        let object = next_object(&mut input).map_err(|_| ManifestError::NoManifest)?;
+        let object = object.ok_or(ManifestError::Empty)?;
         let header = Header::of(&object)?;
         Ok(Self { input, number: 1, header, files: 0, end: None })
     }
@@ -222,39 +272,39 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// A line that is none, or a manifest without its end.
-    pub fn next_entry(&mut self) -> Result<Option<Entry>, String> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, ManifestError> {
         if self.end.is_some() {
             return Ok(None);
         }
         self.number += 1;
-        let wrong = |number: u64, why: &str| format!("line {number}: {why}");
-        let object = next_object(&mut self.input).map_err(|why| wrong(self.number, &why))?;
-        let Some(object) = object else { return Err("is cut off: its last line is missing".to_owned()) };
+        let number = self.number;
+        let wrong = |error| ManifestError::Line { number, error };
+        let object = next_object(&mut self.input).map_err(wrong)?.ok_or(ManifestError::CutOff)?;
         if object.contains_key("end") {
-            let end = End::of(&object).ok_or_else(|| wrong(self.number, "not understood"))?;
+            let end = End::of(&object).ok_or(wrong(LineError::NotUnderstood))?;
             if end.files != self.files {
-                return Err(format!("has {} files where its last line says {}", self.files, end.files));
+                return Err(ManifestError::WrongCount { found: self.files, stated: end.files });
             }
             self.end = Some(end);
             return Ok(None);
         }
         self.files += 1;
         let entry = Entry::of(&object, self.header.algorithm);
-        entry.map(Some).ok_or_else(|| wrong(self.number, "not understood"))
+        entry.map(Some).ok_or(wrong(LineError::NotUnderstood))
     }
 }
 
 /// The object of the next line; `None` at the end.
-fn next_object(input: &mut impl BufRead) -> Result<Option<Map<String, Value>>, String> {
+fn next_object(input: &mut impl BufRead) -> Result<Option<Map<String, Value>>, LineError> {
     let mut line = Vec::new();
     let mut limited = std::io::Read::take(&mut *input, LONGEST_LINE);
-    let read = limited.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+    let read = limited.read_until(b'\n', &mut line)?;
     if read == 0 {
         return Ok(None);
     }
     match serde_json::from_slice(&line) {
         Ok(Value::Object(object)) => Ok(Some(object)),
-        _ => Err("not understood".to_owned()),
+        _ => Err(LineError::NotUnderstood),
     }
 }
 
@@ -295,7 +345,7 @@ mod tests {
         text
     }
 
-    fn read(text: &str) -> Result<Vec<Entry>, String> {
+    fn read(text: &str) -> Result<Vec<Entry>, ManifestError> {
         let mut reader = Reader::new(text.as_bytes())?;
         assert_eq!(*reader.header(), header());
         let mut entries = Vec::new();
@@ -311,20 +361,37 @@ mod tests {
         let mut entries = entries();
         // NUL is in no path.
         entries[1].path = b"odd\xffname".to_vec();
-        assert_eq!(read(&text(&entries, Some(4))), Ok(entries));
+        assert_eq!(read(&text(&entries, Some(4))).unwrap(), entries);
     }
 
     #[test]
     fn what_is_cut_off_or_counts_wrong_is_no_manifest() {
         let entries = &entries()[..1];
         let whole = text(entries, Some(1));
-        assert!(read(&text(entries, None)).unwrap_err().contains("cut off"));
-        assert!(read(&text(entries, Some(2))).unwrap_err().contains("last line says 2"));
         for at in 1..whole.len() - 1 {
             assert!(Reader::new(&whole.as_bytes()[..at]).is_err() || read(&whole[..at]).is_err(), "{at}");
         }
-        assert!(Reader::new(&b"{\"longhaul_manifest\":2}\n"[..]).unwrap_err().contains("version 2"));
-        assert!(Reader::new(&b""[..]).is_err());
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let entries = &entries()[..1];
+        let header = |members: &str| format!("{{\"longhaul_manifest\":1{members}}}\n");
+        for (text, error) in [
+            (String::new(), "is empty"),
+            ("hello\n".to_owned(), "is not a manifest of lhscp --manifest-out"),
+            ("{}\n".to_owned(), "is not a manifest of lhscp --manifest-out"),
+            ("{\"longhaul_manifest\":2}\n".to_owned(), "version 2 of the format is not known"),
+            (header(""), "the header has no algorithm"),
+            (header(",\"algorithm\":\"md9\""), "algorithm \"md9\" is not known"),
+            (header(",\"algorithm\":\"xxh3\""), "the header has no destination"),
+            (text(entries, None), "is cut off: its last line is missing"),
+            (text(entries, Some(2)), "has 1 files where its last line says 2"),
+            (text(entries, None) + "[]\n", "line 3: not understood"),
+            (text(entries, None) + "{\"end\":true}\n", "line 3: not understood"),
+        ] {
+            assert_eq!(read(&text).unwrap_err().to_string(), error, "{text}");
+        }
     }
 
     #[test]

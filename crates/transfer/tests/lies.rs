@@ -113,7 +113,9 @@ fn an_id_nobody_asked_with_ends_the_session() {
             vec![message]
         });
         assert!(ended.summary.lost);
-        assert!(ended.failures.iter().all(|text| text.contains("ID mismatch")), "{:?}", ended.failures);
+        let mismatch = "ID mismatch: the SFTP server answered request ";
+        let told = |text: &String| text.contains(mismatch) && text.ends_with(", which is not open");
+        assert!(ended.failures.iter().all(told), "{:?}", ended.failures);
     }
 }
 

@@ -149,6 +149,122 @@ fn sftp_session_matches_openssh_output_and_effects() {
     assert_eq!(theirs.1, ours.1);
 }
 
+/// Commands in odd forms, of which both programs say the same, to the letter.
+const ODD_FORMS: &str = r#"cd r
+-ls -1 {f,s}*
+-ls -1f {st,f1}*
+-ls -1 {f1,st\*r}
+-ls -1 {d,f1}
+-ls -1 {d,e}
+-ls -1 {f{1,\ 2},st*}
+-ls -1 "{f1,d}"
+-ls -1 \{f1,d\}
+-ls -1 f{1
+-ls -1 d/{x
+-ls -1 {}
+-ls -1 {nope}
+-ls -1 {nope,none*}
+-get {f1,lnk}
+-rm {f1,lnk}
+-chmod 600 {f1,lnk}
+-cd {d,x}
+lcd l
+-put {u1,t}
+-put {u1,t}*
+-ls -1 *
+-ls -l *
+-ls -1 d/*
+-ls -1S f*
+-ls -1 */
+-ls -1 f*/
+-ls -1 f1/
+-ls -1 lnk/
+-ls -1 [[:alpha:]]1
+-ls -1 [![:alpha:]]1
+-rm -f f1
+-rm -- dang
+-rmdir -p d
+-cd -x
+-lcd -x
+-pwd -x
+-cp -r f1 z
+-rename -x f1 z
+-rename -- f1 z
+-symlink -s z y
+-ln -ss z y
+-ln -x z y
+-version -x
+-progress -x
+-mkdir -- n
+-get z ""
+-get -r d
+-get -rp d dp
+-put -r t
+-put -r t tt
+lumask 1777
+-lumask 77777777777
+-lumask 0x12
+-lumask -1
+lumask 022
+-@rm nope
+@-rm nope
+ - @ pwd
+--pwd
+-bye -x
+@lpwd
+"#;
+
+/// Covers: sftp -b; patterns with braces; commands without flags
+#[test]
+fn odd_forms_match_openssh() {
+    let Some([sftp]) = peers("odd_forms_match_openssh", ["sftp"]) else { return };
+    let server = "/usr/lib/openssh/sftp-server";
+    if !std::path::Path::new(server).exists() {
+        return skip("odd_forms_match_openssh", "no sftp-server of OpenSSH");
+    }
+    let lab = Lab::new();
+    let mut seen = Vec::new();
+    for program in [sftp, our("lhsftp")] {
+        prepare(&lab);
+        fs::create_dir(lab.path("r/e")).unwrap();
+        let local = Local { program, server: server.to_owned(), ..Local::new(&lab) };
+        let ran = local.batch(&[], ODD_FORMS);
+        let left = lab.sh("find r l -printf '%p %y %m %s %l\\n' | sort").ok("find").text();
+        seen.push((ran.code, said(&ran), left));
+    }
+    let (theirs, ours) = (&seen[0], &seen[1]);
+    assert_eq!(theirs.0, 0, "{:#?}", theirs.1);
+    for (theirs, ours) in theirs.1.0.iter().zip(&ours.1.0) {
+        assert_eq!(theirs, ours);
+    }
+    for (theirs, ours) in theirs.1.1.iter().zip(&ours.1.1) {
+        assert_eq!(theirs, ours);
+    }
+    assert_eq!(theirs, ours);
+}
+
+/// OpenSSH's `sftp` crashes where one alternative matches and another one does not.
+#[test]
+fn alternatives_that_match_nothing_are_left_out() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let ran = Local::new(&lab).batch(&[], "cd r\nls -1 {nope,f*}\nls -1 {d,nope}\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = ran.text();
+    assert!(text.contains("{nope,f*}\nf 2\nf1\n"), "{text}");
+    assert!(text.ends_with("{d,nope}\nd/lx\nd/sub\nd/x\n"), "{text}");
+}
+
+/// A copy to a name that is none leaves nothing.
+#[test]
+fn get_to_an_empty_name_leaves_nothing() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let ran = Local::new(&lab).batch(&[], "lcd l\nget r/f1 \"\"\n");
+    assert_eq!((ran.code, ran.err.trim()), (1, "open local \"\": No such file or directory"));
+    assert_eq!(fs::read_dir(lab.path("l")).unwrap().count(), 3);
+}
+
 /// Covers: sftp -b; sftp -N; sftp -q
 #[test]
 fn a_batch_ends_at_the_first_failure() {

@@ -91,7 +91,7 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     connection.close();
     match (done, ended) {
         (Some(Ok(all)), _) => Ok(all),
-        (_, Err(why)) => Err(Fault::Refused(why)),
+        (_, Err(error)) => Err(Fault::Refused(error.to_string())),
         (Some(Err(fault)), Ok(())) => Err(fault),
         (None, Ok(())) => Err(Fault::Closed),
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use lh_transfer::manifest_file::{Entry, Header, Reader};
+use lh_transfer::manifest_file::{Entry, Header, ManifestError, Reader};
 use lh_transfer::{Shard, SumAlgorithm};
 
 use super::report::Findings;
@@ -121,7 +121,7 @@ fn open(path: &Path) -> Result<Manifest, Fault> {
 }
 
 /// For `map_err`: the manifest is wrong.
-fn unreadable(path: &Path) -> impl FnOnce(String) -> Fault {
+fn unreadable(path: &Path) -> impl FnOnce(ManifestError) -> Fault {
     let path = path.to_owned();
-    |why| Fault::Content { path, fault: Content::Manifest(why) }
+    |error| Fault::Content { path, fault: Content::Manifest(error.to_string()) }
 }

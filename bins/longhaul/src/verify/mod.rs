@@ -113,7 +113,7 @@ fn check_remote(
     match (done, ended) {
         (Some(Ok(())), _) => Ok(()),
         // Why the connection ended says more than that it did.
-        (_, Err(why)) => Err(Fault::Refused(why)),
+        (_, Err(error)) => Err(Fault::Refused(error.to_string())),
         (Some(Err(fault)), Ok(())) => Err(fault),
         (None, Ok(())) => Err(Fault::Closed),
     }

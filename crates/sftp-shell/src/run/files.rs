@@ -5,7 +5,6 @@ use lh_sftp::{Attrs, OpenFlags, Request, extension};
 
 use super::{failed, unread};
 use crate::command::Attribute;
-use crate::detail::Detail;
 use crate::paths::{absolute, absolute_pattern};
 use crate::remote::Fault;
 use crate::shell::{Failed, Outcome, Shell};
@@ -35,7 +34,7 @@ impl Shell {
     /// What matches; a pattern that matches nothing stands for itself.
     fn matching(&mut self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, Failed> {
         let pattern = absolute_pattern(pattern, &self.directory);
-        let found = glob::remote(&mut self.remote, &pattern, Detail::Attrs);
+        let found = glob::remote(&mut self.remote, &pattern);
         let found = found.map_err(|fault| unread(&pattern, fault))?;
         if found.is_empty() {
             return Ok(vec![unescape(&pattern)]);

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use lh_cli::progress::printable;
-use lh_sftp::extension;
+use lh_sftp::{Attrs, extension};
 
 use super::{failed, unread};
+use crate::braces;
 use crate::command::ListFlags;
 use crate::detail::Detail;
 use crate::glob::{self, Match};
@@ -16,6 +17,14 @@ use crate::shell::{Failed, Outcome, Shell};
 use crate::words::unescape;
 use crate::{print, say};
 
+/// The name of something that matched; a directory's ends with a slash.
+fn marked(mut name: Vec<u8>, attrs: &Attrs) -> Vec<u8> {
+    if attrs.is_dir() && !name.ends_with(b"/") {
+        name.push(b'/');
+    }
+    name
+}
+
 impl Shell {
     pub(super) fn list(&mut self, flags: ListFlags, pattern: Option<&[u8]>) -> Outcome {
         let directory = self.directory.clone();
@@ -23,6 +32,17 @@ impl Shell {
             return self.list_directory(flags, &directory, b"");
         };
         let wanted = absolute_pattern(pattern, &directory);
+        // Names of the working directory are no alternatives.
+        let Some(alternatives) = braces::expand(pattern) else {
+            say(&format!("Can't ls: Too many matches for \"{}\"", printable(&unescape(&wanted))));
+            return Err(Failed::Command);
+        };
+        let alternatives: Vec<_> =
+            alternatives.iter().map(|pattern| absolute_pattern(pattern, &directory)).collect();
+        let one = match &alternatives[..] {
+            [one] => one,
+            _ => &wanted,
+        };
         // What is shown is what was typed: relative names stay relative.
         let shown = |path: &[u8]| -> Vec<u8> {
             let inside = if pattern.starts_with(b"/") { None } else { path.strip_prefix(&directory[..]) };
@@ -31,7 +51,8 @@ impl Shell {
                 None => path.to_vec(),
             }
         };
-        let found = match glob::last_part(&wanted).filter(|_| flags.in_order_of_arrival() && !flags.long) {
+        let arriving = alternatives.len() == 1 && flags.in_order_of_arrival() && !flags.long;
+        let found = match glob::last_part(one).filter(|_| arriving) {
             Some((parent, part)) => {
                 match self.list_matches(&parent, part, &shown).map_err(|fault| unread(&parent, fault))? {
                     Some(found) => found,
@@ -39,9 +60,11 @@ impl Shell {
                 }
             }
             None => {
-                let found = glob::remote(&mut self.remote, &wanted, flags.detail());
-                let mut found = found.map_err(|fault| unread(&wanted, fault))?;
-                self.look_at_one(&mut found)?;
+                let mut found = Vec::new();
+                for pattern in &alternatives {
+                    let more = glob::remote_unsorted(&mut self.remote, pattern);
+                    found.extend(more.map_err(|fault| unread(pattern, fault))?);
+                }
                 found
             }
         };
@@ -52,7 +75,8 @@ impl Shell {
             }
             [one] if one.attrs.is_dir() || (one.attrs.is_symlink() && self.remote.is_dir(&one.path)?) => {
                 let (path, mut prefix) = (one.path.clone(), shown(&one.path));
-                if !prefix.ends_with(b"/") {
+                // The working directory itself, which braces can leave of a pattern, has no name.
+                if !prefix.is_empty() && !prefix.ends_with(b"/") {
                     prefix.push(b'/');
                 }
                 self.list_directory(flags, &path, &prefix)
@@ -61,15 +85,14 @@ impl Shell {
                 let mut items = Vec::new();
                 for found in &found {
                     let mut attrs = found.attrs;
-                    // One that was named is shown as what it leads to; those that matched as they were
-                    // listed.
-                    if flags.long && attrs.is_symlink() && !lh_transfer::has_magic(pattern) {
+                    // A link is shown as what it leads to.
+                    if attrs.is_symlink() {
                         attrs = match self.remote.attrs(&found.path, true) {
                             Err(Fault::Lost) => return Err(Failed::Lost),
                             answer => answer.unwrap_or(attrs),
                         };
                     }
-                    items.push(Item { name: shown(&found.path), long_name: None, attrs });
+                    items.push(Item { name: marked(shown(&found.path), &attrs), long_name: None, attrs });
                 }
                 self.print_items(items, flags)
             }
@@ -86,9 +109,8 @@ impl Shell {
     ) -> Answer<Option<Vec<Match>>> {
         let mut first: Vec<Match> = Vec::new();
         let mut count = 0;
-        let show = |found: &Match| print(&printable(&shown(&found.path)));
-        // A name takes a tenth of what attributes take on the wire, and the server need not look at the file.
-        glob::each_match(&mut self.remote, parent, part, Detail::Names, &mut |found| {
+        let show = |found: &Match| print(&printable(&marked(shown(&found.path), &found.attrs)));
+        glob::each_match(&mut self.remote, parent, part, &mut |found| {
             count += 1;
             if count == 1 {
                 first.push(found);
@@ -98,21 +120,7 @@ impl Shell {
             }
             0
         })?;
-        self.look_at_one(&mut first)?;
         Ok((count < 2).then_some(first))
-    }
-
-    /// What is one thing alone is shown as what it is.
-    fn look_at_one(&mut self, found: &mut [Match]) -> Answer<()> {
-        if let [one] = found
-            && one.attrs == lh_sftp::Attrs::NONE
-        {
-            match self.remote.attrs(&one.path, false) {
-                Err(Fault::Lost) => return Err(Fault::Lost),
-                known => one.attrs = known.unwrap_or(one.attrs),
-            }
-        }
-        Ok(())
     }
 
     /// Lists what is in `path`; each name is shown with `prefix` in front.

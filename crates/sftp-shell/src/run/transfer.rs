@@ -9,7 +9,6 @@ use lh_transfer::{Direction, Options, base_name, join};
 
 use super::unread;
 use crate::command::CopyFlags;
-use crate::detail::Detail;
 use crate::paths::absolute;
 use crate::shell::{Failed, Outcome, Shell};
 use crate::show::Show;
@@ -52,10 +51,15 @@ impl Shell {
         pattern: &[u8],
         target: Option<&[u8]>,
     ) -> Outcome {
-        let found = glob::remote(&mut self.remote, pattern, Detail::Attrs);
+        let found = glob::remote(&mut self.remote, pattern);
         let found = found.map_err(|fault| unread(pattern, fault))?;
         if found.is_empty() {
             say(&format!("File \"{}\" not found.", printable(&unescape(pattern))));
+            return Err(Failed::Command);
+        }
+        if target.is_some_and(<[u8]>::is_empty) {
+            let reason = lh_sys::errno_text(&rustix::io::Errno::NOENT.into());
+            say(&format!("open local \"\": {reason}"));
             return Err(Failed::Command);
         }
         let into = target.is_some_and(is_local_dir);

@@ -9,7 +9,6 @@ use std::io::{self, IoSliceMut};
 use lh_wire::{Reader, Writer};
 
 use super::handles::{Open, OpenFile};
-use super::log::Shown;
 use super::uploads::Links;
 use super::{LogLevel, Server};
 use crate::batch::{GET_BUDGET, GetFile, Got, GotFile, MAX_FILES, write_got};
@@ -19,7 +18,8 @@ use crate::{Attrs, OpenFlags, StatusCode, batched_extended_attrs};
 
 impl Server {
     pub(super) fn serve_get_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
-        let known = if self.permits_named("get-kept") { batched_extended_attrs::GET_KINDS } else { 0 };
+        let known =
+            if self.options.permits_named("get-kept") { batched_extended_attrs::GET_KINDS } else { 0 };
         if flags & !known != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
@@ -39,7 +39,7 @@ impl Server {
                 }
             });
         });
-        self.served_files(count);
+        self.pace.served_files(count);
     }
 
     /// Appends one file to the reply, or the reason for its absence.
@@ -47,7 +47,7 @@ impl Server {
         let mut xattrs = None;
         let got: Got<'_> = self.get_file(file, room, kinds, &mut xattrs).map_err(|error| {
             let (code, text) = (status_of(&error), text_of(&error));
-            self.log_line(LogLevel::Info, format_args!("sent status {text}"));
+            self.log.line(LogLevel::Info, format_args!("sent status {text}"));
             (code, text)
         });
         write_got(&got, reply);
@@ -64,7 +64,7 @@ impl Server {
         kinds: u32,
         xattrs: &mut Option<Xattrs>,
     ) -> io::Result<GotFile<'b>> {
-        self.log_open(file.path, OpenFlags::READ, 0o666);
+        self.log.open(file.path, OpenFlags::READ, 0o666);
         self.room_to_open()?;
         let mut open = self.open_file(file.path, OpenFlags::READ, 0o666, Links::Refused)?;
         let got = read_whole(&mut open, room);
@@ -74,20 +74,9 @@ impl Server {
         if let Err(error) = &got {
             open.failed(status_of(error));
         }
-        self.log_close(&mut Open::File(open), false);
+        self.log.close(&mut Open::File(open), false);
         let (attrs, whole, len) = got?;
         Ok(GotFile { attrs: attrs.told(self.wanted), whole, data: room.get(..len).unwrap_or_default() })
-    }
-
-    pub(super) fn room_to_open(&self) -> io::Result<()> {
-        if self.handles_left() { Ok(()) } else { Err(io::Error::other("Too many open files")) }
-    }
-
-    pub(super) fn log_open(&mut self, path: &[u8], flags: OpenFlags, permissions: u32) {
-        self.log_line(
-            LogLevel::Info,
-            format_args!("open \"{}\" flags {flags} mode 0{permissions:o}", Shown(path)),
-        );
     }
 }
 

@@ -46,12 +46,12 @@ impl Server {
             return self.reply_text(id, StatusCode::FAILURE, "Too many blocks for one reply");
         }
         let digesting = Digesting::new(algorithm, offset, left, block);
-        self.check = Some(CheckJob { id, checked, digesting });
+        self.jobs.check = Some(CheckJob { id, checked, digesting });
     }
 
     /// Does one step. The last one replies and ends the job.
     pub(super) fn continue_check(&mut self) {
-        let Some(mut job) = self.check.take() else { return };
+        let Some(mut job) = self.jobs.check.take() else { return };
         let outcome = match &mut job.checked {
             Checked::File(file) => job.digesting.step(&mut **file),
             Checked::Handle(handle) => match self.handles.file(handle) {
@@ -60,7 +60,7 @@ impl Server {
             },
         };
         match outcome {
-            Ok(false) => self.check = Some(job),
+            Ok(false) => self.jobs.check = Some(job),
             Ok(true) => {
                 let (algorithm, digests) = job.digesting.digests();
                 self.reply().extended(job.id, |out| {

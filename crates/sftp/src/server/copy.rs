@@ -38,7 +38,7 @@ impl Server {
             }
             _ => {}
         }
-        self.copy = Some(CopyJob {
+        self.jobs.copy = Some(CopyJob {
             id,
             from: from.to_vec(),
             offset,
@@ -50,10 +50,10 @@ impl Server {
 
     /// Does one step. The last one replies and ends the job.
     pub(super) fn continue_copy(&mut self) {
-        let Some(job) = &mut self.copy else { return };
+        let Some(job) = &mut self.jobs.copy else { return };
         let id = job.id;
         let Some((source, target)) = self.handles.two_files(&job.from, &job.to) else {
-            self.copy = None;
+            self.jobs.copy = None;
             self.reply_bad_handle(id);
             return;
         };
@@ -82,7 +82,7 @@ impl Server {
             }
         };
         if let Some(outcome) = outcome {
-            self.copy = None;
+            self.jobs.copy = None;
             self.reply_outcome(id, &outcome);
         }
     }

@@ -10,18 +10,18 @@ use super::state::{Served, Server};
 use crate::fs::status_of;
 use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_HANDLE};
 use crate::reply::data_header;
-use crate::{PacketType, ReplyWriter, Request, StatusCode};
+use crate::{PacketType, Request, StatusCode};
 
 impl Server {
     /// READ: the kernel writes the file's bytes to the buffer in which they are encrypted.
     pub(super) fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
         // Replies keep their order: those that wait are sent first. The read waits while nothing can be sent.
-        self.flush(output);
-        if !self.pending.is_empty() || output.budget() == 0 {
+        self.replies.flush(output);
+        if !self.replies.is_empty() || output.budget() == 0 {
             return Served::NeedOutput;
         }
-        self.input.skip(4);
-        let message = self.input.take_contiguous(len);
+        self.input.chunks.skip(4);
+        let message = self.input.chunks.take_contiguous(len);
         let (id, handle, offset, want) = match Request::decode(&message) {
             Ok((id, Request::Read { handle, offset, len })) => (id, handle, offset, len),
             Ok((id, _)) | Err(crate::BadRequest { id: Some(id), .. }) => {
@@ -42,7 +42,7 @@ impl Server {
         };
         let want = (want as usize).min(MAX_DATA);
         if want == 0 {
-            ReplyWriter(&mut self.pending).data(id, &[]);
+            self.replies.writer().data(id, &[]);
             return Served::Yes;
         }
         let whole = DATA_HEADER + want;
@@ -51,7 +51,7 @@ impl Server {
             Some(reservation) => send_data(reservation, open, id, offset),
             // The window does not take all of it: read it aside and send it as the window opens. A shorter
             // answer would be legal, but costs the client a round trip for the rest.
-            None => match Output::reserve(&mut self.pending, whole) {
+            None => match self.replies.reserve(whole) {
                 Some(reservation) => send_data(reservation, open, id, offset),
                 None => Err(io::ErrorKind::OutOfMemory.into()),
             },
@@ -73,7 +73,7 @@ impl Server {
         let mut front = [0; 4 + 1 + 4 + 4 + MAX_HANDLE + 8 + 4];
         let front_len = front.len().min(4 + len);
         let front = front.get_mut(..front_len).unwrap_or_default();
-        self.input.peek(front);
+        self.input.chunks.peek(front);
         let mut reader = Reader::new(front);
         let id = reader.bytes(5).and_then(|_| reader.u32()).unwrap_or_default();
         let parsed =
@@ -82,14 +82,14 @@ impl Server {
         let (handle, offset, data_len) = match parsed {
             Ok(fields) if fields.2 <= 4 + len - header => fields,
             _ => {
-                self.input.skip(4 + len);
+                self.input.chunks.skip(4 + len);
                 self.reply_status(id, StatusCode::BAD_MESSAGE);
                 return;
             }
         };
-        self.input.skip(header);
-        let data = self.input.take(data_len);
-        self.input.skip(4 + len - header - data_len);
+        self.input.chunks.skip(header);
+        let data = self.input.chunks.take(data_len);
+        self.input.chunks.skip(4 + len - header - data_len);
         let Some(info) = request_table().iter().find(|info| info.packet_type == PacketType::WRITE) else {
             return;
         };

@@ -4,14 +4,12 @@ use std::io;
 
 use lh_wire::Writer;
 
-use super::handles::{Open, OpenFile};
+use super::handles::Open;
 use super::jobs::Checked;
 use super::log::{LogLevel, Operation, Shown};
-use super::long_name;
 use super::state::Server;
 use super::upload_check::outcome_of;
 use super::uploads::Links;
-use crate::fs::status_of;
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
 
@@ -38,16 +36,16 @@ impl Server {
             Request::Opendir { path } => self.serve_opendir(id, path),
             Request::Readdir { handle } => self.serve_readdir(id, handle),
             Request::Remove { path } => {
-                self.log_line(LogLevel::Info, format_args!("remove name \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Info, format_args!("remove name \"{}\"", Shown(path)));
                 let outcome = self.fs.remove_file(path);
                 if outcome.is_ok() {
-                    self.log.removed(path);
+                    self.log.sink.removed(path);
                 }
                 self.reply_change(id, Operation::new("remove", path), &outcome);
             }
             Request::Mkdir { path, attrs } => {
                 let permissions = attrs.permissions.map_or(0o777, |bits| bits & 0o7777);
-                self.log_line(
+                self.log.line(
                     LogLevel::Info,
                     format_args!("mkdir name \"{}\" mode 0{permissions:o}", Shown(path)),
                 );
@@ -56,43 +54,43 @@ impl Server {
                 self.reply_change(id, Operation::new("mkdir", path).setting(made_with), &outcome);
             }
             Request::Rmdir { path } => {
-                self.log_line(LogLevel::Info, format_args!("rmdir name \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Info, format_args!("rmdir name \"{}\"", Shown(path)));
                 let outcome = self.fs.remove_dir(path);
                 self.reply_change(id, Operation::new("rmdir", path), &outcome);
             }
             Request::Realpath { path } => {
-                self.log_line(LogLevel::Verbose, format_args!("realpath \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Verbose, format_args!("realpath \"{}\"", Shown(path)));
                 self.serve_realpath(id, path);
             }
             Request::Rename { old, new } => {
-                self.log_two("rename old", old, "new", new);
+                self.log.two("rename old", old, "new", new);
                 let outcome = self.rename_checked(old, new, false);
                 if outcome.is_ok() {
-                    self.log.renamed(old, new);
+                    self.log.sink.renamed(old, new);
                 }
                 self.reply_change(id, Operation::new("rename", old).and(new), &outcome);
             }
             Request::PosixRename { old, new } => {
-                self.log_two("posix-rename old", old, "new", new);
+                self.log.two("posix-rename old", old, "new", new);
                 let outcome = self.rename_checked(old, new, true);
                 if outcome.is_ok() {
-                    self.log.renamed(old, new);
+                    self.log.sink.renamed(old, new);
                 }
                 self.reply_change(id, Operation::new("posix-rename", old).and(new), &outcome);
             }
             Request::Readlink { path } => {
-                self.log_line(LogLevel::Verbose, format_args!("readlink \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Verbose, format_args!("readlink \"{}\"", Shown(path)));
                 let target = self.fs.read_link(path);
                 self.reply_path(id, target);
             }
             Request::Symlink { target, link } => self.serve_symlink(id, target, link),
             Request::Hardlink { old, new } => {
-                self.log_two("hardlink old", old, "new", new);
+                self.log.two("hardlink old", old, "new", new);
                 let outcome = self.hard_link_checked(old, new);
                 self.reply_change(id, Operation::new("hardlink", old).and(new), &outcome);
             }
             Request::Statvfs { path } => {
-                self.log_line(LogLevel::Info, format_args!("statvfs \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Info, format_args!("statvfs \"{}\"", Shown(path)));
                 let stat = self.fs.statvfs(path);
                 self.reply_statvfs(id, stat);
             }
@@ -135,7 +133,7 @@ impl Server {
                 self.start_check(id, Checked::Handle(handle.to_vec()), algorithms, offset, len, block);
             }
             Request::CheckFileName { path, algorithms, offset, len, block } => {
-                self.log_line(LogLevel::Verbose, format_args!("check-file \"{}\"", Shown(path)));
+                self.log.line(LogLevel::Verbose, format_args!("check-file \"{}\"", Shown(path)));
                 match self.fs.open(path, OpenFlags::READ, None) {
                     Ok(file) => {
                         self.start_check(id, Checked::File(file), algorithms, offset, len, block);
@@ -155,36 +153,16 @@ impl Server {
         }
     }
 
-    /// 0 when the limit is unknown.
-    fn max_handles(&self) -> u64 {
-        self.options.max_handles.unwrap_or_else(|| self.fs.max_open())
-    }
-
-    /// Whether one more may be opened.
-    pub(super) fn handles_left(&self) -> bool {
-        let max = self.max_handles();
-        max == 0 || (self.handles.count() as u64) < max
-    }
-
-    /// Answers an error when no more handles may be opened.
-    pub(super) fn may_open(&mut self, id: u32) -> bool {
-        let may = self.handles_left();
-        if !may {
-            self.reply_text(id, StatusCode::FAILURE, "Too many open files");
-        }
-        may
-    }
-
     fn serve_open(&mut self, id: u32, path: &[u8], flags: OpenFlags, attrs: &Attrs) {
         let permissions = attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
-        self.log_open(path, flags, permissions);
+        self.log.open(path, flags, permissions);
         if self.options.read_only && flags.modifies() {
-            self.log_line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
-            self.log.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
+            self.log.line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
+            self.log.sink.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
             return self.reply_status(id, StatusCode::PERMISSION_DENIED);
         }
         if !self.may_open(id) {
-            return self.log.file_refused(path, flags, StatusCode::FAILURE);
+            return self.log.sink.file_refused(path, flags, StatusCode::FAILURE);
         }
         match self.open_file(path, flags, permissions, Links::Refused) {
             Ok(file) => {
@@ -192,27 +170,6 @@ impl Server {
                 self.reply().handle(id, &handle);
             }
             Err(error) => self.reply_error(id, &error),
-        }
-    }
-
-    /// Opens a file and its account. A failure is one, too.
-    pub(super) fn open_file(
-        &mut self,
-        path: &[u8],
-        flags: OpenFlags,
-        permissions: u32,
-        links: Links,
-    ) -> io::Result<OpenFile> {
-        match self.open_checked(path, flags, permissions, links) {
-            Ok((file, held)) => {
-                let number = self.handles.number_file();
-                self.log.file_opened(number);
-                Ok(OpenFile { held, ..OpenFile::new(number, file, path, flags) })
-            }
-            Err(error) => {
-                self.log.file_refused(path, flags, status_of(&error));
-                Err(error)
-            }
         }
     }
 
@@ -226,11 +183,11 @@ impl Server {
                 if event.start == u64::MAX {
                     event.start = 0;
                 }
-                self.log_file_close(&event, "close");
+                self.log.file_close(&event, "close");
                 self.reply_outcome(id, &outcome);
             }
             Some(mut open) => {
-                self.log_close(&mut open, false);
+                self.log.close(&mut open, false);
                 drop(open);
                 self.reply_status(id, StatusCode::OK);
             }
@@ -239,7 +196,7 @@ impl Server {
     }
 
     fn serve_stat(&mut self, id: u32, name: &str, path: &[u8], follow: bool) {
-        self.log_line(LogLevel::Verbose, format_args!("{name} name \"{}\"", Shown(path)));
+        self.log.line(LogLevel::Verbose, format_args!("{name} name \"{}\"", Shown(path)));
         let attrs = self.fs.attrs(path, follow);
         self.reply_attrs(id, attrs);
     }
@@ -249,7 +206,7 @@ impl Server {
             // A link has no size to set.
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         }
-        self.log_set(path, attrs);
+        self.log.set(path, attrs, &mut *self.lookup);
         let outcome = self.set_attrs_checked(path, attrs, follow);
         let request = if follow { "setstat" } else { "lsetstat" };
         self.reply_change(id, Operation::new(request, path).setting(*attrs), &outcome);
@@ -261,7 +218,7 @@ impl Server {
             Some(Open::Dir(open)) => (open.path.clone(), open.dir.set_attrs(attrs)),
             None => return self.reply_bad_handle(id),
         };
-        self.log_set(&path, attrs);
+        self.log.set(&path, attrs, &mut *self.lookup);
         self.reply_change(id, Operation::new("fsetstat", &path).setting(*attrs), &outcome);
     }
 
@@ -273,7 +230,7 @@ impl Server {
     /// `~user` in front of the path stands for a home directory; the rest is REALPATH. `~` alone is where the
     /// session started, as for sftp-server: inside a chroot the user's home may mean nothing.
     fn serve_expand_path(&mut self, id: u32, path: &[u8]) {
-        self.log_line(LogLevel::Verbose, format_args!("expand-path \"{}\"", Shown(path)));
+        self.log.line(LogLevel::Verbose, format_args!("expand-path \"{}\"", Shown(path)));
         let [b'~', behind @ ..] = path else {
             return self.serve_realpath(id, path);
         };
@@ -336,38 +293,6 @@ impl Server {
         match stat {
             Ok(stat) => self.reply().extended(id, |out| stat.write(out)),
             Err(error) => self.reply_error(id, &error),
-        }
-    }
-
-    pub(super) fn log_two(&mut self, first: &str, old: &[u8], second: &str, new: &[u8]) {
-        self.log_line(LogLevel::Info, format_args!("{first} \"{}\" {second} \"{}\"", Shown(old), Shown(new)));
-    }
-
-    pub(super) fn log_set(&mut self, path: &[u8], attrs: &Attrs) {
-        if let Some(size) = attrs.size {
-            self.log_line(LogLevel::Info, format_args!("set \"{}\" size {size}", Shown(path)));
-        }
-        if let Some(bits) = attrs.permissions {
-            self.log_line(LogLevel::Info, format_args!("set \"{}\" mode {:04o}", Shown(path), bits & 0o7777));
-        }
-        if let Some((_, time)) = attrs.times {
-            let local = i64::from(time) + i64::from(self.lookup.utc_offset(time.into()));
-            let (year, month, day) = long_name::date(local.div_euclid(86_400));
-            let second = local.rem_euclid(86_400);
-            self.log_line(
-                LogLevel::Info,
-                format_args!(
-                    "set \"{}\" modtime {year}{:02}{day:02}-{:02}:{:02}:{:02}",
-                    Shown(path),
-                    month + 1,
-                    second / 3600,
-                    second / 60 % 60,
-                    second % 60
-                ),
-            );
-        }
-        if let Some((user, group)) = attrs.ids {
-            self.log_line(LogLevel::Info, format_args!("set \"{}\" owner {user} group {group}", Shown(path)));
         }
     }
 }

@@ -3,10 +3,11 @@
 use lh_wire::{Output, Reader};
 
 use super::log::{LogLevel, Shown};
+use super::replies::MAX_PENDING;
 use super::requests::{info_of, request_table};
-use super::state::{MAX_PENDING, Served, Server, ServerError};
+use super::state::{Served, Server, ServerError};
 use crate::protocol::{MAX_MESSAGE_ACCEPTED, VERSION};
-use crate::{BadRequestKind, PacketType, ReplyWriter, Request, StatusCode, extension};
+use crate::{BadRequestKind, PacketType, Request, StatusCode, extension};
 
 /// Requests that one call of [`Server::poll`] serves before other channels get their turn.
 const REQUESTS_PER_POLL: usize = 256;
@@ -35,27 +36,25 @@ impl Server {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.flush(output);
+        self.replies.flush(output);
         let mut more = false;
         let mut waiting_for_output = false;
-        self.turns = REQUESTS_PER_POLL;
-        self.pace.begin(self.lookup.clock());
+        self.pace.begin_poll(REQUESTS_PER_POLL, self.lookup.clock());
         let mut slow = false;
         loop {
-            if self.at_work() {
+            if self.jobs.any() {
                 self.continue_copy();
                 self.continue_check();
                 slow = self.pace.end(self.lookup.clock());
-                more = self.at_work();
+                more = self.jobs.any();
                 if more {
                     break;
                 }
             }
-            if self.turns == 0 || slow {
+            if slow || !self.pace.take_turn() {
                 more = true;
                 break;
             }
-            self.turns -= 1;
             match self.serve_next(output) {
                 Ok(Served::Yes) => slow = self.pace.end(self.lookup.clock()),
                 Ok(Served::NeedInput) => break,
@@ -65,25 +64,22 @@ impl Server {
                 }
                 Err(error) => {
                     self.failed = Some(error);
-                    self.log_line(LogLevel::Error, format_args!("{error}"));
+                    self.log.line(LogLevel::Error, format_args!("{error}"));
                     drop(self.close());
                     return Err(error);
                 }
             }
         }
-        self.flush(output);
+        self.replies.flush(output);
         // What is left of the input is less than a message when the loop ran dry; otherwise the client has to
         // wait with sending until it takes its replies.
-        let held = if more || waiting_for_output { self.input.len() as u64 } else { 0 };
-        let used = (self.received - held).max(self.credited);
-        let consumed = usize::try_from(used - self.credited).unwrap_or(usize::MAX);
-        self.credited = used;
+        let consumed = self.input.credit(more || waiting_for_output);
         Ok(Progress { consumed, more, slow })
     }
 
     fn serve_next(&mut self, output: &mut dyn Output) -> Result<Served, ServerError> {
         let mut length = [0; 4];
-        if !self.input.peek(&mut length) {
+        if !self.input.chunks.peek(&mut length) {
             return Ok(Served::NeedInput);
         }
         let length = u32::from_be_bytes(length);
@@ -94,17 +90,17 @@ impl Server {
         if len < 5 {
             return Err(ServerError::TooShort { length });
         }
-        if self.input.len() - 4 < len {
+        if self.input.chunks.len() - 4 < len {
             return Ok(Served::NeedInput);
         }
-        if self.pending.len() - self.sent >= MAX_PENDING {
-            self.flush(output);
-            if !self.pending.is_empty() {
+        if self.replies.waiting() >= MAX_PENDING {
+            self.replies.flush(output);
+            if !self.replies.is_empty() {
                 return Ok(Served::NeedOutput);
             }
         }
         let mut kind = [0];
-        self.input.peek_at(4, &mut kind);
+        self.input.chunks.peek_at(4, &mut kind);
         let kind = PacketType(kind[0]);
         if kind == PacketType::INIT {
             self.serve_init(len);
@@ -115,25 +111,25 @@ impl Server {
         } else if kind == PacketType::READ {
             return Ok(self.serve_read(len, output));
         } else {
-            self.input.skip(4);
-            let message = self.input.take_contiguous(len);
+            self.input.chunks.skip(4);
+            let message = self.input.chunks.take_contiguous(len);
             self.serve_message(&message);
         }
         Ok(Served::Yes)
     }
 
     fn serve_init(&mut self, len: usize) {
-        self.input.skip(4);
-        let message = self.input.take_contiguous(len);
+        self.input.chunks.skip(4);
+        let message = self.input.chunks.take_contiguous(len);
         let mut reader = Reader::new(&message);
         let version = reader.u8().and_then(|_| reader.u32()).unwrap_or(0);
-        self.log_line(LogLevel::Verbose, format_args!("received client version {version}"));
+        self.log.line(LogLevel::Verbose, format_args!("received client version {version}"));
         self.initialised = true;
         let options = &self.options;
         let offered = request_table().iter().filter(|info| options.permits(info));
         let order = (extension::SYMLINK_ORDER, self.links.order().name());
         let extensions = offered.filter_map(|info| info.extension).chain([order]);
-        ReplyWriter(&mut self.pending).version(VERSION, extensions);
+        self.replies.writer().version(VERSION, extensions);
     }
 
     fn serve_message(&mut self, message: &[u8]) {
@@ -141,7 +137,7 @@ impl Server {
             Ok((id, request)) => match info_of(&request) {
                 None => {
                     if let Request::Extended { name, .. } = request {
-                        self.log_line(
+                        self.log.line(
                             LogLevel::Info,
                             format_args!("unknown extended request \"{}\"", Shown(name)),
                         );
@@ -149,12 +145,12 @@ impl Server {
                     self.reply_status(id, StatusCode::OP_UNSUPPORTED);
                 }
                 Some(info) => {
-                    self.denied = false;
+                    self.replies.denied = false;
                     let permitted = self.permitted(id, info) && self.leaves_held(id, &request);
                     if permitted {
                         self.serve_request(id, &request);
                     }
-                    if self.denied {
+                    if self.replies.denied {
                         self.log_denied(info, &request, !permitted);
                     }
                 }
@@ -162,7 +158,7 @@ impl Server {
             Err(bad) => {
                 let code = match bad.kind {
                     BadRequestKind::UnknownType(kind) => {
-                        self.log_line(LogLevel::Error, format_args!("unknown message {}", kind.0));
+                        self.log.line(LogLevel::Error, format_args!("unknown message {}", kind.0));
                         StatusCode::OP_UNSUPPORTED
                     }
                     BadRequestKind::Malformed => StatusCode::BAD_MESSAGE,

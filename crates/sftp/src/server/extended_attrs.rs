@@ -34,7 +34,7 @@ impl Server {
         if wanted & !(XATTRS | ACLS) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
-        self.log_line(LogLevel::Verbose, format_args!("get-xattrs \"{}\"", Shown(path)));
+        self.log.line(LogLevel::Verbose, format_args!("get-xattrs \"{}\"", Shown(path)));
         match self.fs.xattrs(path, wanted) {
             Ok(xattrs) => self.reply().extended(id, |out| write_xattrs(&xattrs, out)),
             Err(error) => self.reply_error(id, &error),
@@ -49,7 +49,7 @@ impl Server {
         if xattrs.iter().any(|(name, _)| !is_wanted(name, wanted)) {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         }
-        self.log_line(LogLevel::Info, format_args!("set-xattrs \"{}\"", Shown(path)));
+        self.log.line(LogLevel::Info, format_args!("set-xattrs \"{}\"", Shown(path)));
         let outcome = self.fs.set_xattrs(path, wanted, &xattrs);
         self.reply_change(id, Operation::new("set-xattrs", path), &outcome);
     }

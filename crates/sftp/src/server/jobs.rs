@@ -14,6 +14,20 @@ pub(super) struct CopyJob {
     pub(super) left: Option<u64>,
 }
 
+/// The request that is being served in steps, if there is one.
+#[derive(Default)]
+pub(super) struct Jobs {
+    pub(super) copy: Option<CopyJob>,
+    pub(super) check: Option<CheckJob>,
+}
+
+impl Jobs {
+    /// True while there is one.
+    pub(super) const fn any(&self) -> bool {
+        self.copy.is_some() || self.check.is_some()
+    }
+}
+
 /// What is to be digested.
 pub(super) enum Checked {
     /// A handle of the client's.

@@ -37,7 +37,7 @@ impl Server {
 
     /// Opens a directory, or replies with the error.
     fn open_dir(&mut self, id: u32, path: &[u8], pattern: &[u8], long: bool) -> Option<OpenDir> {
-        self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
+        self.log.line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
         if !self.may_open(id) {
             return None;
         }
@@ -83,7 +83,7 @@ impl Server {
         self.pace.listed_entries(gathered.as_ref().map_or(0, |got| got.count));
         match gathered {
             Ok(got) if got.ended => {
-                self.log_close(&mut Open::Dir(dir), false);
+                self.log.close(&mut Open::Dir(dir), false);
                 self.reply().listing(id, b"", got.count, &got.entries);
             }
             Ok(got) => {
@@ -117,7 +117,7 @@ impl Server {
         };
         self.pace.listed_entries(count);
         if ended {
-            self.log_close(&mut Open::Dir(open), false);
+            self.log.close(&mut Open::Dir(open), false);
             self.reply().short_listing(id, b"", &found);
         } else {
             let handle = self.handles.insert(Open::Dir(open));

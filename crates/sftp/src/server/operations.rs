@@ -13,9 +13,9 @@ impl Server {
     /// Answers a request that changes names or attributes, and records it.
     pub(super) fn reply_change(&mut self, id: u32, operation: Operation<'_>, outcome: &io::Result<()>) {
         let status = outcome.as_ref().map_or_else(status_of, |()| StatusCode::OK);
-        self.log.operation(&Operation { status, ..operation });
+        self.log.sink.operation(&Operation { status, ..operation });
         self.reply_outcome(id, outcome);
-        self.denied = false;
+        self.replies.denied = false;
     }
 
     /// Records a request that was denied; `by_rule`: by the administrator's lists of requests or in read-only mode,
@@ -26,7 +26,7 @@ impl Server {
         let operation = match *request {
             Request::Open { path, flags, .. } => {
                 if by_rule {
-                    self.log.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
+                    self.log.sink.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
                 }
                 return;
             }
@@ -62,10 +62,10 @@ impl Server {
                     Some(Open::Dir(open)) => open.path.clone(),
                     None => return,
                 };
-                return self.log.operation(&about(&path));
+                return self.log.sink.operation(&about(&path));
             }
             _ => return,
         };
-        self.log.operation(&operation);
+        self.log.sink.operation(&operation);
     }
 }

@@ -24,6 +24,11 @@ impl ServerOptions {
         self.allow.iter().flatten().chain(&self.deny).map(String::as_str).find(|name| !known(name))
     }
 
+    /// Whether the request of this name may be served.
+    pub(super) fn permits_named(&self, name: &str) -> bool {
+        super::request_table().iter().any(|info| info.name == name && self.permits(info))
+    }
+
     /// Whether a request may be served at all.
     pub(super) fn permits(&self, info: &super::RequestInfo) -> bool {
         let may = |wanted: &str| {

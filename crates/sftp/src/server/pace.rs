@@ -1,4 +1,5 @@
-//! Decides which requests took so long that the owner of the engine should not wait with it.
+//! Decides how many requests are served before the owner of the engine gets its turn, and which took so long that
+//! it should not wait.
 
 use std::time::Duration;
 
@@ -22,16 +23,31 @@ pub(super) struct Pace {
     began: Duration,
     /// What the request may take besides [`SLOW`].
     extra: Duration,
+    /// Requests that may still be served.
+    turns: usize,
 }
 
 impl Pace {
-    /// A request begins.
-    pub(super) const fn begin(&mut self, now: Duration) {
-        *self = Self { began: now, extra: Duration::ZERO };
+    /// `turns` requests may be served from now on, and the first one begins.
+    pub(super) const fn begin_poll(&mut self, turns: usize, now: Duration) {
+        *self = Self { began: now, extra: Duration::ZERO, turns };
     }
 
-    /// The request has served `files` whole files.
+    /// Takes one of the turns; false when none is left.
+    pub(super) const fn take_turn(&mut self) -> bool {
+        let left = self.turns > 0;
+        self.turns = self.turns.saturating_sub(1);
+        left
+    }
+
+    /// A request begins.
+    const fn begin(&mut self, now: Duration) {
+        (self.began, self.extra) = (now, Duration::ZERO);
+    }
+
+    /// The request has served `files` whole files: it counts as so many requests, and may take longer.
     pub(super) fn served_files(&mut self, files: u32) {
+        self.turns = self.turns.saturating_sub(files as usize);
         self.extra += FILE_TIME * files;
     }
 

@@ -11,7 +11,6 @@ use super::batch::read_all;
 use super::handles::OpenFile;
 use super::log::{FileEvent, LogLevel};
 use super::paths::directory_and_name;
-use super::requests::request_table;
 use super::state::Server;
 use super::upload_check::outcome_of;
 use super::uploads::Links;
@@ -36,7 +35,7 @@ struct Put<'a> {
 impl Server {
     pub(super) fn serve_put_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
         let mut known = PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED | PUT_OVER_LINKS;
-        if self.permits_named("put-kept") {
+        if self.options.permits_named("put-kept") {
             known |= batched_extended_attrs::PUT_OWNER
                 | batched_extended_attrs::PUT_XATTRS
                 | batched_extended_attrs::PUT_ACLS;
@@ -54,7 +53,8 @@ impl Server {
         let Some(files) = files.filter(|files| files.iter().all(only_kinds)) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         };
-        let may_place = ["posix-rename", "remove", "lstat"].iter().all(|name| self.permits_named(name));
+        let may_place =
+            ["posix-rename", "remove", "lstat"].iter().all(|name| self.options.permits_named(name));
         let flags = if may_place { flags } else { flags & !PUT_PLACED };
         let mut made = self.make_unnamed(&files, flags).into_iter();
         let mut failures = Vec::new();
@@ -62,16 +62,12 @@ impl Server {
             let Filled { not_kept, outcome, .. } = self.put_file(put, flags, made.next());
             for (step, error) in not_kept.into_iter().chain(outcome.err()) {
                 let (code, text) = (status_of(&error), text_of(&error));
-                self.log_line(LogLevel::Info, format_args!("sent status {text}"));
+                self.log.line(LogLevel::Info, format_args!("sent status {text}"));
                 failures.push(PutFailure { index, step, code, text });
             }
         }
-        self.served_files(count);
+        self.pace.served_files(count);
         self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
-    }
-
-    pub(super) fn permits_named(&self, name: &str) -> bool {
-        request_table().iter().any(|info| info.name == name && self.options.permits(info))
     }
 
     /// Makes all files without names until they are complete. Returns nothing where that is not the way to
@@ -91,11 +87,11 @@ impl Server {
 
     fn put_file(&mut self, put: &Put<'_>, flags: u32, made: Option<Made>) -> Filled {
         let whole = put.whole(flags, None);
-        self.log_open(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with);
+        self.log.open(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with);
         match made {
             Some(Made::Filled(filled)) => {
                 let number = self.handles.number_file();
-                self.log.file_opened(number);
+                self.log.sink.file_opened(number);
                 return self.filled(FileEvent::new(number, whole.path, OpenFlags::NEW_FILE), &whole, filled);
             }
             Some(Made::Exists) => self.placing.replacing = true,
@@ -177,11 +173,11 @@ impl Server {
         match &filled.outcome {
             Err((PutStep::Write, error)) => event.outcome = outcome_of(error),
             _ if whole.attrs != Attrs::NONE || whole.ids.is_some() => {
-                self.log_set(whole.path, &Attrs { ids: whole.ids, ..whole.attrs });
+                self.log.set(whole.path, &Attrs { ids: whole.ids, ..whole.attrs }, &mut *self.lookup);
             }
             _ => {}
         }
-        self.log_file_close(&event, "close");
+        self.log.file_close(&event, "close");
         filled
     }
 
@@ -221,7 +217,7 @@ impl Server {
         }
         // Log lines and usage records have the final name.
         let number = self.handles.number_file();
-        self.log.file_opened(number);
+        self.log.sink.file_opened(number);
         Some((name, OpenFile::new(number, file, path, OpenFlags::NEW_FILE)))
     }
 }

@@ -1,26 +1,28 @@
-//! The state of one session, and what every request needs of it: replies, log lines, permissions.
+//! The state of one session, and what every request needs of it: answers and permissions.
+//!
+//! Parts with a state of their own have their modules: [`super::input`], [`super::replies`], [`super::handles`],
+//! [`super::jobs`], [`super::pace`], [`super::session_log`]. The files with methods of [`Server`] call each other one
+//! way: `engine` calls `dispatch` and `data`, these call the files of their requests, these `opening`, `uploads` and
+//! `operations`, and all of them this file.
 
 use std::io;
 
 use bytes::Bytes;
-use lh_wire::Output;
 
 use super::handles::Handles;
-use super::jobs::{CheckJob, CopyJob};
+use super::input::Input;
+use super::jobs::Jobs;
 use super::log::{LogLevel, LogSink};
 use super::long_name::NameCache;
 use super::lookup::Lookup;
 use super::options::ServerOptions;
 use super::pace::Pace;
+use super::replies::Replies;
 use super::requests::RequestInfo;
-use crate::chunks::Chunks;
+use super::session_log::SessionLog;
 use crate::fs::{FileSystem, status_of, text_of};
 use crate::link_order::Known;
-use crate::protocol::MAX_DATA;
 use crate::{ReplyWriter, StatusCode};
-
-/// While more than this many bytes of replies wait for the client, no further request is served.
-pub(super) const MAX_PENDING: usize = 64 * 1024;
 
 /// The client breaks the protocol. Close the channel with exit status 11, as sftp-server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +73,7 @@ pub struct Server {
     pub(super) names: NameCache,
     pub(super) options: ServerOptions,
     pub(super) handles: Handles,
-    pub(super) copy: Option<CopyJob>,
-    pub(super) check: Option<CheckJob>,
+    pub(super) jobs: Jobs,
     pub(super) placing: Placing,
     /// Decides about uploads, where they are checked.
     pub(super) uploads: Option<Box<dyn super::UploadCheck>>,
@@ -80,19 +81,10 @@ pub struct Server {
     pub(super) links: Known,
     /// Extended pairs that the client wants in ATTRS (bits of [`crate::extended_attrs`]).
     pub(super) wanted: u32,
-    pub(super) log: Box<dyn LogSink>,
-    pub(super) input: Chunks,
-    /// Bytes given to `input` since the beginning, and bytes for which credit was given.
-    pub(super) received: u64,
-    pub(super) credited: u64,
-    /// Replies; those from `sent` on wait to be sent.
-    pub(super) pending: Vec<u8>,
-    pub(super) sent: usize,
-    /// Requests that this call of `poll` may still serve.
-    pub(super) turns: usize,
+    pub(super) log: SessionLog,
+    pub(super) input: Input,
+    pub(super) replies: Replies,
     pub(super) pace: Pace,
-    /// The present request was answered with PERMISSION_DENIED, and nothing records it yet.
-    pub(super) denied: bool,
     pub(super) initialised: bool,
     pub(super) closed: bool,
     pub(super) failed: Option<ServerError>,
@@ -106,33 +98,27 @@ impl Server {
         log: Box<dyn LogSink>,
         options: ServerOptions,
     ) -> Self {
-        let mut server = Self {
+        let mut log = SessionLog { sink: log };
+        log.session("opened", &options);
+        Self {
             fs,
             lookup,
             names: NameCache::default(),
             options,
             handles: Handles::default(),
-            copy: None,
-            check: None,
+            jobs: Jobs::default(),
             placing: Placing::default(),
             uploads: None,
             links: Known::UNKNOWN,
             wanted: 0,
             log,
-            input: Chunks::default(),
-            received: 0,
-            credited: 0,
-            pending: Vec::new(),
-            sent: 0,
-            turns: 0,
+            input: Input::default(),
+            replies: Replies::default(),
             pace: Pace::default(),
-            denied: false,
             initialised: false,
             closed: false,
             failed: None,
-        };
-        server.log_session("opened");
-        server
+        }
     }
 
     /// Tells the server which SSH client it talks to, by the client's identification line (`SSH-2.0-…`), as
@@ -143,77 +129,46 @@ impl Server {
 
     /// Takes bytes of the request stream, in any pieces. Nothing is done before [`Server::poll`].
     pub fn input(&mut self, data: Bytes) {
-        self.received += data.len() as u64;
-        if self.failed.is_none() {
-            self.input.push(data);
+        match self.failed {
+            None => self.input.push(data),
+            Some(_) => self.input.drop_unread(&data),
         }
-    }
-
-    /// A request is being served in steps.
-    pub(super) const fn at_work(&self) -> bool {
-        self.copy.is_some() || self.check.is_some()
     }
 
     /// Returns true when no reply waits to be sent and no complete request waits to be served. After the
     /// client's EOF the channel can be closed then.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && !self.wants_files()
+        self.replies.is_empty() && !self.wants_files()
     }
 
     /// Returns true when the next [`Server::poll`] may call the file system: a request is being served in
     /// steps, or a complete request has arrived.
     pub fn wants_files(&self) -> bool {
-        let mut length = [0; 4];
-        let whole_message = self.input.peek(&mut length)
-            && (self.input.len() - 4) as u64 >= u64::from(u32::from_be_bytes(length));
-        self.at_work() || (self.failed.is_none() && whole_message)
-    }
-
-    /// Sends replies that wait.
-    pub(super) fn flush(&mut self, output: &mut dyn Output) {
-        while let Some(rest) = self.pending.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match output.send(rest) {
-                0 => return,
-                n => self.sent += n,
-            }
-        }
-        self.pending.clear();
-        // Memory for one of the largest replies is kept, so that it is not allocated for each reply.
-        self.pending.shrink_to(MAX_DATA + 2 * MAX_PENDING);
-        self.sent = 0;
+        self.jobs.any() || (self.failed.is_none() && self.input.has_message())
     }
 
     /// Answers PERMISSION_DENIED when the administrator does not want the request.
     pub(super) fn permitted(&mut self, id: u32, info: &RequestInfo) -> bool {
-        self.log_line(LogLevel::Debug, format_args!("request {id}: {}", info.name));
+        self.log.line(LogLevel::Debug, format_args!("request {id}: {}", info.name));
         if self.options.permits(info) {
             return true;
         }
         let why = if self.options.read_only && info.writes { " in read-only mode" } else { "" };
-        self.log_line(LogLevel::Verbose, format_args!("refusing {} request{why}", info.name));
+        self.log.line(LogLevel::Verbose, format_args!("refusing {} request{why}", info.name));
         self.reply_status(id, StatusCode::PERMISSION_DENIED);
         false
     }
 
-    /// Counts the present request as `files` requests: others get their turn earlier, and it may take longer
-    /// before it is slow.
-    pub(super) fn served_files(&mut self, files: u32) {
-        self.turns = self.turns.saturating_sub(files as usize);
-        self.pace.served_files(files);
-    }
-
     /// Returns the writer of replies.
     pub(super) const fn reply(&mut self) -> ReplyWriter<'_> {
-        ReplyWriter(&mut self.pending)
+        self.replies.writer()
     }
 
     /// Like [`reply`](Self::reply), for a reply that `serve` builds while it uses the server.
     pub(super) fn reply_while(&mut self, serve: impl FnOnce(&mut Self, ReplyWriter<'_>)) {
-        let mut pending = std::mem::take(&mut self.pending);
+        let mut pending = self.replies.take();
         serve(self, ReplyWriter(&mut pending));
-        // `serve` sends no other reply.
-        pending.append(&mut self.pending);
-        self.pending = pending;
+        self.replies.put_back(pending);
     }
 
     pub(super) fn reply_status(&mut self, id: u32, code: StatusCode) {
@@ -225,9 +180,8 @@ impl Server {
             StatusCode::OK | StatusCode::EOF => LogLevel::Debug,
             _ => LogLevel::Info,
         };
-        self.log_line(level, format_args!("sent status {text}"));
-        self.denied |= code == StatusCode::PERMISSION_DENIED;
-        ReplyWriter(&mut self.pending).status(id, code, text);
+        self.log.line(level, format_args!("sent status {text}"));
+        self.replies.status(id, code, text);
     }
 
     pub(super) fn reply_error(&mut self, id: u32, error: &io::Error) {
@@ -244,20 +198,14 @@ impl Server {
     pub(super) fn reply_bad_handle(&mut self, id: u32) {
         self.reply_text(id, StatusCode::FAILURE, "Invalid handle");
     }
-
-    pub(super) fn log_line(&mut self, level: LogLevel, line: std::fmt::Arguments<'_>) {
-        if level <= self.log.level() {
-            self.log.line(level, line);
-        }
-    }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
             .field("handles", &self.handles.count())
-            .field("input", &self.input.len())
-            .field("pending", &(self.pending.len() - self.sent))
+            .field("input", &self.input.chunks.len())
+            .field("pending", &self.replies.waiting())
             .finish_non_exhaustive()
     }
 }

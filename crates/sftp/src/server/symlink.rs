@@ -13,7 +13,7 @@ impl Server {
             Known::Mostly(order) => self.likely_order(order, first, second),
         };
         let (target, link) = order.sort(first, second);
-        self.log_two("symlink old", target, "new", link);
+        self.log.two("symlink old", target, "new", link);
         let outcome = self.symlink_checked(target, link);
         self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }

@@ -145,7 +145,7 @@ impl Server {
             Ok(()) => {}
             Err(error) if is_rejection(error) => {
                 let _ = self.fs.remove_file(&name);
-                self.log.rejected(old, new);
+                self.log.sink.rejected(old, new);
             }
             // It may be tried again.
             Err(_) => drop(self.fs.rename(&name, old, false)),
@@ -191,7 +191,7 @@ impl Server {
             Verdict::Rejected(_) => "rejected",
             Verdict::Undecided(_) => "not checked",
         };
-        self.log_line(LogLevel::Verbose, format_args!("upload \"{}\" {word}", Shown(upload.path)));
+        self.log.line(LogLevel::Verbose, format_args!("upload \"{}\" {word}", Shown(upload.path)));
         outcome(verdict)?;
         self.expect_alone(upload.file, identity)
     }

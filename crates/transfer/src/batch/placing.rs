@@ -116,10 +116,9 @@ impl Placer<'_> {
             let _ = local::perform(Op::Remove(&part));
             return None;
         }
-        let rename = Op::Rename { old: &part, new: &item.target };
-        let done = self
-            .fill_small(&handle, item, got, old.and_then(|old| old.mode))
-            .and_then(|()| local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault)));
+        let done = self.fill_small(&handle, item, got, old.and_then(|old| old.mode)).and_then(|()| {
+            local::place_open(&handle, &part, &item.target).map_err(|fault| (Deed::PlaceTarget, fault))
+        });
         if done.is_err() {
             let _ = local::perform(Op::Remove(&part));
         }

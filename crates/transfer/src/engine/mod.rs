@@ -198,7 +198,7 @@ impl Engine {
             match remote.poll() {
                 Ok(None) => return,
                 Ok(Some(came)) => self.take(side, came),
-                Err(reason) => return self.end_lost(side, &reason, now),
+                Err(error) => return self.end_lost(side, &error.to_string(), now),
             }
         }
     }

@@ -33,7 +33,7 @@ use crate::Current;
 pub(crate) use record::fuzz as fuzz_record;
 
 pub use channel::{Handler, Outcome, Report};
-pub use relay::{Peer, relay};
+pub use relay::{Peer, RelayError, relay};
 pub use request::Request;
 pub use sink::Sink;
 pub use source::Source;

@@ -3,7 +3,7 @@
 //! What the source sends is checked before the sink gets it, as [`Sink`](super::Sink) checks it: names that lead
 //! elsewhere or were not asked for, and directories without `-r`, end the copy.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 
 use bytes::Bytes;
 use lh_sys::errno_text;
@@ -16,6 +16,39 @@ use super::record::{Malformed, Record};
 
 /// Read in one go.
 const CHUNK: usize = 256 * 1024;
+
+/// Why a copy between two remote sides ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// A side ended in the middle of something.
+    #[error("lost connection")]
+    Lost,
+    /// A stream of this host cannot be read or written.
+    #[error("{}", errno_text(.0))]
+    Stream(#[from] io::Error),
+    /// The source does not speak the protocol; the words of `scp`.
+    #[error("protocol error: {0}")]
+    Protocol(&'static str),
+    /// The source sends a name that leads elsewhere (CVE-2019-6111).
+    #[error("error: unexpected filename: {}", display_name(.0))]
+    Name(Vec<u8>),
+    /// What the source sent instead of a first record: the words of a shell.
+    #[error("{}", display_name(.0))]
+    Shell(Vec<u8>),
+    /// A side gives up, in its own words.
+    #[error("{}", display_name(.0))]
+    GaveUp(Vec<u8>),
+}
+
+impl From<Malformed> for RelayError {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Unknown => Self::Protocol("expected control record"),
+            Malformed::Protocol(why) => Self::Protocol(why),
+            Malformed::Name(name) => Self::Name(name),
+        }
+    }
+}
 
 /// One of the two remote sides: what it sends, and what is sent to it.
 pub struct Peer<R, W> {
@@ -31,7 +64,7 @@ impl<R: Read, W: Write> Peer<R, W> {
     }
 
     /// Waits for more; false at the end of the stream.
-    fn fill(&mut self) -> Result<bool, String> {
+    fn fill(&mut self) -> Result<bool, RelayError> {
         let mut space = vec![0; CHUNK];
         loop {
             match self.input.read(&mut space) {
@@ -42,51 +75,51 @@ impl<R: Read, W: Write> Peer<R, W> {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(errno_text(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+    fn line(&mut self) -> Result<Option<Vec<u8>>, RelayError> {
         loop {
             match self.inbox.line() {
                 Ok(Some(line)) => return Ok(Some(line)),
                 Ok(None) if self.fill()? => {}
-                Ok(None) if self.inbox.mid_line() => return Err("lost connection".to_owned()),
+                Ok(None) if self.inbox.mid_line() => return Err(RelayError::Lost),
                 Ok(None) => return Ok(None),
-                Err(()) => return Err("protocol error: control record too long".to_owned()),
+                Err(()) => return Err(RelayError::Protocol("control record too long")),
             }
         }
     }
 
-    fn answer(&mut self) -> Result<Answer, String> {
+    fn answer(&mut self) -> Result<Answer, RelayError> {
         loop {
             match self.inbox.answer() {
                 Some(answer) => return Ok(answer),
                 None if self.fill()? => {}
-                None => return Err("lost connection".to_owned()),
+                None => return Err(RelayError::Lost),
             }
         }
     }
 
-    fn data(&mut self, most: u64) -> Result<Bytes, String> {
+    fn data(&mut self, most: u64) -> Result<Bytes, RelayError> {
         loop {
             match self.inbox.data(most) {
                 Some(data) => return Ok(data),
                 None if self.fill()? => {}
-                None => return Err("lost connection".to_owned()),
+                None => return Err(RelayError::Lost),
             }
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), RelayError> {
         self.output.write_all(bytes).and_then(|()| self.output.flush()).map_err(|error| match error.kind() {
-            ErrorKind::BrokenPipe => "lost connection".to_owned(),
-            _ => errno_text(&error),
+            ErrorKind::BrokenPipe => RelayError::Lost,
+            _ => error.into(),
         })
     }
 
-    fn send_answer(&mut self, answer: &Answer) -> Result<(), String> {
+    fn send_answer(&mut self, answer: &Answer) -> Result<(), RelayError> {
         let (text, fatal) = match answer {
             Answer::Fine => return self.send(&[0]),
             Answer::Failed(text) => (text.clone(), false),
@@ -107,7 +140,7 @@ pub fn relay<R: Read, W: Write, S: Read, T: Write>(
     request: &Request,
     recursive: bool,
     tell: &mut dyn FnMut(&str),
-) -> Result<bool, String> {
+) -> Result<bool, RelayError> {
     let mut relay = Relay { source, sink, tell, well: true };
     if !relay.acknowledged()? {
         return Ok(false);
@@ -117,21 +150,16 @@ pub fn relay<R: Read, W: Write, S: Read, T: Write>(
     while let Some(line) = relay.source.line()? {
         let record = match Record::parse(&line) {
             // `scp -f foo\*` where nothing matches: some shells say so themselves, on the same stream.
-            Err(Malformed::Unknown) if first => return Err(display_name(&line)),
-            Err(Malformed::Unknown) => return Err("protocol error: expected control record".to_owned()),
-            Err(Malformed::Protocol(why)) => return Err(format!("protocol error: {why}")),
-            Err(Malformed::Name(name)) => {
-                return Err(format!("error: unexpected filename: {}", display_name(&name)));
-            }
-            Ok(record) => record,
+            Err(Malformed::Unknown) if first => return Err(RelayError::Shell(line)),
+            record => record?,
         };
         first = false;
         match &record {
             Record::Dir { .. } if !recursive => {
-                return Err("protocol error: received directory without -r".to_owned());
+                return Err(RelayError::Protocol("received directory without -r"));
             }
             Record::File { name, .. } | Record::Dir { name, .. } if depth == 0 && !request.allows(name) => {
-                return Err("protocol error: filename does not match request".to_owned());
+                return Err(RelayError::Protocol("filename does not match request"));
             }
             _ => {}
         }
@@ -147,7 +175,7 @@ pub fn relay<R: Read, W: Write, S: Read, T: Write>(
             Record::Times(_) => _ = relay.acknowledged()?,
             Record::Dir { .. } => depth += u64::from(relay.acknowledged()?),
             Record::EndDir => {
-                depth = depth.checked_sub(1).ok_or("protocol error: unexpected end of directory")?;
+                depth = depth.checked_sub(1).ok_or(RelayError::Protocol("unexpected end of directory"))?;
                 relay.acknowledged()?;
             }
             Record::File { size, .. } => {
@@ -174,19 +202,19 @@ impl<R: Read, W: Write, S: Read, T: Write> Relay<'_, R, W, S, T> {
     }
 
     /// Passes on the sink's answer; whether it was a good one.
-    fn acknowledged(&mut self) -> Result<bool, String> {
+    fn acknowledged(&mut self) -> Result<bool, RelayError> {
         let answer = self.sink.answer()?;
         self.source.send_answer(&answer)?;
         match answer {
             Answer::Fine => return Ok(true),
             Answer::Failed(text) => self.failed(&text),
-            Answer::Fatal(text) => return Err(display_name(&text)),
+            Answer::Fatal(text) => return Err(RelayError::GaveUp(text)),
         }
         Ok(false)
     }
 
     /// Passes on a file's data and what both sides say about it.
-    fn file(&mut self, size: u64) -> Result<(), String> {
+    fn file(&mut self, size: u64) -> Result<(), RelayError> {
         let mut left = size;
         while left > 0 {
             let data = self.source.data(left)?;
@@ -198,7 +226,7 @@ impl<R: Read, W: Write, S: Read, T: Write> Relay<'_, R, W, S, T> {
         match answer {
             Answer::Fine => {}
             Answer::Failed(text) => self.failed(&text),
-            Answer::Fatal(text) => return Err(display_name(&text)),
+            Answer::Fatal(text) => return Err(RelayError::GaveUp(text)),
         }
         self.acknowledged().map(|_| ())
     }
@@ -220,7 +248,7 @@ mod tests {
         let mut said = Vec::new();
         let result =
             relay(&mut source, &mut sink, &request, recursive, &mut |text| said.push(text.to_owned()));
-        (result, sink.output, source.output, said)
+        (result.map_err(|error| error.to_string()), sink.output, source.output, said)
     }
 
     #[test]
@@ -258,6 +286,7 @@ mod tests {
             (b"E\n", true, "protocol error: unexpected end of directory"),
             (b"zsh: no matches found\n", false, "zsh: no matches found"),
             (b"C0644 9 wanted\nx", false, "lost connection"),
+            (b"C0644 1 wanted\nx\0oh\n", false, "protocol error: expected control record"),
         ] {
             let (result, got, ..) = relayed(sent, b"\0\0\0\0", recursive);
             assert_eq!(result, Err(why.to_owned()));

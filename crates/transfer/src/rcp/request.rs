@@ -9,6 +9,11 @@ use lh_sftp::glob;
 /// Alternatives of one request at most; `{a,b}{c,d}…` grows with every pair of braces.
 const MOST_PATTERNS: usize = 4096;
 
+/// The braces of a pattern stand for too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("could not expand pattern")]
+pub struct TooManyAlternatives;
+
 /// What may come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request(Option<Vec<Vec<u8>>>);
@@ -26,13 +31,13 @@ impl Request {
     ///
     /// # Errors
     /// Braces that stand for too much.
-    pub fn of(path: &[u8], recursive: bool) -> Result<Self, String> {
+    pub fn of(path: &[u8], recursive: bool) -> Result<Self, TooManyAlternatives> {
         let base = base_name(path);
         let shell = |byte: &u8| b"$`\"'~\\<>|&;()!#".contains(byte);
         if recursive && (base.iter().any(shell) || matches!(base, b"." | b".." | b"/")) {
             return Ok(Self::anything());
         }
-        let patterns = expand_braces(path).ok_or("could not expand pattern")?;
+        let patterns = expand_braces(path).ok_or(TooManyAlternatives)?;
         Ok(Self(Some(patterns.iter().map(|pattern| base_name(pattern).to_vec()).collect())))
     }
 
@@ -199,7 +204,8 @@ mod tests {
 
     #[test]
     fn too_many_alternatives_are_refused() {
-        assert!(Request::of("{a,b}".repeat(30).as_bytes(), false).is_err());
+        let refused = Request::of("{a,b}".repeat(30).as_bytes(), false).unwrap_err();
+        assert_eq!(refused.to_string(), "could not expand pattern");
     }
 
     proptest! {

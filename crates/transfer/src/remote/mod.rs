@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::link_order::LinkOrder;
-use lh_sftp::{Attrs, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, WriteHeader, extension};
+use lh_sftp::{
+    Attrs, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, SessionError, WriteHeader, extension,
+};
 use lh_wire::Output;
 
 use crate::answers::{Shape, outcome};
@@ -35,6 +37,17 @@ pub(crate) enum Came {
     /// What `opened` asked to open was given a handle that is open already. It is being closed again, and nothing else is opened while
     /// something is open.
     SameHandle { opened: Token, holders: Vec<Holder> },
+}
+
+/// The server broke the protocol: the end of this session.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    /// Its messages make no sense.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// It answered what was not asked.
+    #[error("ID mismatch: the SFTP server answered request {0}, which is not open")]
+    NotAsked(u32),
 }
 
 /// A request to open something that waits until nothing is open.
@@ -289,12 +302,12 @@ impl Remote {
     }
 
     /// Returns the next message of the server. An error is the end of this session.
-    pub(crate) fn poll(&mut self) -> Result<Option<Came>, String> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Came>, ServerError> {
         loop {
             if let Some(came) = self.next_early_close() {
                 return Ok(Some(came));
             }
-            match self.session.poll().map_err(|error| error.to_string())? {
+            match self.session.poll()? {
                 None => return Ok(None),
                 // Answers come in order: the limits are known before a file is open, which is when they matter.
                 Some(Incoming::Version { .. }) => {
@@ -308,9 +321,7 @@ impl Remote {
                             self.too_late(body);
                             continue;
                         }
-                        return Err(format!(
-                            "ID mismatch: the SFTP server answered request {id}, which is not open"
-                        ));
+                        return Err(ServerError::NotAsked(id));
                     };
                     if let Some(came) = self.came(id, awaited, body) {
                         return Ok(Some(came));

@@ -146,7 +146,7 @@ impl Engine {
             match self.channels.channel(channel).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
                 Some(Ok(Some(came))) => self.take(self.plan.side_with_channels(), came),
-                Some(Err(reason)) => return self.one_channel_lost(channel, &reason, now),
+                Some(Err(error)) => return self.one_channel_lost(channel, &error.to_string(), now),
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
 use crate::engine::Engine;
 use crate::item::Item;
+use crate::local;
 use crate::names::display_name;
 use crate::remote::Remote;
 use crate::sync::backup::Replaced;
@@ -72,6 +73,13 @@ impl Engine {
         file.state.advance(State::Placing);
         file.outstanding += 1;
         let target = file.item.target.clone();
+        if matches!(step, PlaceStep::Rename)
+            && let Some(lock) = &file.place.lock
+            && let Err(fault) = local::expect_named(&part, lock)
+        {
+            self.ends.answer((Token::File(key, FileStep::Place(step)), Err(fault)));
+            return true;
+        }
         if matches!(step, PlaceStep::Rename) && file.item.backed_up == Some(false) {
             self.sync.backups.back_up(&mut self.ends, &self.plan.target, target, Replaced::ByFile(key));
             return true;
@@ -87,6 +95,13 @@ impl Engine {
     pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
         let simple = self.ends.rename_is_simple();
         let Some(file) = self.tasks.files.get_mut(key) else { return };
+        // It may have been replaced at the last moment.
+        let outcome = match (step, &file.place.lock) {
+            (PlaceStep::Rename | PlaceStep::RenameNew, Some(lock)) => {
+                outcome.and_then(|done| local::expect_named(&file.item.target, lock).map(|()| done))
+            }
+            _ => outcome,
+        };
         let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
         match (step, outcome) {
             (PlaceStep::RemoveOld, _) if !forbidden => {
