@@ -134,6 +134,17 @@ fn bench_measures_and_leaves_nothing_behind() {
         let values = row["values"].as_array().unwrap().len();
         assert!(values >= 3 || row["noise"] == json!(true), "{row:#}");
     }
+    let comparisons = results["comparisons"].as_array().unwrap();
+    assert!(comparisons.iter().any(|each| each["column"] == "up"), "{comparisons:#?}");
+    for each in comparisons {
+        let rounds = |row: &str| {
+            let is = |value: &Value| value["row"] == each[row] && value["column"] == each["column"];
+            let found = rows.iter().find(|value| value["table"] == each["table"] && is(value));
+            found.unwrap()["values"].as_array().unwrap().len()
+        };
+        let is_few = rounds("best").min(rounds("next")) < 3;
+        assert_eq!(each["verdict"] == json!("too_few_rounds"), is_few, "{each:#}");
+    }
     assert!(site.lab.read("bench.html").starts_with("<!doctype html>"));
     assert!(site.left().is_empty(), "{:?}", site.left());
     assert_eq!(std::fs::read_dir(site.lab.path("here")).unwrap().count(), 0);
@@ -223,7 +234,8 @@ fn compare_fails_only_for_clear_losses() {
     lab.write("old", &results("h", &[100e6, 101e6, 102e6]));
     lab.write("same", &results("h", &[97e6, 98e6, 101.5e6]));
     lab.write("worse", &results("h", &[70e6, 71e6, 72e6]));
-    lab.write("noise", &results("h", &[10e6, 71e6, 72e6]));
+    lab.write("noise", &results("h", &[10e6, 71e6, 120e6]));
+    lab.write("few", &results("h", &[71e6]));
     lab.write("other", "{}");
     let compare = |new: &str| lab.run(&our("longhaul"), &["compare", "old", new, "--fail-below", "0.9"]);
     assert_eq!(compare("same").code, 0);
@@ -235,7 +247,13 @@ fn compare_fails_only_for_clear_losses() {
         worse.text()
     );
     let noise = compare("noise");
-    assert!(noise.code == 0 && noise.text().contains("noise"), "{}", noise.text());
+    assert_eq!(noise.code, 3, "neither a loss nor none: {}", noise.text());
+    assert!(noise.text().contains("–  too noisy to tell"), "{}", noise.text());
+    assert!(noise.text().contains("0 worse than allowed, 1 too noisy or too near"), "{}", noise.text());
+    assert!(compare("few").code == 3 && compare("few").text().contains("too few rounds to tell"));
+    // Without a limit nothing fails.
+    let free = lab.run(&our("longhaul"), &["compare", "old", "noise"]);
+    assert!(free.code == 0 && free.text().contains("too noisy to tell"), "{}", free.text());
     assert_eq!(compare("other").code, 2);
     assert_eq!(lab.run(&our("longhaul"), &["compare", "old"]).code, 2);
 }
@@ -252,6 +270,11 @@ fn report_shows_runs_of_bench_side_by_side() {
     }
     assert!(page.contains("1: first") && page.contains("2: second") && !page.contains("<p><b>"), "{page}");
     assert!(page.contains("1 of 1 figures are clearly worse"), "{page}");
+    assert!(page.contains("1.42 times worse than run 1"), "{page}");
+    lab.write("noisy.json", &results("third", &[10e6, 71e6, 120e6]));
+    lab.run(&our("longhaul"), &["report", "-o", "noisy.html", "a.json", "noisy.json"]).ok("report");
+    let noisy = lab.read("noisy.html");
+    assert!(noisy.contains(">too noisy to tell<") && !noisy.contains("times worse"), "{noisy}");
     let shown = |page: &str| -> Vec<String> {
         page.split("data-value=\"")
             .skip(1)

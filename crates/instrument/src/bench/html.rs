@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::compare::compare;
 use super::conclude::conclusions;
 use super::matrix::{self, Pair};
+use super::ratio::{Ratio, Verdict};
 use super::results::Results;
+use super::row::Row;
 use crate::stats::rate;
 
 const STYLE: &str = "\
@@ -15,7 +17,7 @@ body{margin:0 auto;max-width:80rem;padding:1rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
-.noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
+.ratio{display:block}.noise{font-style:italic}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
 .scroll{position:relative}\
 @media print{body{max-width:none;font-size:9pt;padding:0}.scroll{overflow:visible}tr,li{break-inside:avoid}\
 caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.bar{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
@@ -163,8 +165,9 @@ fn verdicts(runs: &[Run<'_>], out: &mut String) {
             let compared = compare(first.results, run.results, 0.9);
             let _ = writeln!(
                 out,
-                "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more.</li>",
-                compared.worse, compared.compared
+                "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more; of {} the rounds scatter \
+                 too much, or are too few, to tell.</li>",
+                compared.worse, compared.compared, compared.undecided
             );
         }
         out.push_str("</ul>\n");
@@ -208,7 +211,7 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                     names
                         .iter()
                         .filter_map(|name| run.results.rows.find(table, name, column))
-                        .map(super::row::Row::median)
+                        .map(Row::median)
                         .reduce(f64::max)
                 })
             };
@@ -219,11 +222,14 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                     Some(row) => {
                         let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
+                        let beside = runs.first().filter(|_| index > 0 && run.from.is_none());
+                        let beside = beside.and_then(|first| first.results.rows.find(table, name, column));
                         let _ = write!(
                             out,
-                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\"><span>{}{}</span><span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
                             row.median(),
-                            escape(&row.show())
+                            escape(&row.show()),
+                            beside.map_or_else(String::new, |first| against(row, first))
                         );
                     }
                     None => {
@@ -235,6 +241,22 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
+}
+
+/// What a figure is beside that of the first run: how many times better, or that nobody can tell.
+fn against(row: &Row, first: &Row) -> String {
+    let ratio = Ratio::of(row, first).filter(|_| row.unit == first.unit);
+    ratio.map_or_else(String::new, |ratio| {
+        let words = ratio.verdict.instead_of_ratio().map_or_else(
+            || match ratio.verdict {
+                Verdict::Same => "same as run 1".to_owned(),
+                _ if ratio.median < 1.0 => format!("{:.2} times worse than run 1", 1.0 / ratio.median),
+                _ => format!("{:.2} times better than run 1", ratio.median),
+            },
+            str::to_owned,
+        );
+        format!("<small class=\"ratio\">{words}</small>")
+    })
 }
 
 fn missing(runs: &[Run<'_>], out: &mut String) {

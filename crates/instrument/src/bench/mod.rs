@@ -14,6 +14,7 @@ mod keystroke;
 mod matrix;
 mod measure;
 mod offer;
+mod ratio;
 mod results;
 mod row;
 mod seal;

@@ -65,6 +65,7 @@ impl Results {
             "seconds": self.seconds,
             "rounds": self.rounds,
             "rows": self.rows.0.iter().map(Row::json).collect::<Vec<_>>(),
+            "comparisons": conclude::contests(&self.rows).iter().map(conclude::Contest::json).collect::<Vec<_>>(),
             "conclusions": conclude::conclusions(&self.rows),
             "missing": self.missing,
         })

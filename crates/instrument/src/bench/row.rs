@@ -90,11 +90,6 @@ impl Row {
         self.values.len() < LEAST_VALUES || self.spread() > NOISY
     }
 
-    /// True where all values of both rows are apart.
-    pub(crate) fn is_apart(&self, other: &Self) -> bool {
-        self.low() > other.high() || self.high() < other.low()
-    }
-
     /// Median and spread for people. A row of noise has a `~`.
     pub(crate) fn show(&self) -> String {
         let mark = if self.is_noise() { "~" } else { "" };
