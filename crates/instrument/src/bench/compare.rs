@@ -47,7 +47,7 @@ pub fn compare(old: &Results, new: &Results, fail_below: f64) -> Comparison {
         } else {
             "better"
         };
-        let shown = if instead.is_some() { "–".to_owned() } else { format!("{:.2}", ratio.median) };
+        let shown = if instead.is_some() { "–".to_owned() } else { Ratio::factor(ratio.median) };
         let _ = writeln!(
             result.text,
             "{shown:>6}  {verdict:<22}  {}, {}, {}: {} -> {}",
@@ -113,6 +113,6 @@ mod tests {
         let few = text(&[101.0], 0.0);
         assert!(few.trim_start().starts_with("–  too few rounds to tell "), "{few}");
         let clear = text(&[50.0, 51.0, 52.0], 0.0);
-        assert!(clear.trim_start().starts_with("1.98  better "), "{clear}");
+        assert!(clear.trim_start().starts_with("2.0  better "), "{clear}");
     }
 }

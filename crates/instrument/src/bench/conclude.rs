@@ -35,22 +35,25 @@ impl Contest<'_> {
     fn words(&self) -> String {
         let Self { best, next, ratio } = self;
         format!(
-            "{}, {}: {} is best ({}), {:.2} times better than {} ({})",
+            "{}, {}: {} is best ({}), {} times better than {} ({})",
             best.table,
             best.column,
             best.name,
             best.unit.show(best.median()),
-            ratio.median,
+            Ratio::factor(ratio.median),
             next.name,
             next.unit.show(next.median())
         )
     }
 }
 
-/// The best row of each column of each table beside the next.
+/// Tables whose rows are no alternatives: a disk is no better than a cipher.
+const WITHOUT_CONTEST: [&str; 2] = ["ceilings", "latency of a small message"];
+
+/// The best row of each column of each table beside the next, where a user could choose between the rows.
 pub(super) fn contests(rows: &Rows) -> Vec<Contest<'_>> {
     let mut all = Vec::new();
-    for table in rows.tables() {
+    for table in rows.tables().into_iter().filter(|table| !WITHOUT_CONTEST.contains(table)) {
         let (names, columns) = rows.names(table);
         for column in columns {
             let mut of: Vec<&Row> = names.iter().filter_map(|name| rows.find(table, name, column)).collect();
@@ -117,13 +120,15 @@ mod tests {
         }
         let got = conclusions(&rows);
         assert_eq!(got.len(), 2, "{got:?}");
-        assert!(got[0].starts_with("t, up: b is best (20 B/s), 2.00 times better than a"), "{got:?}");
+        assert!(got[0].starts_with("t, up: b is best (20 B/s), 2.0 times better than a"), "{got:?}");
         // Rounds that scatter by a tenth hide a difference of a hundredth.
         assert_eq!(got[1], "t, wall: too noisy to tell which is best");
+        rows.add("ceilings", "disk", "alone", Unit::BytesPerSecond, 1.0);
+        rows.add("ceilings", "cipher", "alone", Unit::BytesPerSecond, 60.0);
         rows.add("t", "b", "up", Unit::BytesPerSecond, 60.0);
         let got = conclusions(&rows);
         assert_eq!(got[0], "t, up, wall: too noisy to tell which is best", "{got:?}");
-        assert!(got.len() == 2 && got[1].starts_with("1 of 4 figures are marked ~"), "{got:?}");
+        assert!(got.len() == 2 && got[1].starts_with("3 of 6 figures are marked ~"), "{got:?}");
         let verdicts: Vec<Value> = contests(&rows).iter().map(Contest::json).collect();
         assert_eq!(verdicts[0]["verdict"], "too_noisy", "{verdicts:?}");
         assert_eq!((&verdicts[0]["best"], &verdicts[0]["next"]), (&json!("b"), &json!("a")));

@@ -261,7 +261,7 @@ impl Run<'_> {
     /// Notes once what was not measured.
     fn miss(&mut self, why: &str) {
         // What the server offers instead is long, and no help here.
-        let why = why.split(" Their offer:").next().unwrap_or_default().to_owned();
+        let why = why.split(" Their offer:").next().unwrap_or_default().trim().replace('\n', "; ");
         if !self.missing.contains(&why) {
             self.missing.push(why);
         }

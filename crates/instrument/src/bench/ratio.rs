@@ -84,6 +84,18 @@ impl Ratio {
         Some(Self { median, low, high, verdict })
     }
 
+    /// A factor such as `1.27`, `2.4` or `17`: no more digits than rounds of one run share with the next.
+    pub(crate) fn factor(value: f64) -> String {
+        let digits = if value < 1.495 {
+            2
+        } else if value < 9.95 {
+            1
+        } else {
+            0
+        };
+        format!("{value:.digits$}")
+    }
+
     /// Members of the JSON.
     pub(crate) fn json(&self) -> Value {
         json!({ "ratio": self.median, "ratio_low": self.low, "ratio_high": self.high,
@@ -186,6 +198,11 @@ mod tests {
         let ratio = Ratio::of(&seconds(&[1.0, 1.1, 1.2]), &seconds(&[2.0, 2.2, 2.4])).unwrap();
         assert_eq!((ratio.median, ratio.verdict), (2.0, Verdict::Differ));
         assert!(ratio.low > 1.6 && ratio.high < 2.5, "{ratio:?}");
+    }
+
+    #[test]
+    fn factors_have_two_digits() {
+        assert_eq!([0.7049, 1.274, 1.75, 16.73].map(Ratio::factor), ["0.70", "1.27", "1.8", "17"]);
     }
 
     #[test]
