@@ -32,6 +32,8 @@ pub struct Ran {
 pub struct Shown {
     /// Classes or names of the parts whose content is wider than they are, separated by blanks.
     pub too_wide: String,
+    /// Texts of too little contrast with what is behind them (WCAG 2: below 4.5), with the ratio.
+    pub faint: String,
     /// Messages of the console.
     pub console: Vec<String>,
     /// The DOM as it is at the end.
@@ -229,14 +231,33 @@ impl Lab {
         self.browse(chromium, page, &["--dump-dom"]).text()
     }
 
-    /// What a browser shows of a page of the directory in a window of this width, pixels. The page is changed: it may
-    /// run a script that measures.
+    /// What a browser shows of a page of the directory in a window of this width, pixels; below 1000 in dark colours.
+    /// The page is changed: it may run a script that measures.
     #[track_caller]
     pub fn shown(&self, chromium: &Path, page: &str, width: u32) -> Shown {
         // Parts that scroll by themselves count as well: their content would be cut off on a phone.
         let measure = "<script>addEventListener('load',()=>{\
             const wide=[document.documentElement,...document.querySelectorAll('.scroll,section')]\
             .filter(part=>part.scrollWidth>part.clientWidth+1).map(part=>part.className||part.tagName);\
+            for(const part of document.body.querySelectorAll('*')){\
+            const box=part.getBoundingClientRect(),clipped=part.closest('thead,.values,.scroll');\
+            if(!clipped&&box.width>0&&(box.right>innerWidth+1||box.left<-1))wide.push(part.className.baseVal??(part.className||part.tagName));}\
+            const dark=matchMedia('(prefers-color-scheme: dark)').matches,\
+            colour=text=>{const all=text.match(/[0-9.]+/g).map(Number);return all.length<4?[...all,1]:all;},\
+            over=(top,below)=>[0,1,2].map(at=>top[at]*top[3]+below[at]*(1-top[3])),\
+            light=rgb=>{const [r,g,b]=rgb.map(v=>{v/=255;return v<=.03928?v/12.92:((v+.055)/1.055)**2.4;});return .2126*r+.7152*g+.0722*b;},\
+            behind=part=>{if(!part)return dark?[18,18,18]:[255,255,255];\
+            const own=colour(getComputedStyle(part).backgroundColor);return own[3]===1?own.slice(0,3):over(own,behind(part.parentElement));},\
+            faint=[];let texts=0;\
+            for(const part of document.body.querySelectorAll('*')){\
+            const words=[...part.childNodes].filter(node=>node.nodeType===3&&node.data.trim()).map(node=>node.data.trim()).join(' ');\
+            if(!words||['SCRIPT','STYLE'].includes(part.tagName))continue;\
+            const style=getComputedStyle(part),back=behind(part);texts+=1;\
+            let front=colour(part instanceof SVGElement?style.fill:style.color);\
+            for(let at=part;at;at=at.parentElement)front=[front[0],front[1],front[2],front[3]*getComputedStyle(at).opacity];\
+            const pair=[light(over(front,back)),light(back)].sort((a,b)=>b-a),ratio=(pair[0]+.05)/(pair[1]+.05);\
+            if(ratio<4.5)faint.push(words.slice(0,20)+' '+ratio.toFixed(1));}\
+            document.body.dataset.faint=faint.join('; ');document.body.dataset.texts=texts;document.body.dataset.dark=dark;\
             document.body.dataset.width=innerWidth;document.body.dataset.wide=wide.join(' ');});</script></body>";
         let mut text = self.read(page);
         if !text.contains("script-src") {
@@ -246,15 +267,21 @@ impl Lab {
         let copy = format!("{width}-{page}");
         self.write(&copy, &text.replace("</body>", measure));
         let size = format!("--window-size={width},900");
-        let ran = self.browse(chromium, &copy, &[&size, "--enable-logging=stderr", "--dump-dom"]);
+        let is_dark = width < 1000;
+        let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark));
+        let ran = self.browse(chromium, &copy, &[&size, &scheme, "--enable-logging=stderr", "--dump-dom"]);
         let dom = ran.text();
         let value = |name: &str| {
             let at = dom.split(&format!(" data-{name}=\"")).nth(1)?;
             Some(at.split('"').next()?.to_owned())
         };
         assert_eq!(value("width"), Some(width.to_string()), "{page}: the width of the window");
+        assert_eq!(value("dark"), Some(is_dark.to_string()), "{page}: the colours");
+        let texts = value("texts").and_then(|count| count.parse::<u32>().ok());
+        assert!(texts > Some(5), "{page}: {texts:?} texts whose contrast was measured");
         let console = ran.err.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
-        Shown { too_wide: value("wide").unwrap_or_default(), console, dom }
+        let text = |name: &str| value(name).unwrap_or_default();
+        Shown { too_wide: text("wide"), faint: text("faint"), console, dom }
     }
 
     #[track_caller]

@@ -110,9 +110,15 @@ fn bench_measures_and_leaves_nothing_behind() {
         ("clients: latency of a keystroke", "lhssh", "alone"),
         ("clients: latency of a keystroke", "lhssh", "beside a download"),
     ] {
-        assert!(has(table, name, column), "{table} {name} {column}: {results:#}");
+        // A busy machine has no time for all. What is left out is named.
+        let left_out = results["missing"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let left_out = left_out.filter(|why| why.starts_with("for lack of time: ")).collect::<String>();
+        let what = if name.starts_with("disk") { "disks" } else { name.split(" (").next().unwrap() };
+        let is_named = left_out.contains(table) || left_out.contains(what);
+        assert!(has(table, name, column) || is_named, "{table} {name} {column}: {results:#}");
     }
-    if ssh.is_some() {
+    let is_cut = results["missing"].to_string().contains("for lack of time: ");
+    if ssh.is_some() && !is_cut {
         assert!(has("clients: through a pipe", "stock", "up"), "{results:#}");
         let blocked = site.lab.read("blocked");
         assert!(blocked.lines().count() > 3, "{blocked}");
@@ -124,7 +130,7 @@ fn bench_measures_and_leaves_nothing_behind() {
             && row["column"] == "server CPU"
             && row["unit"] == "cpu_ms"
     };
-    assert_eq!(rows.iter().filter(|row| of_server(row)).count(), 2, "{results:#}");
+    assert!(is_cut || rows.iter().filter(|row| of_server(row)).count() == 2, "{results:#}");
     let missing = results["missing"].to_string();
     assert!(!missing.contains("no matching"), "what the server does not offer is not tried: {missing}");
     let warnings = String::from_utf8_lossy(&done.stderr);
@@ -133,6 +139,17 @@ fn bench_measures_and_leaves_nothing_behind() {
     for row in rows {
         let values = row["values"].as_array().unwrap().len();
         assert!(values >= 3 || row["noise"] == json!(true), "{row:#}");
+    }
+    let comparisons = results["comparisons"].as_array().unwrap();
+    assert!(comparisons.iter().any(|each| each["column"] == "up"), "{comparisons:#?}");
+    for each in comparisons {
+        let rounds = |row: &str| {
+            let is = |value: &Value| value["row"] == each[row] && value["column"] == each["column"];
+            let found = rows.iter().find(|value| value["table"] == each["table"] && is(value));
+            found.unwrap()["values"].as_array().unwrap().len()
+        };
+        let is_few = rounds("best").min(rounds("next")) < 3;
+        assert_eq!(each["verdict"] == json!("too_few_rounds"), is_few, "{each:#}");
     }
     assert!(site.lab.read("bench.html").starts_with("<!doctype html>"));
     assert!(site.left().is_empty(), "{:?}", site.left());
@@ -223,7 +240,8 @@ fn compare_fails_only_for_clear_losses() {
     lab.write("old", &results("h", &[100e6, 101e6, 102e6]));
     lab.write("same", &results("h", &[97e6, 98e6, 101.5e6]));
     lab.write("worse", &results("h", &[70e6, 71e6, 72e6]));
-    lab.write("noise", &results("h", &[10e6, 71e6, 72e6]));
+    lab.write("noise", &results("h", &[10e6, 71e6, 120e6]));
+    lab.write("few", &results("h", &[71e6]));
     lab.write("other", "{}");
     let compare = |new: &str| lab.run(&our("longhaul"), &["compare", "old", new, "--fail-below", "0.9"]);
     assert_eq!(compare("same").code, 0);
@@ -235,7 +253,13 @@ fn compare_fails_only_for_clear_losses() {
         worse.text()
     );
     let noise = compare("noise");
-    assert!(noise.code == 0 && noise.text().contains("noise"), "{}", noise.text());
+    assert_eq!(noise.code, 3, "neither a loss nor none: {}", noise.text());
+    assert!(noise.text().contains("–  too noisy to tell"), "{}", noise.text());
+    assert!(noise.text().contains("0 worse than allowed, 1 too noisy or too near"), "{}", noise.text());
+    assert!(compare("few").code == 3 && compare("few").text().contains("too few rounds to tell"));
+    // Without a limit nothing fails.
+    let free = lab.run(&our("longhaul"), &["compare", "old", "noise"]);
+    assert!(free.code == 0 && free.text().contains("too noisy to tell"), "{}", free.text());
     assert_eq!(compare("other").code, 2);
     assert_eq!(lab.run(&our("longhaul"), &["compare", "old"]).code, 2);
 }
@@ -252,6 +276,11 @@ fn report_shows_runs_of_bench_side_by_side() {
     }
     assert!(page.contains("1: first") && page.contains("2: second") && !page.contains("<p><b>"), "{page}");
     assert!(page.contains("1 of 1 figures are clearly worse"), "{page}");
+    assert!(page.contains("1.42 times worse than run 1"), "{page}");
+    lab.write("noisy.json", &results("third", &[10e6, 71e6, 120e6]));
+    lab.run(&our("longhaul"), &["report", "-o", "noisy.html", "a.json", "noisy.json"]).ok("report");
+    let noisy = lab.read("noisy.html");
+    assert!(noisy.contains(">too noisy to tell<") && !noisy.contains("times worse"), "{noisy}");
     let shown = |page: &str| -> Vec<String> {
         page.split("data-value=\"")
             .skip(1)
@@ -266,7 +295,7 @@ fn report_shows_runs_of_bench_side_by_side() {
         assert!(dom.contains("<caption>throughput by cipher and MAC"), "{dom}");
         for width in [360, 800, 1400] {
             let seen = lab.shown(&chromium, "page.html", width);
-            assert_eq!(seen.too_wide, "", "{width}");
+            assert_eq!((seen.too_wide.as_str(), seen.faint.as_str()), ("", ""), "{width}");
             assert!(seen.console.is_empty(), "{width}: {:?}", seen.console);
             assert_eq!(shown(&seen.dom), shown(&page), "{width}");
             for (role, count) in [("columnheader", 3), ("rowheader", 1), ("cell", 2)] {
@@ -301,7 +330,8 @@ fn report_draws_the_matrix_of_all_shards() {
     if let Some(chromium) = find("chromium-headless-shell").or_else(|| find("chromium")) {
         for width in [360, 800, 1400] {
             let seen = lab.shown(&chromium, "paths.html", width);
-            assert_eq!((seen.too_wide.as_str(), seen.console.len()), ("", 0), "{width}: {:?}", seen.console);
+            assert_eq!((seen.too_wide.as_str(), seen.faint.as_str()), ("", ""), "{width}");
+            assert!(seen.console.is_empty(), "{width}: {:?}", seen.console);
         }
     } else {
         skip("report_draws_the_matrix_of_all_shards", "no Chromium to draw the page");

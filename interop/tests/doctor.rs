@@ -381,6 +381,38 @@ fn doctor_names_a_throttled_dscp_mark() {
 }
 
 #[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_policer() {
+    let test = "doctor_names_a_policer";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(200, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    // What exceeds 2 MB/s is dropped, and nothing is queued.
+    let limit = ["-m", "hashlimit", "--hashlimit-above", "2000kb/s", "--hashlimit-name", "police"];
+    let rule = ["iptables", "-A", "INPUT", "-p", "tcp"];
+    site.at(Side::Far, &[&rule[..], &limit[..], &["-j", "DROP"]].concat());
+    let diagnosis = site.examine(&[], "policer");
+    first(&diagnosis, "policer", &["on uploads", "--pace"]);
+    let rates = &diagnosis["measured"]["upload"];
+    let rate = rates["bytes_per_second"].as_f64().unwrap_or(0.0);
+    assert!((0.3e6..2.6e6).contains(&rate), "planted 2.05 MB/s: {diagnosis:#}");
+}
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_small_packets() {
+    let plan = Plan { spec: Spec { mtu: 576, ..spec(100, 20) }, ..Plan::default() };
+    let Some(site) = Site::start("doctor_names_small_packets", &plan) else { return };
+    first(
+        &site.examine(&[], "small_mtu"),
+        "small_mtu",
+        &["Packets hold 576 bytes at most", "524 bytes of data"],
+    );
+}
+
+#[test]
 fn doctor_names_the_slow_line_of_a_start_up_file() {
     let plan = Plan { spec: spec(100, 20), ..Plan::default() };
     let Some(site) = Site::start("doctor_names_the_slow_line_of_a_start_up_file", &plan) else { return };

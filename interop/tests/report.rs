@@ -118,7 +118,7 @@ fn report_fits_phones_and_screens() {
     let plots: serde_json::Value = serde_json::from_str(data).expect("the page's data");
     for width in [360, 800, 1400] {
         let shown = lab.shown(&chromium, "page.html", width);
-        assert_eq!(shown.too_wide, "", "{width}");
+        assert_eq!((shown.too_wide.as_str(), shown.faint.as_str()), ("", ""), "{width}");
         assert!(shown.console.is_empty(), "{width}: {:?}", shown.console);
         for plot in plots.as_array().expect("plots") {
             let id = plot["id"].as_str().expect("id");
@@ -146,11 +146,12 @@ fn report_fits_phones_and_screens() {
             assert_eq!(found, count, "{role}: {table}");
         }
     }
-    // What the checks would find: a wide part, and a message.
-    let wrong = "<div style=\"width:2000px\">x</div><script>console.log('seen')</script></body>";
+    // What the checks would find: a wide part, grey on grey, and a message.
+    let wrong = "<div style=\"width:2000px;color:#888;background:#999\">grey</div><script>console.log('seen')</script></body>";
     lab.write("wrong.html", &page.replace("</body>", wrong));
     let shown = lab.shown(&chromium, "wrong.html", 800);
-    assert_eq!((shown.too_wide.as_str(), shown.console.len()), ("HTML", 1), "{:?}", shown.console);
+    assert_eq!((shown.too_wide.as_str(), shown.faint.as_str()), ("HTML DIV", "grey 1.2"));
+    assert_eq!(shown.console.len(), 1, "{:?}", shown.console);
 }
 
 #[test]

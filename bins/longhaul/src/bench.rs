@@ -28,7 +28,7 @@ const INTERRUPTED: u8 = 130;
 /// Upper limit of a list of paths, MiB.
 const LONGEST_LIST: u64 = 16;
 
-/// Time of the measured rounds.
+/// Time of a run.
 const TIME: Duration = Duration::from_secs(120);
 const QUICK: Duration = Duration::from_secs(20);
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lh_cli::flags::Parsed;
 use lh_instrument::NoResults;
-use lh_instrument::bench::{Pair, Results, compare, matrix_page, page};
+use lh_instrument::bench::{Comparison, Pair, Results, compare, matrix_page, page};
 use serde_json::Value;
 
 use crate::fault::{Content, Fault, USAGE, say};
@@ -16,6 +16,10 @@ use crate::output::print;
 
 /// Upper limit of a line, MiB: a run of two minutes takes 50 kB.
 const LONGEST_LINE: u64 = 16;
+
+/// Exit statuses of `compare --fail-below`: a figure is below the limit; none is, but some may be.
+const WORSE: u8 = 1;
+const UNDECIDED: u8 = 3;
 
 /// A line of JSON about one run or one path of a list.
 enum Record {
@@ -148,9 +152,18 @@ fn compared(parsed: &Parsed, operands: &[OsString]) -> Result<u8, Fault> {
         ));
         return Ok(USAGE);
     }
-    let (figures, worse) = (compared.compared, compared.worse);
-    print(&format!("{}{figures} figures compared, {worse} worse than allowed\n", compared.text))?;
-    Ok(u8::from(worse > 0))
+    let Comparison { text, compared: figures, worse, undecided } = compared;
+    let noise = if undecided > 0 {
+        format!(", {undecided} too noisy or too near the limit to tell")
+    } else {
+        String::new()
+    };
+    print(&format!("{text}{figures} figures compared, {worse} worse than allowed{noise}\n"))?;
+    Ok(match (worse, undecided) {
+        (1.., _) => WORSE,
+        (0, 1..) => UNDECIDED,
+        (0, 0) => 0,
+    })
 }
 
 #[cfg(test)]

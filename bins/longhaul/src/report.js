@@ -12,7 +12,7 @@
   const show = {
     rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s"]),
     bytes: (v) => scaled(v, 1000, ["B", "kB", "MB", "GB"]),
-    ms: (v) => v > 0 && v < 0.1 ? (v * 1000).toFixed(0) + " µs" : v.toFixed(v < 10 ? 2 : 1) + " ms",
+    ms: (v) => v === 0 ? "0 ms" : v > 0 && v < 0.1 ? (v * 1000).toFixed(0) + " µs" : v.toFixed(v < 10 ? 2 : 1) + " ms",
     count: (v) => String(Math.round(v)),
     percent: (v) => v.toFixed(0) + " %",
   };
@@ -50,6 +50,8 @@
       return;
     }
     const text = show[plot.unit];
+    // Marks are round numbers.
+    const tick = (v) => text(v).replace(/\.(\d*?)0+ /, (_, digits) => (digits ? "." + digits : "") + " ");
     // As wide as it is shown, so that a phone does not shrink the labels.
     const WIDTH = Math.min(560, Math.max(280, chart.clientWidth));
     let last = 0, highest = 0;
@@ -64,7 +66,7 @@
     const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img", "aria-label": label }, chart);
     for (const mark of marks(highest, plot.unit === "count" ? 1 : 0)) {
       node("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(mark), y2: y(mark) }, svg);
-      node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = text(mark);
+      node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = tick(mark);
     }
     for (const mark of marks(last, 0)) {
       node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";

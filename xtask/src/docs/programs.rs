@@ -534,7 +534,8 @@ pub(super) const PAGES: &[Page] = &[
         parts: &[],
         exit: "longhaul bench: 0 when it measured, 1 when a path of --hosts was not measured, 130 when a signal \
             ended it, 255 without a connection, 2 for mistakes on the command line.\n\nlonghaul compare: 0, or \
-            1 when a figure is clearly below --fail-below, 2 when nothing can be compared.\n\nlonghaul \
+            1 when a figure is clearly below --fail-below, 3 when none is and the rounds of some are too noisy, \
+            too few or too near the limit to tell, 2 when nothing can be compared.\n\nlonghaul \
             doctor: 0 when a page was printed, whatever it says, 255 without a connection, 2 for \
             mistakes on the command line.\n\nlonghaul report: 0 when the page was written, 1 when a file cannot be read or written, 2 for \
             mistakes on the command line.\n\nlonghaul verify: 0 when everything is as in the manifest, 1 when \

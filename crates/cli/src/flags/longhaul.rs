@@ -73,7 +73,7 @@ pub static LONGHAUL: Program = Program {
             "fail-below",
             "part",
             Works,
-            "compare: Exit with status 1 when a figure is clearly below this part of the old one, such as 0.9.",
+            "compare: Exit with status 1 when a figure is clearly below this part of the old one, such as 0.9; with 3 when none is and the rounds of some are too noisy, or too few, to tell.",
         ),
         Flag::long_with(
             "hosts",

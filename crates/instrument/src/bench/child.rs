@@ -18,8 +18,9 @@ use crate::task::random;
 /// Small files of a copy, and their length, bytes.
 const FILES: usize = 100;
 const FILE_LEN: usize = 4096;
-/// Time after which a client is stopped, besides the time it was given.
-pub(super) const LIMIT: Duration = Duration::from_secs(30);
+/// Longest time of a client, and what it has where the time of the run is nearly over.
+const LIMIT: Duration = Duration::from_secs(30);
+const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
 /// A client's programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +198,8 @@ pub(super) struct Bench<'a> {
     pub(super) serial: std::cell::Cell<usize>,
     /// The TCP end at the server, where there is one.
     pub(super) far: Option<&'a FarEnd>,
+    /// The end of the measured rounds.
+    pub(super) ends: Instant,
 }
 
 impl Bench<'_> {
@@ -212,6 +215,11 @@ impl Bench<'_> {
             fs::write(small.join(format!("file{index}")), &data)?;
         }
         fs::write(self.here.join("file"), random(self.file_len))
+    }
+
+    /// Time after which a client is stopped.
+    pub(super) fn limit(&self) -> Duration {
+        self.ends.saturating_duration_since(Instant::now()).clamp(LEAST_LIMIT, LIMIT)
     }
 
     fn serial(&self) -> usize {
@@ -258,7 +266,7 @@ impl Bench<'_> {
     fn timed(&self, command: &mut Command) -> Result<(f64, f64), Fault> {
         let (begun, cpu) = (Instant::now(), children_cpu());
         let child = spawn(command)?;
-        finish(child)?;
+        finish(child, self.limit())?;
         Ok((begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
 
@@ -285,7 +293,7 @@ impl Bench<'_> {
         let cpu = children_cpu();
         let mut command = self.ssh(program, "echo ready; cat >/dev/null", more);
         let mut child = piped(&mut command)?;
-        let guard = Guard::new(&child, self.slice + LIMIT);
+        let guard = Guard::new(&child, self.limit());
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(no_pipes());
         };
@@ -297,7 +305,7 @@ impl Bench<'_> {
             sent += block.len();
         }
         drop(input);
-        finish(child)?;
+        finish(child, self.limit())?;
         drop(guard);
         Ok(moved("up", "client CPU up", sent as f64, begun.elapsed().as_secs_f64(), children_cpu() - cpu))
     }
@@ -306,7 +314,7 @@ impl Bench<'_> {
         let cpu = children_cpu();
         let mut command = self.ssh(program, "cat /dev/zero", more);
         let mut child = spawn(command.stdout(Stdio::piped()))?;
-        let guard = Guard::new(&child, self.slice + LIMIT);
+        let guard = Guard::new(&child, self.limit());
         let Some(mut output) = child.stdout.take() else { return Err(no_pipes()) };
         let mut block = vec![0; 128 * 1024];
         let mut got = output.read(&mut block).unwrap_or(0);
@@ -359,7 +367,7 @@ impl Bench<'_> {
         command.arg("-b").arg(&batch).arg(&self.plan.destination).stdout(Stdio::piped());
         let begun = Instant::now();
         let child = spawn(&mut command)?;
-        let guard = Guard::new(&child, LIMIT);
+        let guard = Guard::new(&child, self.limit());
         let done = child.wait_with_output().map_err(waiting)?;
         drop(guard);
         let wall = begun.elapsed().as_secs_f64();
@@ -412,8 +420,8 @@ fn waiting(error: std::io::Error) -> Fault {
 ///
 /// # Errors
 /// It has failed: its last words.
-fn finish(child: Child) -> Result<(), Fault> {
-    let guard = Guard::new(&child, LIMIT);
+fn finish(child: Child, limit: Duration) -> Result<(), Fault> {
+    let guard = Guard::new(&child, limit);
     let done = child.wait_with_output().map_err(waiting)?;
     drop(guard);
     if done.status.success() {
@@ -492,7 +500,7 @@ mod tests {
     fn processor_time_of_short_children_counts() {
         let before = children_cpu();
         // A few milliseconds.
-        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap()).unwrap();
+        finish(Command::new("sh").args(["-c", "true"]).spawn().unwrap(), LIMIT).unwrap();
         assert!(children_cpu() > before);
     }
 }

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use super::compare::compare;
 use super::conclude::conclusions;
 use super::matrix::{self, Pair};
+use super::ratio::{Ratio, Verdict};
 use super::results::Results;
+use super::row::Row;
 use crate::stats::rate;
 
 const STYLE: &str = "\
@@ -15,13 +17,13 @@ body{margin:0 auto;max-width:80rem;padding:1rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #8885}\
 th:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:1rem 0 .25rem}\
-.noise{opacity:.6}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
+.many{font-size:.8rem}.many caption{font-size:1rem}.many th,.many td{padding:.25rem .3rem}.ratio{display:block}.noise{font-style:italic}h3{font-size:1rem;margin:1rem 0 .25rem}h2{border-top:1px solid #8885;padding-top:1rem;margin-top:2rem}.bar{display:block;height:.3rem;background:#3b7dd8;border-radius:.15rem;margin-left:auto}\
 .scroll{position:relative}\
 @media print{body{max-width:none;font-size:9pt;padding:0}.scroll{overflow:visible}tr,li{break-inside:avoid}\
 caption,h2{break-after:avoid}th,td{padding:.1rem .3rem}.bar{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\
 @media screen and (max-width:60rem){\
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\
-table,caption,tbody,tr,tbody th,td{display:block}\
+.many{font-size:1rem}table,caption,tbody,tr,tbody th,td{display:block}\
 tr{border-bottom:1px solid #8885;padding:.4rem 0}th,td{border:0;padding:.1rem 0}\
 td{display:grid;grid-template-columns:1fr auto;column-gap:1rem}td::before{content:attr(data-label);content:attr(data-label)/\"\";text-align:left}\
 .bar{grid-column:1/-1;margin-left:0}}";
@@ -31,12 +33,16 @@ struct Run<'a> {
     results: &'a Results,
     /// The host that measured, on a page about the paths of a site.
     from: Option<&'a str>,
+    /// Its number, on a page about several.
+    number: Option<usize>,
 }
 
 /// One page about several runs, side by side.
 pub fn page(runs: &[Results]) -> String {
     let mut out = begin();
-    tables(&runs.iter().map(|results| Run { results, from: None }).collect::<Vec<_>>(), &mut out);
+    let number = |index: usize| (runs.len() > 1).then_some(index + 1);
+    let run = |(index, results)| Run { results, from: None, number: number(index) };
+    tables(&runs.iter().enumerate().map(run).collect::<Vec<_>>(), &mut out);
     end(out)
 }
 
@@ -44,10 +50,11 @@ pub fn page(runs: &[Results]) -> String {
 pub fn matrix_page(pairs: &[Pair]) -> String {
     let mut out = begin();
     grid(pairs, &mut out);
-    let run = |pair| Some(Run { results: Pair::results(pair)?, from: Some(pair.measuring_host()) });
-    let runs: Vec<Run<'_>> = pairs.iter().filter_map(run).collect();
-    if !runs.is_empty() {
-        tables(&runs, &mut out);
+    let measured = pairs.iter().filter_map(|pair| Some((pair, Pair::results(pair)?)));
+    // Each by itself: side by side, the columns of a dozen paths have no place on any screen.
+    for (index, (pair, results)) in measured.enumerate() {
+        let run = Run { results, from: Some(pair.measuring_host()), number: Some(index + 1) };
+        tables(std::slice::from_ref(&run), &mut out);
     }
     end(out)
 }
@@ -125,8 +132,8 @@ fn path(pair: &Pair, middle: f64) -> String {
             let mark = if matrix::is_slow(rates, middle) { " <strong>slow</strong>" } else { "" };
             format!(
                 "<span data-up=\"{up}\" data-down=\"{down}\">{}, {}</span>{mark}",
-                escape(&rate(up)),
-                escape(&rate(down))
+                whole(&rate(up)),
+                whole(&rate(down))
             )
         }
         (None, Err(why)) => escape(&why.to_string()),
@@ -139,7 +146,10 @@ fn title(runs: &[Run<'_>], index: usize) -> String {
         Some(from) => format!("{from} to {}", run.results.host),
         None => run.results.host.clone(),
     });
-    if runs.len() > 1 { format!("{}: {host}", index + 1) } else { host }
+    match runs.get(index).and_then(|run| run.number) {
+        Some(number) => format!("{number}: {host}"),
+        None => host,
+    }
 }
 
 fn verdicts(runs: &[Run<'_>], out: &mut String) {
@@ -163,8 +173,9 @@ fn verdicts(runs: &[Run<'_>], out: &mut String) {
             let compared = compare(first.results, run.results, 0.9);
             let _ = writeln!(
                 out,
-                "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more.</li>",
-                compared.worse, compared.compared
+                "<li>Beside run 1: {} of {} figures are clearly worse by a tenth or more; of {} the rounds scatter \
+                 too much, or are too few, to tell.</li>",
+                compared.worse, compared.compared, compared.undecided
             );
         }
         out.push_str("</ul>\n");
@@ -185,9 +196,11 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
             }
         }
     }
+    // More columns fit beside each other in small type.
+    let size = if columns.len() * runs.len() > 8 { " class=\"many\"" } else { "" };
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table role=\"table\">\n<caption>{}</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">&nbsp;</th>",
+        "<div class=\"scroll\"><table role=\"table\"{size}>\n<caption>{}</caption>\n<thead role=\"rowgroup\"><tr role=\"row\"><th role=\"columnheader\" scope=\"col\">&nbsp;</th>",
         escape(table)
     );
     let label = |column: &str, index: usize| {
@@ -208,7 +221,7 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                     names
                         .iter()
                         .filter_map(|name| run.results.rows.find(table, name, column))
-                        .map(super::row::Row::median)
+                        .map(Row::median)
                         .reduce(f64::max)
                 })
             };
@@ -219,11 +232,14 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
                     Some(row) => {
                         let width = if most > 0.0 { row.median() / most * 100.0 } else { 0.0 };
                         let class = if row.is_noise() { " class=\"noise\"" } else { "" };
+                        let beside = runs.first().filter(|_| index > 0 && run.from.is_none());
+                        let beside = beside.and_then(|first| first.results.rows.find(table, name, column));
                         let _ = write!(
                             out,
-                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\">{}<span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
+                            "<td role=\"cell\"{class} data-label=\"{label}\" data-value=\"{}\"><span>{}{}</span><span class=\"bar\" style=\"width:{width:.0}%\"></span></td>",
                             row.median(),
-                            escape(&row.show())
+                            whole(&escape(&row.show())),
+                            beside.map_or_else(String::new, |first| against(row, first))
                         );
                     }
                     None => {
@@ -237,8 +253,34 @@ fn draw(runs: &[Run<'_>], table: &str, out: &mut String) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
+/// Keeps numbers with their units when a line is broken.
+fn whole(figure: &str) -> String {
+    figure.replace(' ', "\u{a0}").replace("\u{a0}±", " ±")
+}
+
+/// What a figure is beside that of the first run: how many times better, or that nobody can tell.
+fn against(row: &Row, first: &Row) -> String {
+    let ratio = Ratio::of(row, first).filter(|_| row.unit == first.unit);
+    ratio.map_or_else(String::new, |ratio| {
+        let words = ratio.verdict.instead_of_ratio().map_or_else(
+            || match ratio.verdict {
+                Verdict::Same => "same as run 1".to_owned(),
+                _ if ratio.median < 1.0 => {
+                    format!("{} times worse than run 1", Ratio::factor(1.0 / ratio.median))
+                }
+                _ => format!("{} times better than run 1", Ratio::factor(ratio.median)),
+            },
+            str::to_owned,
+        );
+        format!("<small class=\"ratio\">{words}</small>")
+    })
+}
+
 fn missing(runs: &[Run<'_>], out: &mut String) {
-    out.push_str("<section aria-label=\"Not measured\">\n<h2>Not measured</h2>\n<ul>\n");
+    if runs.iter().all(|run| run.results.missing.is_empty()) {
+        return;
+    }
+    out.push_str("<section aria-label=\"Not measured\">\n<h3>Not measured</h3>\n<ul>\n");
     for (index, run) in runs.iter().enumerate() {
         for missing in &run.results.missing {
             let _ = writeln!(out, "<li>{}: {}</li>", escape(&title(runs, index)), escape(missing));

@@ -19,11 +19,11 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes the directory below `parent`, with a subdirectory `many` of [`MANY`] entries.
+    /// Makes the directory below `parent`, with a subdirectory `many` of this number of entries.
     ///
     /// # Errors
     /// It cannot be made.
-    pub(crate) fn start(target: &Target, parent: &str) -> Result<Self, Fault> {
+    pub(crate) fn start(target: &Target, parent: &str, many: usize) -> Result<Self, Fault> {
         let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let name = format!(".longhaul-bench-{}-{}", std::process::id(), stamp.as_millis());
         let path =
@@ -31,7 +31,7 @@ impl Keeper {
         let quoted = quoted(&path);
         let script = format!(
             "trap '' HUP INT TERM PIPE; mkdir -m 700 {quoted} && mkdir {quoted}/many || exit 1\n\
-             i=0; while [ $i -lt {MANY} ]; do : >{quoted}/many/file$i.dat; i=$((i+1)); done\n\
+             i=0; while [ $i -lt {many} ]; do : >{quoted}/many/file$i.dat; i=$((i+1)); done\n\
              echo ready; cat >/dev/null; rm -rf {quoted}"
         );
         let (command, _) = Held::start(target, script, Vec::new(), "the directory was not made in time")?;

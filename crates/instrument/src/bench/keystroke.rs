@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{Bench, Figure, Guard, LIMIT, kill, no_pipes, piped, said};
+use super::child::{Bench, Figure, Guard, kill, no_pipes, piped, said};
 use super::row::Unit;
 use crate::fault::Fault;
 use crate::flow::Direction;
@@ -70,7 +70,7 @@ impl Typed {
     fn start(bench: &Bench<'_>, program: &Path) -> Result<Self, Fault> {
         let mut command = bench.ssh(program, ECHO, &["-tt".to_owned()]);
         let child = piped(&mut command)?;
-        let guard = Guard::new(&child, LIMIT + bench.slice * 6);
+        let guard = Guard::new(&child, bench.limit());
         let mut typed = Self { child, _guard: guard };
         match typed.child.stdout.as_mut().is_some_and(|output| skip_to(output, b"ready")) {
             true => Ok(typed),
@@ -124,7 +124,7 @@ impl Bulk {
             Direction::Down => "echo ready; exec cat /dev/zero",
         };
         let mut child = piped(&mut bench.ssh(program, script, &[]))?;
-        let guard = Guard::new(&child, LIMIT + bench.slice * 6);
+        let guard = Guard::new(&child, bench.limit());
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(no_pipes());
         };

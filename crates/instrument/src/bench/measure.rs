@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use lh_crypto::PublicKey;
 
 use super::cells::{Cell, NONE, SUITES, Suite, cells};
-use super::child::{Bench, Client};
+use super::child::{Bench, Client, Job};
 use super::far_end::FarEnd;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, MANY};
 use super::offer::Offer;
 use super::results::{Plan, Results};
 use super::row::{Rows, Unit};
+use super::schedule::Schedule;
 use super::seal::seal_rate;
 use super::server_cpu::Acceptor;
 use super::setup::{Kind, Setup, setups, with_bits};
@@ -27,6 +28,12 @@ use crate::target::{Remote, Target};
 const ROUNDS: u32 = 4;
 /// Shortest and longest time of one transfer.
 const SLICES: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3)];
+/// Part of the time that is left for measuring in any case, however long the login took.
+const AFTER_LOGIN: f64 = 0.75;
+/// Time that the disks of both ends take.
+const DISKS: Duration = Duration::from_secs(4);
+/// Longest login that guesses are made with: the rest was a question to the user.
+const MOST_LOGIN: Duration = Duration::from_secs(2);
 /// Time of a cipher alone.
 const SEAL: Duration = Duration::from_millis(60);
 /// Logins of a cell: they are repeated for this time, and up to this number, because the server's processor time has a
@@ -35,6 +42,11 @@ const LOGINS_TIME: Duration = Duration::from_millis(150);
 const MOST_LOGINS: u32 = 10;
 /// Time that the server's processes have to end after a login.
 const LOGIN_ENDS: Duration = Duration::from_millis(100);
+
+/// Time for the end of a run: closing connections and removing files.
+fn clean_up(time: Duration) -> Duration {
+    (time / 20).min(Duration::from_secs(2))
+}
 
 /// State of a run.
 struct Run<'a> {
@@ -48,8 +60,6 @@ struct Run<'a> {
     acceptor: Option<Acceptor>,
     /// A connection for each suite, used in every round.
     remotes: HashMap<String, Remote>,
-    /// Cells that failed, and those that are measured once, are not measured again.
-    done: Vec<usize>,
     /// The first round warms up.
     counts: bool,
 }
@@ -65,7 +75,11 @@ pub(super) fn run(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Results, Fault> {
     tell("connecting");
+    let begun = Instant::now();
     let mut first = target.connect(&[])?;
+    let login = begun.elapsed();
+    // Somebody may have typed a password.
+    let limit = plan.time.max(login + plan.time.mul_f64(AFTER_LOGIN)).saturating_sub(clean_up(plan.time));
     let transport = first.client.driver().link().transport_ref();
     let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());
     let host = first.options.config.host.clone();
@@ -89,18 +103,19 @@ pub(super) fn run(
         _ => 0,
     };
     let transfers: u32 = cells.iter().map(slices).sum();
-    let share = plan.time.mul_f64(0.6) / ROUNDS / transfers.max(1);
+    let share = limit.saturating_sub(begun.elapsed()).mul_f64(0.6) / ROUNDS / transfers.max(1);
     // A window needs round trips to open.
     let least = SLICES[0].max(Duration::from_secs_f64(10.0 * round_trip));
     let slice = share.clamp(least, SLICES[1].max(least));
     tell("preparing a directory at the server");
-    let keeper = Keeper::start(target, &plan.remote_directory)?;
+    let keeper = Keeper::start(target, &plan.remote_directory, if plan.quick { 0 } else { MANY })?;
     let here = Scratch::new(&plan.local_directory)?;
     let rate = first.flow(Direction::Up, slice.min(Duration::from_secs(1))).rate;
     let file_len = (rate * slice.as_secs_f64()).clamp(1e6, 256e6) as usize;
     let there = keeper.path.as_str();
-    let bench =
-        Bench { plan, here: &here.0, there, slice, file_len, serial: Counter::new(0), far: far.as_ref() };
+    let serial = Counter::new(0);
+    let ends = begun + limit;
+    let bench = Bench { plan, here: &here.0, there, slice, file_len, serial, far: far.as_ref(), ends };
     bench.prepare().map_err(|error| Fault::File { path: here.0.clone(), error })?;
     let mut run = Run {
         target,
@@ -111,47 +126,26 @@ pub(super) fn run(
         clients: if plan.peers.is_empty() || plan.quick { Vec::new() } else { clients },
         acceptor: acceptor(target, &mut first),
         remotes: HashMap::new(),
-        done: Vec::new(),
         counts: false,
     };
     if run.acceptor.is_none() {
         run.missing.push("the server's processor time of logins: it has no /proc that tells".to_owned());
     }
-    if let Err(why) = keep_small_files(&mut first, there) {
+    // A quick run copies no small files.
+    if !plan.quick
+        && let Err(why) = keep_small_files(&mut first, there)
+    {
         run.missing.push(format!("small files at the server: {why}"));
     }
     first.client.close();
-    let begun = Instant::now();
-    let mut rounds = 0;
-    'rounds: loop {
-        // The first round is not counted, unless the time would be up with it.
-        run.counts = rounds > 0 || plan.quick;
-        for step in 0..cells.len() {
-            // Odd rounds go backwards, so that a drift of the path favours no row.
-            let index = if rounds % 2 == 0 { step } else { cells.len() - 1 - step };
-            let over = begun.elapsed() >= plan.time && rounds > usize::from(!plan.quick);
-            if over || stop() {
-                break 'rounds;
-            }
-            let Some(cell) = cells.get(index) else { continue };
-            if run.done.contains(&index) {
-                continue;
-            }
-            tell(&format!("round {}: {} of {}: {}", rounds + 1, step + 1, cells.len(), cell.what()));
-            if let Err(why) = run.cell(cell, &bench) {
-                // A client ends by the same signal.
-                if stop() {
-                    break 'rounds;
-                }
-                run.miss(&why.to_string());
-                run.done.push(index);
-            }
-            // A disk is measured once: it takes seconds and wears out.
-            if matches!(cell, Cell::Disks) {
-                run.done.push(index);
-            }
-        }
-        rounds += 1;
+    let login = login.min(MOST_LOGIN);
+    let mut schedule = Schedule::new(limit, cells.iter().map(|cell| guess(cell, slice, login)));
+    rounds(&mut run, &cells, &bench, &mut schedule, begun, stop, tell);
+    let mut left_out: Vec<String> =
+        schedule.left_out().into_iter().filter_map(|index| cells.get(index)).map(Cell::what).collect();
+    left_out.dedup();
+    if !left_out.is_empty() && !stop() {
+        run.missing.push(format!("for lack of time: {}", left_out.join("; ")));
     }
     for (_, mut remote) in run.remotes.drain() {
         remote.client.close();
@@ -160,7 +154,7 @@ pub(super) fn run(
     drop(keeper);
     drop(far);
     run.rows.remove_empty();
-    let counted = if plan.quick { rounds } else { rounds.saturating_sub(1) };
+    let counted = schedule.complete().saturating_sub(usize::from(!plan.quick));
     Ok(Results {
         host,
         server,
@@ -170,6 +164,51 @@ pub(super) fn run(
         rows: run.rows,
         missing: run.missing,
     })
+}
+
+/// Measures cell after cell as the schedule has them.
+fn rounds(
+    run: &mut Run<'_>,
+    cells: &[Cell],
+    bench: &Bench<'_>,
+    schedule: &mut Schedule,
+    begun: Instant,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&str),
+) {
+    while let Some(index) = schedule.next(begun.elapsed()) {
+        let Some(cell) = cells.get(index).filter(|_| !stop()) else { break };
+        // The first round of a long run warms up.
+        run.counts = schedule.round() > 0 || run.plan.quick;
+        let (round, step) = (schedule.round() + 1, schedule.step());
+        tell(&format!("round {round}: {step} of {}: {}", cells.len(), cell.what()));
+        let before = Instant::now();
+        let done = run.cell(cell, bench);
+        // A client ends by the same signal.
+        if stop() {
+            break;
+        }
+        // A disk is measured once: it takes seconds and wears out.
+        let again = done.is_ok() && !matches!(cell, Cell::Disks);
+        if let Err(why) = done {
+            run.miss(&why.to_string());
+        }
+        schedule.on_measured(index, before.elapsed(), again);
+    }
+    run.rows.use_warm_up();
+}
+
+/// How long a cell takes, on a path whose logins take `login`.
+fn guess(cell: &Cell, slice: Duration, login: Duration) -> Duration {
+    match cell {
+        Cell::Latency => login + Duration::from_millis(200),
+        Cell::Stream(..) | Cell::Tcp(_) | Cell::Open(_) => login + slice,
+        Cell::Seal(_) => SEAL,
+        Cell::Setup(_) => LOGINS_TIME + LOGIN_ENDS + login,
+        Cell::Child(_, job @ Job::Keystroke) => slice * job.slices() + login * 3 + Duration::from_millis(600),
+        Cell::Child(_, job) => slice * job.slices() + login * 2,
+        Cell::Disks => DISKS,
+    }
 }
 
 /// The TCP end at the server, and why there is none, or what is not measured with it.
@@ -214,15 +253,15 @@ impl Run<'_> {
         if self.counts {
             self.rows.add(table, name, column, unit, value);
         } else {
-            // The first round goes forwards: it gives the tables their order.
-            self.rows.place(table, name, column, unit);
+            // It also gives the tables their order.
+            self.rows.warm_up(table, name, column, unit, value);
         }
     }
 
     /// Notes once what was not measured.
     fn miss(&mut self, why: &str) {
         // What the server offers instead is long, and no help here.
-        let why = why.split(" Their offer:").next().unwrap_or_default().to_owned();
+        let why = why.split(" Their offer:").next().unwrap_or_default().trim().replace('\n', "; ");
         if !self.missing.contains(&why) {
             self.missing.push(why);
         }

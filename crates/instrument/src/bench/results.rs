@@ -12,7 +12,7 @@ use crate::fault::NoResults;
 /// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Time of the measured rounds.
+    /// Time of the run, from the connection to the removal of its files.
     pub time: Duration,
     /// A run of seconds: fewer algorithms.
     pub quick: bool,
@@ -45,7 +45,11 @@ pub struct Results {
 impl Results {
     /// How many rounds there were, for people.
     pub(super) fn rounds_in_words(&self) -> String {
-        if self.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", self.rounds) }
+        match self.rounds {
+            0 => "less than a round".to_owned(),
+            1 => "1 round".to_owned(),
+            more => format!("{more} rounds"),
+        }
     }
 
     /// What `--json` prints where nothing was measured.
@@ -65,6 +69,7 @@ impl Results {
             "seconds": self.seconds,
             "rounds": self.rounds,
             "rows": self.rows.0.iter().map(Row::json).collect::<Vec<_>>(),
+            "comparisons": conclude::contests(&self.rows).iter().map(conclude::Contest::json).collect::<Vec<_>>(),
             "conclusions": conclude::conclusions(&self.rows),
             "missing": self.missing,
         })
@@ -85,7 +90,7 @@ impl Results {
         let text = |name: &str| one_line(text(name));
         let rows = value.get("rows").and_then(Value::as_array).ok_or(NoResults::Member("rows"))?;
         // A row with a unit of a later version is passed over.
-        let rows = Rows(rows.iter().filter_map(Row::from_json).collect());
+        let rows = Rows::of_file(rows.iter().filter_map(Row::from_json).collect());
         let missing = value.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Ok(Self {
             host: text("host"),

@@ -90,11 +90,6 @@ impl Row {
         self.values.len() < LEAST_VALUES || self.spread() > NOISY
     }
 
-    /// True where all values of both rows are apart.
-    pub(crate) fn is_apart(&self, other: &Self) -> bool {
-        self.low() > other.high() || self.high() < other.low()
-    }
-
     /// Median and spread for people. A row of noise has a `~`.
     pub(crate) fn show(&self) -> String {
         let mark = if self.is_noise() { "~" } else { "" };
@@ -134,7 +129,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// The rows of a run, in the order in which they were first measured.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rows(pub(crate) Vec<Row>);
+pub(crate) struct Rows(pub(crate) Vec<Row>, Vec<(String, String, String, f64)>);
 
 impl Rows {
     pub(crate) fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
@@ -160,9 +155,32 @@ impl Rows {
         &mut self.0[index]
     }
 
+    /// Keeps a value of the round that warms up, for a row that gets no other.
+    pub(crate) fn warm_up(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
+        self.place(table, name, column, unit);
+        if value.is_finite() {
+            self.1.push((table.to_owned(), name.to_owned(), column.to_owned(), value));
+        }
+    }
+
+    /// Gives rows without a counted value that of the round that warmed up: there was no time for another.
+    pub(crate) fn use_warm_up(&mut self) {
+        for (table, name, column, value) in std::mem::take(&mut self.1) {
+            let is = |row: &&mut Row| row.table == table && row.name == name && row.column == column;
+            if let Some(row) = self.0.iter_mut().find(is).filter(|row| row.values.is_empty()) {
+                row.values.push(value);
+            }
+        }
+    }
+
     /// Removes rows that have a place and no value.
     pub(crate) fn remove_empty(&mut self) {
         self.0.retain(|row| !row.values.is_empty());
+    }
+
+    /// Rows of a file.
+    pub(crate) fn of_file(rows: Vec<Row>) -> Self {
+        Self(rows, Vec::new())
     }
 
     /// Names of the tables, in order.
@@ -224,6 +242,18 @@ mod tests {
         rows.add("t", "a", "up", Unit::BytesPerSecond, 1.0);
         rows.remove_empty();
         assert_eq!(rows.names("t").0, ["a", "c"]);
+    }
+
+    #[test]
+    fn warm_up_counts_only_for_rows_without_another_round() {
+        let mut rows = Rows::default();
+        for name in ["a", "b"] {
+            rows.warm_up("t", name, "up", Unit::BytesPerSecond, 1.0);
+        }
+        rows.add("t", "b", "up", Unit::BytesPerSecond, 3.0);
+        rows.use_warm_up();
+        let values = |name: &str| rows.find("t", name, "up").unwrap().values.clone();
+        assert_eq!((values("a"), values("b")), (vec![1.0], vec![3.0]));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::packets;
 use super::throughput::Judged;
 use super::waits;
 use crate::flow::Direction;
@@ -16,7 +17,10 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     if found.is_empty() {
         for direction in Direction::BOTH {
             if let Some(flow) = facts.flow(direction).filter(|flow| flow.is_significant()) {
-                found.extend(Judged { facts, direction, flow }.causes());
+                let judged = Judged { facts, direction, flow };
+                found.extend(judged.causes());
+                found.extend(packets::policer(&judged));
+                found.extend(packets::small_packets(&judged));
             }
         }
         waits::marks(facts, &mut found);

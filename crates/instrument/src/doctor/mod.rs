@@ -4,6 +4,7 @@ mod diagnose;
 mod facts;
 mod finding;
 mod gather;
+mod packets;
 mod page;
 mod processor;
 mod throughput;

@@ -263,6 +263,40 @@ fn loss_is_named_only_where_more_connections_are_faster() {
 }
 
 #[test]
+fn policer_is_told_from_loss_and_from_a_full_queue() {
+    let mut facts = good();
+    sender(&mut facts).resent = 600.0;
+    let (cause, title) = first(&facts);
+    assert!(cause == "policer" && title.contains("exceeds 10.5 MB/s on uploads"), "{title}");
+    let is_named = |facts: &Facts| diagnose(facts).iter().any(|finding| finding.cause == "policer");
+    // A queue fills before it drops.
+    sender(&mut facts).loaded_rtt = Some(0.06);
+    assert!(!is_named(&facts));
+    sender(&mut facts).loaded_rtt = Some(0.05);
+    // Losses that each connection has for itself.
+    facts.up_together = Some(25e6);
+    assert!(!is_named(&facts));
+    facts.up_together = Some(10.5e6);
+    // What a congestion control loses when it tries for more.
+    sender(&mut facts).resent = 30.0;
+    assert!(!is_named(&facts));
+}
+
+#[test]
+fn small_packets_are_named_with_the_mtu() {
+    let mut facts = good();
+    sender(&mut facts).segment = 524.0;
+    facts.segments = Some(Segments { passes: 524, offered: 524, headers: 52 });
+    let (cause, title) = first(&facts);
+    assert!(cause == "small_mtu" && title.contains("576 bytes"), "{title}");
+    // IPv6's least MTU, and tunnels over Ethernet.
+    for segment in [1208.0, 1368.0, 1448.0, 8948.0] {
+        sender(&mut facts).segment = segment;
+        assert!(diagnose(&facts).iter().all(|finding| finding.cause != "small_mtu"), "{segment}");
+    }
+}
+
+#[test]
 fn long_queue_is_named_with_its_milliseconds() {
     let mut facts = good();
     sender(&mut facts).loaded_rtt = Some(0.45);

@@ -16,10 +16,10 @@ const MOST: f64 = 0.6;
 /// Windows below this may be unscaled ones: the largest that fits 16 bits (RFC 9293), bytes.
 const LARGEST_UNSCALED: f64 = 65_536.0;
 /// Gain of several connections from which something limits each of them.
-const EACH_IS_LIMITED: f64 = 1.3;
+pub(super) const EACH_IS_LIMITED: f64 = 1.3;
 /// Lower limits of segments sent, and sent again, for a verdict about loss.
-const LEAST_SEGMENTS: f64 = 300.0;
-const LEAST_RESENT: f64 = 5.0;
+pub(super) const LEAST_SEGMENTS: f64 = 300.0;
+pub(super) const LEAST_RESENT: f64 = 5.0;
 /// Queueing time from which a queue counts as too long, seconds.
 const BLOAT: f64 = 0.05;
 

@@ -1,0 +1,95 @@
+//! Causes that packets meet on the way: a policer, which drops what exceeds a rate, and small packets.
+
+use super::finding::{Finding, weight_of_factor};
+use super::throughput::{EACH_IS_LIMITED, Judged, LEAST_RESENT, LEAST_SEGMENTS};
+use crate::flow::Direction;
+use crate::stats::{percent, rate, time};
+
+/// Loss from which dropping is more than the probing of a congestion control, part of the segments.
+const POLICED: f64 = 0.005;
+/// A queue that drops when it is full delays by more than this part of the round trip, or this time, seconds.
+const NO_QUEUE: f64 = 0.15;
+const NO_DELAY: f64 = 0.003;
+/// Data in a packet from which its headers are no cost: IPv6's least MTU of 1280 bytes has 1208.
+const SMALL: f64 = 1200.0;
+/// Headers of IPv4 and TCP with timestamps, bytes; and data of a packet of Ethernet.
+const HEADERS: f64 = 52.0;
+const ETHERNET: f64 = 1448.0;
+
+/// Segments are lost without a queue before, and several connections together are no faster.
+pub(super) fn policer(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.flow.sender.as_ref()?;
+    let part = judged.flow.loss().filter(|part| *part >= POLICED)?;
+    if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
+        return None;
+    }
+    let together = judged.facts.together(judged.direction)?;
+    if judged.factor()? >= EACH_IS_LIMITED {
+        return None;
+    }
+    let (idle, loaded) = (judged.facts.round_trip(), sender.loaded_rtt?);
+    if loaded - idle > (NO_QUEUE * idle).max(NO_DELAY) {
+        return None;
+    }
+    let most = judged.flow.rate.max(together);
+    let (name, end) = (judged.direction.name(), judged.direction.sender());
+    let file = if judged.direction == Direction::Up { "ssh_config" } else { "lhsshd's sshd_config" };
+    let megabits = (most * 8.0 * 0.9 / 1e6).max(0.1);
+    Some(Finding {
+        cause: "policer",
+        title: format!("Something on the path drops what exceeds {} on {name}s (a policer).", rate(most)),
+        evidence: vec![
+            judged.measured(),
+            format!(
+                "{end} sent {:.0} of {:.0} segments again ({})",
+                sender.resent,
+                sender.segments,
+                percent(part)
+            ),
+            format!(
+                "no queue before they were dropped: round trip {} idle, {} during the {name}",
+                time(idle),
+                time(loaded)
+            ),
+            format!("four connections together: {}", rate(together)),
+        ],
+        gain: format!("up to {most} without losses", most = rate(most)),
+        change: vec![
+            format!("stay below it: TcpPacing {megabits:.1}M in {file}, or lhscp --pace {megabits:.1}M"),
+            "or have who runs the path allow more, or shape (queue) in place of policing".to_owned(),
+        ],
+        weight: 0.5,
+    })
+}
+
+/// Packets carry few data, so that headers take a part of the rate and each byte costs more processor time.
+pub(super) fn small_packets(judged: &Judged<'_>) -> Option<Finding> {
+    let sender = judged.flow.sender.as_ref()?;
+    let data = sender.segment;
+    if sender.segments < LEAST_SEGMENTS || data <= 0.0 || data >= SMALL {
+        return None;
+    }
+    let probed = judged.facts.segments.filter(|segments| !segments.is_black_hole());
+    let mtu = probed.map_or_else(|| (data + HEADERS).round() as u64, |segments| segments.path_mtu());
+    let share = |data: f64| data / (data + HEADERS);
+    let factor = share(ETHERNET) / share(data);
+    Some(Finding {
+        cause: "small_mtu",
+        title: format!("Packets hold {mtu} bytes at most (MTU), in place of the 1500 of Ethernet."),
+        evidence: vec![
+            judged.measured(),
+            format!("{data:.0} bytes of data in each packet: {} are headers", percent(1.0 - share(data))),
+        ],
+        gain: format!(
+            "{factor:.2} times where the path is full, and {:.1} times fewer packets for both processors",
+            ETHERNET / data
+        ),
+        change: vec![
+            "ip link set dev DEVICE mtu 1500 where the small one is set: ip -s link, ip route get HOST and \
+             tracepath HOST show it at both ends"
+                .to_owned(),
+            "in a tunnel: as much as its outer path carries (1420 for WireGuard over Ethernet)".to_owned(),
+        ],
+        weight: weight_of_factor(factor),
+    })
+}
