@@ -434,6 +434,10 @@ impl Control for Session {
                 }
             }
             ControlEvent::KexDone { .. } => self.logger.say(LogLevel::Debug1, lh_client::NEWKEYS),
+            ControlEvent::Debug { always_display, text } => {
+                let (level, line) = lh_client::remote_debug(always_display, &text);
+                self.logger.say(level, &line);
+            }
             event => answer_by_default(event, cx),
         }
     }
