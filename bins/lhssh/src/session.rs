@@ -170,7 +170,10 @@ fn open(
         let output = LocalFd::inherited(stdout(), Direction::Write).map_err(local)?;
         let input = input(plan.null_input).map_err(local)?;
         let mut cx = client.driver().control();
-        control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
+        control
+            .forwards
+            .open_stdio(target, input, output, &mut cx)
+            .map_err(|error| ClientError::Local(error.to_string()))?
     } else if let Some(start) = plan.start.take() {
         let mut setup =
             SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
