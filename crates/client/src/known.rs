@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
+use lh_crypto::{Krl, KrlError, PublicKey, Random, SystemRandom};
 
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Strict, Verdict};
@@ -219,7 +219,7 @@ pub(crate) fn check_not_revoked(
         let (kind, fingerprint) = (short_type(key.key_type()), key.fingerprint(policy.fingerprint));
         let (name, what) = (file.display(), format!("host key {kind} {fingerprint}"));
         match std::fs::read(file)
-            .map_err(|error| errno_text(&error))
+            .map_err(RevocationsUnknown::Unreadable)
             .and_then(|bytes| is_revoked_by(&bytes, key))
         {
             Ok(false) => continue,
@@ -231,14 +231,27 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
+/// A revocation file whose revocations are not known.
+#[derive(Debug, thiserror::Error)]
+enum RevocationsUnknown {
+    #[error("{}", errno_text(.0))]
+    Unreadable(std::io::Error),
+    /// The file of `ssh-keygen -k` is malformed.
+    #[error(transparent)]
+    Krl(KrlError),
+    /// A line is no key: it may have been meant to revoke the one that is asked about.
+    #[error("line {0}: invalid format")]
+    Line(usize),
+}
+
 /// Returns true if a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the
 /// authority that certified it.
 ///
 /// # Errors
 /// A malformed KRL, or the number of the first invalid line: it may have been meant to revoke this key.
-fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
+fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, RevocationsUnknown> {
     if Krl::is_binary(bytes) {
-        return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
+        return Ok(Krl::parse(bytes).map_err(RevocationsUnknown::Krl)?.is_revoked(key));
     }
     let authority = key.certificate().map(lh_crypto::Certificate::authority);
     let text = String::from_utf8_lossy(bytes);
@@ -261,7 +274,7 @@ fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
     }
     match broken {
         // A key that is listed is revoked, even if other lines are invalid.
-        Some(number) if !found => Err(format!("line {number}: invalid format")),
+        Some(number) if !found => Err(RevocationsUnknown::Line(number)),
         _ => Ok(found),
     }
 }
