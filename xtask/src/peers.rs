@@ -70,6 +70,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/rsnapshot", "rsnapshot"),
     ("/usr/bin/rclone", "rclone"),
     ("/usr/bin/autossh", "autossh"),
+    ("/usr/bin/socat", "socat"),
+    ("/usr/bin/sudo", "sudo"),
     ("/usr/bin/parallel", "parallel"),
     ("/usr/bin/pdsh", "pdsh"),
     ("/usr/bin/clush", "clustershell"),

@@ -1,11 +1,27 @@
 //! `-h` and `-H`: destination constraints, with host keys from known_hosts files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use lh_agent::{Destination, Hop, HopKey};
 use lh_client::known_hosts::{KnownHosts, Marker};
 use lh_crypto::PublicKey;
 use lh_sys::errno_text;
+
+/// A destination constraint that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DestinationError {
+    /// A file of `-H` cannot be read.
+    #[error("{}: {}", .file.display(), errno_text(.source))]
+    File { file: PathBuf, source: io::Error },
+    #[error("destination constraint {0} may not contain user in \"from\" hop")]
+    UserInFrom(String),
+    #[error("invalid destination constraint \"{0}\"")]
+    Invalid(String),
+    /// No file knows the host, or every key of it is revoked.
+    #[error("No host keys found for destination \"{0}\"")]
+    NoKeys(String),
+}
 
 /// Files to read when `-H` names none.
 fn default_files() -> Vec<PathBuf> {
@@ -20,8 +36,8 @@ fn default_files() -> Vec<PathBuf> {
 /// Parses the values of `-h`.
 ///
 /// # Errors
-/// The line to print.
-pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Destination>, String> {
+/// A file cannot be read, or a host is invalid or not known.
+pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Destination>, DestinationError> {
     if hosts.is_empty() {
         return Ok(Vec::new());
     }
@@ -35,29 +51,29 @@ pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Des
     hosts.iter().map(|text| destination(text, &known)).collect()
 }
 
-fn read(file: &Path) -> Result<KnownHosts, String> {
-    KnownHosts::read_existing(file).map_err(|error| format!("{}: {}", file.display(), errno_text(&error)))
+fn read(file: &Path) -> Result<KnownHosts, DestinationError> {
+    KnownHosts::read_existing(file).map_err(|source| DestinationError::File { file: file.to_owned(), source })
 }
 
 /// Parses `[user@]host`, or `host>[user@]host`.
-fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, String> {
+fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, DestinationError> {
     match text.split_once('>') {
         None => Ok(Destination { from: Hop::default(), to: hop(text, known)? }),
         Some((from, to)) => {
             let from = hop(from, known)?;
             if !from.user.is_empty() {
-                return Err(format!("destination constraint {text} may not contain user in \"from\" hop"));
+                return Err(DestinationError::UserInFrom(text.to_owned()));
             }
             Ok(Destination { from, to: hop(to, known)? })
         }
     }
 }
 
-fn hop(text: &str, known: &[KnownHosts]) -> Result<Hop, String> {
+fn hop(text: &str, known: &[KnownHosts]) -> Result<Hop, DestinationError> {
     let (user, host) = text.split_once('@').unwrap_or(("", text));
     let host = host.to_ascii_lowercase();
     if host.is_empty() || (text.contains('@') && user.is_empty()) {
-        return Err(format!("invalid destination constraint \"{text}\""));
+        return Err(DestinationError::Invalid(text.to_owned()));
     }
     let mut keys: Vec<HopKey> = Vec::new();
     for file in known {
@@ -73,7 +89,7 @@ fn hop(text: &str, known: &[KnownHosts]) -> Result<Hop, String> {
         }
     }
     if keys.is_empty() {
-        return Err(format!("No host keys found for destination \"{host}\""));
+        return Err(DestinationError::NoKeys(host));
     }
     Ok(Hop { user: user.to_owned(), host, keys })
 }
@@ -104,8 +120,15 @@ mod tests {
 
     #[test]
     fn unknown_revoked_and_invalid_hosts_are_refused() {
-        for bad in ["unknown", "d", "me@a>b.example", "", "@a", "a>"] {
-            assert!(destination(bad, &known()).is_err(), "{bad}");
+        for (bad, words) in [
+            ("unknown", "No host keys found for destination \"unknown\""),
+            ("d", "No host keys found for destination \"d\""),
+            ("me@a>b.example", "destination constraint me@a>b.example may not contain user in \"from\" hop"),
+            ("", "invalid destination constraint \"\""),
+            ("@a", "invalid destination constraint \"@a\""),
+            ("a>", "invalid destination constraint \"\""),
+        ] {
+            assert_eq!(destination(bad, &known()).expect_err(bad).to_string(), words);
         }
     }
 }

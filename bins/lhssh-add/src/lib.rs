@@ -157,7 +157,8 @@ impl Plan {
         let constraints = Constraints {
             lifetime,
             confirm: parsed.has('c'),
-            destinations: destination::constraints(&hosts, &files).map_err(fatal)?,
+            destinations: destination::constraints(&hosts, &files)
+                .map_err(|error| fatal(error.to_string()))?,
             sk_provider: Some(provider),
             associated_certs: None,
         };

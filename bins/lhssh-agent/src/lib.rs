@@ -6,6 +6,7 @@
 //! core file, and wipes removed keys.
 
 mod answer;
+mod error;
 mod guard;
 mod hardware;
 mod keyring;
@@ -59,14 +60,14 @@ fn start(service: Service) -> u8 {
         }
         Mode::Kill => match shell::kill(options.syntax) {
             Ok(text) => print(&text),
-            Err(why) => fail(&why),
+            Err(why) => fail(&why.to_string()),
         },
         Mode::Clean => match listen::sockets_directory() {
             Ok(directory) => {
                 listen::remove_stale(&directory, options.clean_all_hosts);
                 0
             }
-            Err(why) => fail(&why),
+            Err(why) => fail(&why.to_string()),
         },
         Mode::Serve => serve(options, service).unwrap_or_else(|why| fail(&why)),
     }
@@ -81,11 +82,11 @@ fn serve(options: Options, mut service: Service) -> Result<u8, String> {
     let own_place = options.bind.is_some()
         || matches!(options.directory, SocketDirectory::User(_) | SocketDirectory::Shared(_));
     let passed = match options.foreground && !own_place {
-        true => Socket::passed(&mut service)?,
+        true => Socket::passed(&mut service).map_err(|error| error.to_string())?,
         false => None,
     };
     drop(service);
-    let socket = passed.map_or_else(|| Socket::open(&options), Ok)?;
+    let socket = passed.map_or_else(|| Socket::open(&options), Ok).map_err(|error| error.to_string())?;
     if let Some((program, arguments)) = options.command.split_first() {
         let path = socket.path().to_path_buf();
         let parent = rustix::process::getpid();

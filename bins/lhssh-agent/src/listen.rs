@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use lh_agent::place;
 use lh_crypto::SystemRandom;
 use lh_sys::directories;
-use lh_sys::errno_text;
 use lh_sys::service::Service;
 use rustix::fs::Mode;
 
+use crate::error::SocketError;
 use crate::options::{Options, SocketDirectory};
 
 /// Age below which a socket that refuses connections may still be in creation.
@@ -32,10 +32,10 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// # Errors
-    /// The line to print.
-    pub(crate) fn open(options: &Options) -> Result<Self, String> {
+    /// The directory or the socket cannot be made.
+    pub(crate) fn open(options: &Options) -> Result<Self, SocketError> {
         if let Some(path) = &options.bind {
-            let path = std::path::absolute(path).map_err(|error| errno_text(&error))?;
+            let path = std::path::absolute(path)?;
             return Self::bind(path, None);
         }
         let directory = match &options.directory {
@@ -49,7 +49,7 @@ impl Socket {
             }
         };
         directories::private_with_parents(&directory)
-            .map_err(|error| format!("mkdir {}: {}", directory.display(), errno_text(&error)))?;
+            .map_err(|source| SocketError::Directory { path: directory.clone(), source })?;
         if options.clean {
             remove_stale(&directory, false);
         }
@@ -59,51 +59,49 @@ impl Socket {
     }
 
     /// Opens a socket in a new private directory below `base`.
-    fn open_below(base: &Path) -> Result<Self, String> {
+    fn open_below(base: &Path) -> Result<Self, SocketError> {
         let (directory, name) = place::temporary_names(std::process::id(), &mut SystemRandom);
         let directory = base.join(directory);
-        directories::make_private(&directory)
-            .map_err(|error| format!("mkdtemp: private socket dir: {}", errno_text(&error)))?;
+        directories::make_private(&directory).map_err(SocketError::PrivateDirectory)?;
         Self::bind(directory.join(name), Some(directory))
     }
 
     /// Takes over the socket that the service manager listens on, if it has passed one. The manager owns its file.
     ///
     /// # Errors
-    /// The line to print: the descriptor is no listening Unix socket, or not the only one.
-    pub(crate) fn passed(service: &mut Service) -> Result<Option<Self>, String> {
+    /// The descriptor is no listening Unix socket, or not the only one.
+    pub(crate) fn passed(service: &mut Service) -> Result<Option<Self>, SocketError> {
         let mut sockets = service.take_sockets();
         let Some(passed) = sockets.pop() else { return Ok(None) };
         if !sockets.is_empty() {
-            return Err(format!("the service manager passed {} sockets, not one", sockets.len() + 1));
+            return Err(SocketError::SeveralPassed(sockets.len() + 1));
         }
-        let bad = || "the service manager passed a descriptor that is no listening Unix socket".to_owned();
         if !lh_sys::socket::is_unix_listener(&passed.socket) {
-            return Err(bad());
+            return Err(SocketError::NoSocketPassed);
         }
         let listener = UnixListener::from(passed.socket);
-        let address = listener.local_addr().map_err(|error| errno_text(&error))?;
-        let path = address.as_pathname().ok_or_else(bad)?.to_path_buf();
-        listener.set_nonblocking(true).map_err(|error| errno_text(&error))?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().ok_or(SocketError::NoSocketPassed)?.to_path_buf();
+        listener.set_nonblocking(true)?;
         Ok(Some(Self { listener, path, directory: None, ours: false }))
     }
 
-    fn bind(path: PathBuf, directory: Option<PathBuf>) -> Result<Self, String> {
+    fn bind(path: PathBuf, directory: Option<PathBuf>) -> Result<Self, SocketError> {
         // Created with its final permissions, so that other users can never connect.
         let before = rustix::process::umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         rustix::process::umask(before);
         let listener = match listener {
             Ok(listener) => listener,
-            Err(error) => {
+            Err(source) => {
                 if let Some(directory) = directory {
                     let _ = fs::remove_dir(directory);
                 }
-                return Err(format!("cannot listen on {}: {}", path.display(), errno_text(&error)));
+                return Err(SocketError::Listen { path, source });
             }
         };
         let socket = Self { listener, path, directory, ours: true };
-        socket.listener.set_nonblocking(true).map_err(|error| errno_text(&error))?;
+        socket.listener.set_nonblocking(true)?;
         Ok(socket)
     }
 
@@ -136,8 +134,8 @@ impl Drop for Socket {
 ///
 /// # Errors
 /// The user's home directory is unknown.
-pub(crate) fn sockets_directory() -> Result<PathBuf, String> {
-    let home = lh_sys::users::home().ok_or("Couldn't determine home directory")?;
+pub(crate) fn sockets_directory() -> Result<PathBuf, SocketError> {
+    let home = lh_sys::users::home().ok_or(SocketError::NoHome)?;
     Ok(home.join(".ssh/agent"))
 }
 

@@ -60,23 +60,40 @@ pub(crate) fn announce(syntax: Syntax, socket: &Path, pid: i32) -> String {
     format!("{}{process}echo Agent pid {pid};\n", syntax.set(SOCKET, &quoted(socket)))
 }
 
+/// An agent that cannot be ended (`-k`).
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KillError {
+    #[error("{name} not set, cannot kill agent", name = PID)]
+    NoPid,
+    #[error("{name}=\"{0}\", which is not a good PID", name = PID)]
+    BadPid(String),
+    #[error("kill: {}", lh_sys::errno_text(.0))]
+    Kill(std::io::Error),
+}
+
 /// `-k`: stops the agent and returns the commands that unset its variables.
 ///
 /// # Errors
-/// The line to print.
-pub(crate) fn kill(syntax: Syntax) -> Result<String, String> {
-    let text = std::env::var(PID).map_err(|_| format!("{PID} not set, cannot kill agent"))?;
+/// There is no agent to end, or it cannot be ended.
+pub(crate) fn kill(syntax: Syntax) -> Result<String, KillError> {
+    let text = std::env::var(PID).map_err(|_| KillError::NoPid)?;
     // Process 1 is init.
     let pid = text.parse::<i32>().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| format!("{PID}=\"{text}\", which is not a good PID"))?;
-    kill_process(pid, Signal::TERM)
-        .map_err(|error| format!("kill: {}", lh_sys::errno_text(&error.into())))?;
+    let pid = pid.ok_or_else(|| KillError::BadPid(text.clone()))?;
+    kill_process(pid, Signal::TERM).map_err(|error| KillError::Kill(error.into()))?;
     Ok(format!("{}{}echo Agent pid {text} killed;\n", syntax.unset(SOCKET), syntax.unset(PID)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_or_bad_process_id_is_named() {
+        assert_eq!(KillError::NoPid.to_string(), "SSH_AGENT_PID not set, cannot kill agent");
+        let bad = KillError::BadPid("1".to_owned());
+        assert_eq!(bad.to_string(), "SSH_AGENT_PID=\"1\", which is not a good PID");
+    }
 
     #[test]
     fn output_has_the_form_that_scripts_parse() {

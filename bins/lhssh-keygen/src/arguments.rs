@@ -1,6 +1,6 @@
 //! The checked command line.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -25,9 +25,87 @@ pub(crate) enum Format {
     Hexdump,
 }
 
+/// Flags without a value that change what a command does. Those that choose the command are in [`Command`](crate::command::Command).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switches {
+    /// `-l`: show fingerprints, or the contents of a revocation list.
+    pub(crate) fingerprints: bool,
+    /// `-B`: show fingerprints in words.
+    pub(crate) bubblebabble: bool,
+    /// `-g`: write DNS records in the generic form (RFC 3597).
+    pub(crate) generic_records: bool,
+    /// `-h`: certify a host's key.
+    pub(crate) host_certificate: bool,
+    /// `-H`: hash the names of hosts.
+    pub(crate) hash_names: bool,
+    /// `-U`: the private key is in an agent.
+    pub(crate) in_agent: bool,
+    /// `-u`: update a revocation list.
+    pub(crate) update: bool,
+}
+
+impl Switches {
+    fn new(parsed: &Parsed) -> Self {
+        Self {
+            fingerprints: parsed.has('l'),
+            bubblebabble: parsed.has('B'),
+            generic_records: parsed.has('g'),
+            host_certificate: parsed.has('h'),
+            hash_names: parsed.has('H'),
+            in_agent: parsed.has('U'),
+            update: parsed.has('u'),
+        }
+    }
+}
+
+/// Values of flags that mean something else for each command, unparsed.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    /// `-O`, in the order of the command line. Each command has names of its own.
+    pub(crate) options: Vec<OsString>,
+    /// `-t`: the type of a new key, or the algorithm of a signature.
+    pub(crate) key_type: Option<String>,
+    /// `-D`: the library of a token.
+    pub(crate) token_library: Option<String>,
+    /// `-w`: the library for security keys.
+    pub(crate) security_key_library: Option<String>,
+    /// `-I`: the key id of a certificate, or the principal of a signature.
+    pub(crate) identity: Option<String>,
+    /// `-n`: the principals of a certificate, or the namespace of a signature.
+    pub(crate) names: Option<String>,
+    /// `-s`: the key of an authority, or the file with a signature.
+    pub(crate) signer: Option<PathBuf>,
+    /// `-r`: the file with revoked keys, for signatures.
+    pub(crate) revoked_keys: Option<PathBuf>,
+    /// `-V`: the validity of a certificate.
+    pub(crate) validity: Option<String>,
+    /// `-z`: the serial number of a certificate, or the version of a revocation list.
+    pub(crate) serial: Option<String>,
+}
+
+impl Values {
+    fn new(parsed: &Parsed) -> Self {
+        let path = |flag| parsed.value(flag).map(PathBuf::from);
+        Self {
+            options: parsed.values('O').map(OsString::from).collect(),
+            key_type: parsed.text('t'),
+            token_library: parsed.text('D'),
+            security_key_library: parsed.text('w'),
+            identity: parsed.text('I'),
+            names: parsed.text('n'),
+            signer: path('s'),
+            revoked_keys: path('r'),
+            validity: parsed.text('V'),
+            serial: parsed.text('z'),
+        }
+    }
+}
+
 /// Arguments that all commands share.
 pub(crate) struct Arguments {
-    pub(crate) parsed: Parsed,
+    pub(crate) switches: Switches,
+    pub(crate) values: Values,
+    pub(crate) operands: Vec<OsString>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
@@ -46,7 +124,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Checks the values in ssh-keygen's order.
-    pub(crate) fn check(parsed: Parsed) -> Outcome<Self> {
+    pub(crate) fn check(parsed: &Parsed) -> Outcome<Self> {
         let text = |flag| parsed.text(flag);
         let secret = |flag| parsed.value(flag).map(|value: &OsStr| Zeroizing::new(value.as_bytes().to_vec()));
         let bits = match text('b') {
@@ -92,6 +170,9 @@ impl Arguments {
             return Err(error(format!("{}: a comment is one line", program())));
         }
         Ok(Self {
+            switches: Switches::new(parsed),
+            values: Values::new(parsed),
+            operands: parsed.operands.clone(),
             file: parsed.value('f').map(PathBuf::from),
             quiet: parsed.has('q'),
             verbose: parsed.has('v'),
@@ -103,21 +184,16 @@ impl Arguments {
             comment,
             new_passphrase: secret('N'),
             old_passphrase: secret('P'),
-            parsed,
         })
     }
 
     /// The library for security keys.
     pub(crate) fn provider(&self) -> String {
-        self.parsed
-            .text('w')
+        self.values
+            .security_key_library
+            .clone()
             .or_else(|| std::env::var("SSH_SK_PROVIDER").ok())
             .unwrap_or_else(|| lh_security_key::INTERNAL.to_owned())
-    }
-
-    /// True when a flag was given.
-    pub(crate) fn has(&self, flag: char) -> bool {
-        self.parsed.has(flag)
     }
 }
 

@@ -18,19 +18,20 @@ const MAX_PRINCIPALS: usize = 256;
 
 /// Certifies the public keys in the named files.
 pub(crate) fn sign(arguments: &Arguments, authority: &Path) -> Outcome {
-    let flags = &arguments.parsed;
-    let key_id = flags.text('I').ok_or_else(|| fatal("Must specify key id (-I) when certifying"))?;
-    let kind = if arguments.has('h') { CertificateKind::Host } else { CertificateKind::User };
+    let values = &arguments.values;
+    let key_id = values.identity.clone().ok_or_else(|| fatal("Must specify key id (-I) when certifying"))?;
+    let kind =
+        if arguments.switches.host_certificate { CertificateKind::Host } else { CertificateKind::User };
     let mut options = Options::new(kind == CertificateKind::Host);
-    for option in flags.values('O') {
+    for option in &values.options {
         options.add(&option.to_string_lossy())?;
     }
-    let validity = flags.text('V').map_or(Ok((0, u64::MAX)), |text| parse_validity(&text))?;
-    let mut serial = Serial::parse(flags.text('z').as_deref())?;
+    let validity = values.validity.as_deref().map_or(Ok((0, u64::MAX)), parse_validity)?;
+    let mut serial = Serial::parse(values.serial.as_deref())?;
     let mut signer = open_authority(arguments, authority)?;
-    let algorithm = algorithm(signer.public(), flags.text('t').as_deref())?;
-    let principals = principals(flags.text('n').as_deref())?;
-    for file in &flags.operands {
+    let algorithm = algorithm(signer.public(), values.key_type.as_deref())?;
+    let principals = principals(values.names.as_deref())?;
+    for file in &arguments.operands {
         let path = PathBuf::from(file);
         let fields = CertificateFields {
             serial: serial.current,
@@ -105,11 +106,11 @@ fn certificate_name(path: &Path) -> PathBuf {
 /// Opens the authority's key: from a file, or from a token or an agent that holds the private key of a public
 /// key file.
 fn open_authority(arguments: &Arguments, path: &Path) -> Outcome<Signer> {
-    if let Some(library) = arguments.parsed.text('D') {
-        let (provider, key) = token::find(arguments, &library, path)?;
+    if let Some(library) = &arguments.values.token_library {
+        let (provider, key) = token::find(arguments, library, path)?;
         return Ok(Signer::Token(provider, key));
     }
-    if !arguments.has('U') {
+    if !arguments.switches.in_agent {
         return Signer::from_file(arguments, path);
     }
     let (key, _) = load_public(path).ok_or_else(|| {

@@ -26,7 +26,7 @@ pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
     let failed = |why: LoadError| fatal(format!("Failed to load key {}: {why}", shown(&path)));
     let given = arguments.old_passphrase.as_ref();
     let mut opened = open(&path, given, "Enter old passphrase: ", failed)?;
-    if arguments.has('O') {
+    if !arguments.values.options.is_empty() {
         let FileKey::Security(key) = &mut opened.key else {
             return Err(fatal(format!("FIDO-specific option requested for non-FIDO key {}", shown(&path))));
         };
@@ -61,7 +61,7 @@ struct Requirements {
 impl Requirements {
     fn parse(arguments: &Arguments) -> Outcome<Self> {
         let mut found = Self::default();
-        for option in arguments.parsed.values('O') {
+        for option in &arguments.values.options {
             found.add(&option.to_string_lossy())?;
         }
         Ok(found)

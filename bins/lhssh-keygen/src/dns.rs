@@ -30,7 +30,7 @@ pub(crate) fn records(arguments: &Arguments, host: &str) -> Outcome {
 /// Fingerprint types of the records: both, or the one of `-O hashalg=`.
 fn hashes(arguments: &Arguments) -> Outcome<Vec<SshfpHash>> {
     let mut hashes = SshfpHash::ALL.to_vec();
-    for option in arguments.parsed.values('O') {
+    for option in &arguments.values.options {
         let option = option.to_string_lossy();
         let lower = option.to_ascii_lowercase();
         let Some(name) = lower.strip_prefix("hashalg=") else {
@@ -54,7 +54,7 @@ fn record(arguments: &Arguments, host: &str, key: &PublicKey, hashes: &[SshfpHas
         let digest = hash.digest(&[key.blob()]);
         let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let host = lh_client::sanitise(host);
-        print(if arguments.has('g') {
+        print(if arguments.switches.generic_records {
             let len = 2 + digest.as_ref().len();
             format!("{host} IN TYPE44 \\# {len} {algorithm:02x} {kind:02x} {hex}\n")
         } else {

@@ -60,7 +60,7 @@ impl Wanted {
             },
             attestation: None,
         };
-        for option in arguments.parsed.values('O') {
+        for option in &arguments.values.options {
             wanted.add(&option.to_string_lossy())?;
         }
         Ok(wanted)
@@ -173,7 +173,7 @@ pub(crate) fn make(arguments: &Arguments, ed25519: bool) -> Outcome<(SecurityKey
 /// Writes a file for each resident key to the current directory.
 pub(crate) fn download(arguments: &Arguments) -> Outcome {
     let mut device = String::new();
-    for option in arguments.parsed.values('O') {
+    for option in &arguments.values.options {
         let option = option.to_string_lossy();
         match option.split_once('=') {
             Some((name, value)) if name.eq_ignore_ascii_case("device") => value.clone_into(&mut device),

@@ -68,7 +68,8 @@ fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
 /// The output for one key, with its randomart for `-v`.
 fn picture(arguments: &Arguments, key: &PublicKey, comment: Option<&str>) -> String {
     let comment = lh_client::sanitise(comment.unwrap_or("no comment"));
-    let fingerprint = if arguments.has('B') { key.bubblebabble() } else { key.fingerprint(arguments.hash) };
+    let fingerprint =
+        if arguments.switches.bubblebabble { key.bubblebabble() } else { key.fingerprint(arguments.hash) };
     let mut out = format!("{} {fingerprint} {comment} ({})\n", key.bits(), key.display_type());
     if arguments.verbose {
         out.push_str(&key.randomart(arguments.hash));

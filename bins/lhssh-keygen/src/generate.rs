@@ -87,8 +87,8 @@ impl Family {
 
 /// File that commands propose when none is named.
 pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
-    let family = match arguments.parsed.text('t') {
-        Some(name) => Family::by_name(&name)?.0,
+    let family = match &arguments.values.key_type {
+        Some(name) => Family::by_name(name)?.0,
         None => Family::Ed25519,
     };
     Ok(ssh_directory()?.join(family.file_name()))
@@ -104,7 +104,7 @@ pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
 
 /// Generates one key.
 pub(crate) fn one(arguments: &Arguments) -> Outcome {
-    let name = arguments.parsed.text('t').unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+    let name = arguments.values.key_type.clone().unwrap_or_else(|| DEFAULT_TYPE.to_owned());
     let (family, implied) = Family::by_name(&name)?;
     let sized = family.sized(arguments.bits.or(implied))?;
     if !arguments.quiet {

@@ -127,7 +127,7 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
     let file = File::open(arguments)?;
     let mut found = false;
     for (raw, entry) in file.entries().filter(|(_, entry)| entry.is_about(host)) {
-        let fingerprint = if arguments.has('l') {
+        let fingerprint = if arguments.switches.fingerprints {
             // A damaged key has no fingerprint.
             let Some(line) = fingerprint(arguments, &entry, host) else { continue };
             Some(line)
@@ -144,7 +144,7 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
             // ssh-keygen prints the blank at the end of the line, too.
             print(format!("# Host {host} found: line {} {marker}\n", entry.number))?;
         }
-        if arguments.has('H') && entry.is_hashable() {
+        if arguments.switches.hash_names && entry.is_hashable() {
             print(entry.hashed())?;
         } else if let Some(line) = fingerprint {
             print(line)?;

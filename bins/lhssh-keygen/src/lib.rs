@@ -8,6 +8,7 @@ mod arguments;
 mod certificate;
 mod certify;
 mod change;
+mod command;
 mod convert;
 mod dns;
 mod enroll;
@@ -27,12 +28,12 @@ mod talk;
 mod times;
 mod token;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lh_cli::flags::{KEYGEN, Parsed};
 
 use arguments::Arguments;
+use command::Command;
 use talk::{Outcome, error};
 
 /// The whole program: reads the command line of the process and returns its exit status.
@@ -56,72 +57,35 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs the requested command. Where flags request several, the order is ssh-keygen's.
+/// Runs the requested command.
 fn run(parsed: Parsed) -> Outcome {
     let wrong = |message: &str| error(format!("{message}\n{}", usage()));
-    let arguments = Arguments::check(parsed)?;
-    let has = |flag| arguments.has(flag);
-    let text = |flag| arguments.parsed.text(flag);
-    if let Some(task) = text('Y') {
-        let unknown = || wrong(&format!("Unsupported operation for -Y: \"{}\"", lh_client::sanitise(&task)));
-        return sshsig::run(&arguments, &task).unwrap_or_else(|| Err(unknown()));
-    }
-    let authority = arguments.parsed.value('s').map(PathBuf::from);
-    let operands = !arguments.parsed.operands.is_empty();
-    if authority.is_some() && !operands && !has('k') {
-        return Err(wrong("Too few arguments."));
-    }
-    if operands && authority.is_none() && !has('k') && !has('Q') && text('M').is_none() {
-        return Err(wrong("Too many arguments."));
-    }
-    if has('p') && has('c') {
-        return Err(wrong("Can only have one of -p and -c."));
-    }
-    if has('l') && (has('H') || text('R').is_some()) {
-        return Err(wrong("Cannot use -l with -H or -R."));
-    }
-    if has('k') {
-        return revoke::make(&arguments);
-    }
-    if has('Q') {
-        return revoke::ask(&arguments);
-    }
-    if let Some(authority) = authority {
-        return certify::sign(&arguments, &authority);
-    }
-    if has('L') {
-        return certificate::show(&arguments);
-    }
-    if let Some(host) = text('R') {
-        hosts::remove(&arguments, &host)
-    } else if let Some(host) = text('F') {
-        hosts::find(&arguments, &host)
-    } else if has('H') {
-        hosts::hash(&arguments)
-    } else if let Some(library) = text('D') {
-        token::show(&arguments, &library)
-    } else if has('K') {
-        enroll::download(&arguments)
-    } else if has('l') || has('B') {
-        fingerprint::show(&arguments)
-    } else if has('p') {
-        change::passphrase(&arguments)
-    } else if has('c') {
-        change::comment(&arguments)
-    } else if has('e') {
-        convert::export(&arguments)
-    } else if has('i') || has('X') {
-        convert::import(&arguments)
-    } else if has('y') {
-        change::public(&arguments)
-    } else if let Some(host) = text('r') {
-        dns::records(&arguments, &host)
-    } else if let Some(task) = text('M') {
-        moduli::run(&arguments, &task)
-    } else if has('A') {
-        generate::host_keys(&arguments)
-    } else {
-        generate::one(&arguments)
+    let arguments = &Arguments::check(&parsed)?;
+    match Command::choose(&parsed).map_err(|why| wrong(&why.to_string()))? {
+        Command::Signature(task) => {
+            let task_shown = lh_client::sanitise(&task);
+            let unknown = || wrong(&format!("Unsupported operation for -Y: \"{task_shown}\""));
+            sshsig::run(arguments, &task).unwrap_or_else(|| Err(unknown()))
+        }
+        Command::MakeRevocations => revoke::make(arguments),
+        Command::AskRevocations => revoke::ask(arguments),
+        Command::Certify(authority) => certify::sign(arguments, &authority),
+        Command::ShowCertificate => certificate::show(arguments),
+        Command::RemoveHost(host) => hosts::remove(arguments, &host),
+        Command::FindHost(host) => hosts::find(arguments, &host),
+        Command::HashHosts => hosts::hash(arguments),
+        Command::ShowToken(library) => token::show(arguments, &library),
+        Command::DownloadKeys => enroll::download(arguments),
+        Command::Fingerprint => fingerprint::show(arguments),
+        Command::ChangePassphrase => change::passphrase(arguments),
+        Command::ChangeComment => change::comment(arguments),
+        Command::Export => convert::export(arguments),
+        Command::Import => convert::import(arguments),
+        Command::ShowPublic => change::public(arguments),
+        Command::DnsRecords(host) => dns::records(arguments, &host),
+        Command::Moduli(task) => moduli::run(arguments, &task),
+        Command::GenerateHostKeys => generate::host_keys(arguments),
+        Command::Generate => generate::one(arguments),
     }
 }
 

@@ -54,13 +54,13 @@ pub(crate) fn run(arguments: &Arguments, task: &str) -> Outcome {
         "screen" => false,
         other => return Err(fatal(format!("Unsupported moduli option {}", lh_client::sanitise(other)))),
     };
-    let out = match arguments.parsed.operands.as_slice() {
+    let out = match arguments.operands.as_slice() {
         [] => return Err(fatal("No output file specified")),
         [out] => PathBuf::from(out),
         _ => return Err(fatal("Too many output files specified")),
     };
     let mut options = Options::default();
-    for option in arguments.parsed.values('O') {
+    for option in &arguments.values.options {
         options.add(&option.to_string_lossy(), generating)?;
     }
     if generating { generate(&options, &out) } else { screen(arguments, &options, &out) }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lh_crypto::{FingerprintHash, Hash, Krl, PublicKey};
 use lh_sys::errno_text;
@@ -35,27 +35,26 @@ impl Authority {
 
 /// Creates a list, or updates one.
 pub(crate) fn make(arguments: &Arguments) -> Outcome {
-    let flags = &arguments.parsed;
     let path = arguments.file.as_ref().ok_or_else(|| fatal("KRL generation requires an output file"))?;
-    let version = match flags.text('z') {
+    let version = match &arguments.values.serial {
         None => 0,
-        Some(text) => parse_decimal(&text)
-            .ok_or_else(|| fatal(format!("Invalid serial number \"{}\"", lh_client::sanitise(&text))))?,
+        Some(text) => parse_decimal(text)
+            .ok_or_else(|| fatal(format!("Invalid serial number \"{}\"", lh_client::sanitise(text))))?,
     };
     let mut list = Krl::new();
-    if arguments.has('u') {
+    if arguments.switches.update {
         if fs::metadata(path).is_err() {
             return Err(fatal(format!("KRL \"{}\" does not exist", shown(path))));
         }
         list = load(path)?;
     }
-    let authority = match flags.value('s').map(PathBuf::from) {
+    let authority = match &arguments.values.signer {
         None => Authority::Unknown,
         Some(name) if name.as_os_str().eq_ignore_ascii_case("none") => Authority::Any,
         Some(name) => {
             let missing =
-                || fatal(format!("Cannot load CA public key {}: No such file or directory", shown(&name)));
-            Authority::One(Box::new(load_public(&name).ok_or_else(missing)?.0))
+                || fatal(format!("Cannot load CA public key {}: No such file or directory", shown(name)));
+            Authority::One(Box::new(load_public(name).ok_or_else(missing)?.0))
         }
     };
     if version != 0 {
@@ -64,7 +63,7 @@ pub(crate) fn make(arguments: &Arguments) -> Outcome {
     if let Some(comment) = &arguments.comment {
         list.comment.clone_from(comment);
     }
-    for file in &flags.operands {
+    for file in &arguments.operands {
         let file = Path::new(file);
         let name = if file.as_os_str() == "-" { "(standard input)".to_owned() } else { shown(file) };
         let bytes =
@@ -168,11 +167,11 @@ fn serials(text: &str, position: &str) -> Outcome<(u64, u64)> {
 pub(crate) fn ask(arguments: &Arguments) -> Outcome {
     let path = arguments.file.as_ref().ok_or_else(|| fatal("KRL checking requires an input file"))?;
     let list = load(path)?;
-    if arguments.has('l') {
+    if arguments.switches.fingerprints {
         print(describe(&list))?;
     }
     let mut revoked = false;
-    for file in &arguments.parsed.operands {
+    for file in &arguments.operands {
         let file = Path::new(file);
         let (key, comment) = load_public(file).ok_or_else(|| {
             fatal(format!("Cannot load public key {}: No such file or directory", shown(file)))

@@ -30,7 +30,7 @@ struct Options {
 impl Options {
     fn parse(arguments: &Arguments, signing: bool) -> Result<Self, String> {
         let mut options = Self { hash: "sha512".into(), print_key: false, time: times::now() };
-        for option in arguments.parsed.values('O') {
+        for option in &arguments.values.options {
             let option = option.to_string_lossy();
             let lower = option.to_ascii_lowercase();
             if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| signing) {
@@ -50,40 +50,39 @@ impl Options {
 
 /// Runs the task of `-Y`. `None` for an unknown task.
 pub(crate) fn run(arguments: &Arguments, task: &str) -> Option<Outcome> {
-    let text = |flag| arguments.parsed.text(flag);
-    let path = |flag| arguments.parsed.value(flag).map(PathBuf::from);
+    let values = &arguments.values;
     let missing = |task: &str, what: &str| error(format!("Too few arguments for {task}: missing {what}"));
     // OpenSSH's text for some of these has no blank after the colon, and scripts may match it.
     let unspaced = |task: &str, what: &str| error(format!("Too few arguments for {task}:missing {what}"));
-    let namespace = text('n').filter(|name| !name.is_empty());
+    let namespace = values.names.as_deref().filter(|name| !name.is_empty());
+    let signature = values.signer.as_deref();
     Some(match task {
         "sign" => (|| {
             let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
             let key = arguments.file.as_ref().ok_or_else(|| missing(task, "key"))?;
-            sign(arguments, key, &namespace)
+            sign(arguments, key, namespace)
         })(),
         "verify" => (|| {
             let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
-            let signature = path('s').ok_or_else(|| missing(task, "signature file"))?;
+            let signature = signature.ok_or_else(|| missing(task, "signature file"))?;
             let list = arguments.file.as_ref().ok_or_else(|| missing("sign", "allowed keys file"))?;
-            let principal = text('I').ok_or_else(|| missing(task, "principal identity"))?;
-            let revoked = path('r');
-            verify(arguments, &signature, &namespace, Some((&principal, list)), revoked.as_deref())
+            let principal = values.identity.as_deref().ok_or_else(|| missing(task, "principal identity"))?;
+            verify(arguments, signature, namespace, Some((principal, list)), values.revoked_keys.as_deref())
         })(),
         "check-novalidate" => (|| {
             let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
-            let signature = path('s').ok_or_else(|| missing(task, "signature file"))?;
-            verify(arguments, &signature, &namespace, None, None)
+            let signature = signature.ok_or_else(|| missing(task, "signature file"))?;
+            verify(arguments, signature, namespace, None, None)
         })(),
         "find-principals" => (|| {
-            let signature = path('s').ok_or_else(|| unspaced(task, "signature file"))?;
+            let signature = signature.ok_or_else(|| unspaced(task, "signature file"))?;
             let list = arguments.file.as_ref().ok_or_else(|| unspaced(task, "allowed keys file"))?;
-            find_principals(arguments, &signature, list)
+            find_principals(arguments, signature, list)
         })(),
         "match-principals" => (|| {
             let list = arguments.file.as_ref().ok_or_else(|| unspaced(task, "allowed keys file"))?;
-            let principal = text('I').ok_or_else(|| missing(task, "principal ID"))?;
-            match_principals(&principal, list)
+            let principal = values.identity.as_deref().ok_or_else(|| missing(task, "principal ID"))?;
+            match_principals(principal, list)
         })(),
         _ => return None,
     })
@@ -96,7 +95,7 @@ fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
         fatal(format!("Couldn't load public key {}: No such file or directory", shown(key_path)))
     })?;
     let mut signer = open_signer(arguments, key_path, &key)?;
-    let files = &arguments.parsed.operands;
+    let files = &arguments.operands;
     if files.is_empty() {
         if !arguments.quiet {
             note("Signing data on standard input");
@@ -132,8 +131,10 @@ fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
 fn open_signer(arguments: &Arguments, path: &Path, key: &PublicKey) -> Outcome<Signer> {
     match Signer::from_agent(key) {
         Ok(signer) => return Ok(signer),
-        Err(NoAgent::NotPresent) if arguments.has('U') => return Err(fatal("Couldn't get agent socket")),
-        Err(NoAgent::NotHeld | NoAgent::Failed(_)) if arguments.has('U') => {
+        Err(NoAgent::NotPresent) if arguments.switches.in_agent => {
+            return Err(fatal("Couldn't get agent socket"));
+        }
+        Err(NoAgent::NotHeld | NoAgent::Failed(_)) if arguments.switches.in_agent => {
             return Err(fatal("Couldn't find key in agent"));
         }
         Err(_) => {}

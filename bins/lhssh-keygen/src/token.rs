@@ -29,9 +29,12 @@ fn open(arguments: &Arguments, library: &str) -> Outcome<(Provider, Vec<(PublicK
 pub(crate) fn show(arguments: &Arguments, library: &str) -> Outcome {
     let (_provider, keys) = open(arguments, library)?;
     for (key, label) in keys {
-        if arguments.has('l') || arguments.has('B') {
-            let digest =
-                if arguments.has('B') { key.bubblebabble() } else { key.fingerprint(arguments.hash) };
+        if arguments.switches.fingerprints || arguments.switches.bubblebabble {
+            let digest = if arguments.switches.bubblebabble {
+                key.bubblebabble()
+            } else {
+                key.fingerprint(arguments.hash)
+            };
             print(format!("{} {digest} {} (PKCS11 key)\n", key.bits(), key.display_type()))?;
             if arguments.verbose {
                 print(format!("{}\n", key.randomart(arguments.hash)))?;

@@ -7,6 +7,7 @@ use lh_crypto::{PublicKey, SystemRandom};
 use lh_driver::{Link, LinkError, Stage, Stream};
 use lh_transport::{Config, Event, Transport};
 
+use crate::error::{HostError, ResolveError};
 use crate::hosts::Job;
 use crate::key_kind::KeyKind;
 use crate::show::Show;
@@ -70,7 +71,7 @@ fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketA
     None
 }
 
-fn resolve(query: &Query, name: &str) -> Result<Vec<SocketAddr>, String> {
+fn resolve(query: &Query, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     let allowed = |address: &IpAddr| match query.family {
         Family::Any => true,
         Family::V4 => address.is_ipv4(),
@@ -78,10 +79,10 @@ fn resolve(query: &Query, name: &str) -> Result<Vec<SocketAddr>, String> {
     };
     let found = (name, query.port).to_socket_addrs().map_err(|error| {
         let text = error.to_string();
-        text.rsplit("lookup address information: ").next().unwrap_or(&text).to_owned()
+        ResolveError::Failed(text.rsplit("lookup address information: ").next().unwrap_or(&text).to_owned())
     })?;
     let found: Vec<SocketAddr> = found.filter(|address| allowed(&address.ip())).collect();
-    if found.is_empty() { Err("No address associated with hostname".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
 }
 
 fn key(
@@ -90,11 +91,11 @@ fn key(
     name: &str,
     socket: TcpStream,
     show: &Show,
-) -> Result<PublicKey, String> {
+) -> Result<PublicKey, HostError> {
     let mut config = Config::client();
     config.algorithms.host_key = kind.names(query.certificates);
     let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
-    let stream = Stream::socket(socket.into()).map_err(|error| error.to_string())?;
+    let stream = Stream::socket(socket.into()).map_err(HostError::Local)?;
     let mut link = Link::new(transport, stream);
     loop {
         let deadline = Instant::now() + query.timeout;
@@ -103,21 +104,21 @@ fn key(
             Err(LinkError::Closed { stage: Stage::Identification }) => {
                 // An overloaded server closes the connection like this, which is worth a message.
                 show.error(&format!("{name}: Connection closed by remote host"));
-                return Err("closed".to_owned());
+                return Err(HostError::Closed);
             }
             Err(LinkError::Io { stage: Stage::Identification, source }) => {
                 let words = lh_sys::errno_text(&source);
                 show.error(&format!("read ({name}): {words}"));
-                return Err("broken".to_owned());
+                return Err(HostError::Broken);
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(HostError::Link(error)),
         };
         match event {
             Event::PeerIdentification(line) => show.server(name, &line),
             Event::HostKey { blob, .. } => {
-                return PublicKey::from_blob(&blob).map_err(|error| error.to_string());
+                return PublicKey::from_blob(&blob).map_err(HostError::Key);
             }
-            Event::Disconnected { description, .. } => return Err(description),
+            Event::Disconnected { description, .. } => return Err(HostError::Disconnected(description)),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::error::PlanError;
 use crate::key_kind::KeyKind;
 
 /// Upper limit of addresses in one range.
@@ -37,8 +38,8 @@ impl Hosts {
     /// Adds a line of a file: `addresses [names]`, with a comment after `#`.
     ///
     /// # Errors
-    /// The line to print.
-    pub(crate) fn add_line(&mut self, line: &str) -> Result<(), String> {
+    /// The range of addresses is wrong or too large.
+    pub(crate) fn add_line(&mut self, line: &str) -> Result<(), PlanError> {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split([' ', '\t', '\r']).filter(|word| !word.is_empty());
         match words.next() {
@@ -48,8 +49,8 @@ impl Hosts {
     }
 
     /// # Errors
-    /// The line to print.
-    pub(crate) fn add(&mut self, addresses: &str, names: Option<&str>) -> Result<(), String> {
+    /// The range of addresses is wrong or too large.
+    pub(crate) fn add(&mut self, addresses: &str, names: Option<&str>) -> Result<(), PlanError> {
         let entry = match range(addresses)? {
             Some((first, count)) => Entry::Range { first, count },
             None => {
@@ -91,15 +92,15 @@ fn plus(first: IpAddr, offset: u128) -> IpAddr {
 
 /// Parses `address/bits`; `None` for other text. As in ssh-keyscan, network and broadcast addresses are
 /// included.
-fn range(text: &str) -> Result<Option<(IpAddr, u128)>, String> {
+fn range(text: &str) -> Result<Option<(IpAddr, u128)>, PlanError> {
     let Some((address, bits)) = text.split_once('/') else { return Ok(None) };
     let Ok(address) = address.parse::<IpAddr>() else { return Ok(None) };
     let width = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.parse::<u32>().ok().filter(|bits| *bits <= width);
-    let bits = bits.ok_or_else(|| format!("Invalid address range \"{text}\""))?;
+    let bits = bits.ok_or_else(|| PlanError::Range(text.to_owned()))?;
     let count = 1_u128.checked_shl(width - bits).unwrap_or(u128::MAX);
     if count > MOST_OF_A_RANGE {
-        return Err(format!("Address range \"{text}\" is too large"));
+        return Err(PlanError::LargeRange(text.to_owned()));
     }
     let mask = !(count - 1);
     let first = match address {
@@ -137,8 +138,12 @@ mod tests {
         assert_eq!(addresses, ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]);
         assert_eq!(asked(&["::1/128"]).len(), 1);
         let mut hosts = Hosts::default();
-        for bad in ["10.0.0.0/33", "::/0", "10.0.0.0/x", "10.0.0.0/4"] {
-            assert!(hosts.add(bad, None).is_err(), "{bad}");
+        let mut refusal = |text: &str| hosts.add(text, None).expect_err(text).to_string();
+        for bad in ["10.0.0.0/33", "10.0.0.0/x"] {
+            assert_eq!(refusal(bad), format!("Invalid address range \"{bad}\""));
+        }
+        for large in ["::/0", "10.0.0.0/4"] {
+            assert_eq!(refusal(large), format!("Address range \"{large}\" is too large"));
         }
         // A name with a slash is accepted as a name, which will not resolve.
         assert!(hosts.add("what/ever", None).is_ok());

@@ -2,6 +2,8 @@
 
 use lh_crypto::key_algorithms;
 
+use crate::error::PlanError;
+
 /// Key type of `-t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
@@ -43,13 +45,13 @@ impl KeyKind {
     }
 
     /// # Errors
-    /// The line to print.
-    pub(crate) fn parse(list: &str) -> Result<Vec<Self>, String> {
+    /// [`PlanError::KeyType`].
+    pub(crate) fn parse(list: &str) -> Result<Vec<Self>, PlanError> {
         let mut wanted = Vec::new();
         for name in list.split(',') {
             match Self::by_name(name) {
                 Some(kind) => wanted.push(kind),
-                None => return Err(format!("Unknown key type \"{name}\"")),
+                None => return Err(PlanError::KeyType(name.to_owned())),
             }
         }
         // Each once, in a fixed order.
@@ -84,8 +86,9 @@ mod tests {
     #[test]
     fn key_types_are_requested_in_a_fixed_order() {
         use KeyKind::{Ed25519, Rsa};
-        assert_eq!(KeyKind::parse("ed25519,rsa,rsa"), Ok(vec![Rsa, Ed25519]));
-        assert_eq!(KeyKind::parse("rsa1"), Err("Unknown key type \"rsa1\"".to_owned()));
+        assert_eq!(KeyKind::parse("ed25519,rsa,rsa").expect("two types"), [Rsa, Ed25519]);
+        let refused = KeyKind::parse("rsa1").expect_err("an unknown type");
+        assert_eq!(refused.to_string(), "Unknown key type \"rsa1\"");
         assert_eq!(KeyKind::Ed25519Sk.names(true), ["sk-ssh-ed25519-cert-v01@openssh.com"]);
         assert_eq!(KeyKind::every().last(), Some(&KeyKind::MlDsa44Ed25519));
     }

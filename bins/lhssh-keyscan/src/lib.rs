@@ -4,12 +4,13 @@
 //! other. The host of every printed key has proven possession: the key has signed a key exchange.
 
 mod ask;
+mod error;
 mod hosts;
 mod key_kind;
 mod show;
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use lh_cli::flags::{KEYSCAN, Parsed};
 use lh_crypto::SshfpHash;
 
 use crate::ask::{Family, Query};
+use crate::error::PlanError;
 use crate::hosts::Hosts;
 use crate::key_kind::KeyKind;
 use crate::show::Show;
@@ -55,25 +57,26 @@ fn start() -> u8 {
                 FAILURE
             }
         }
-        Err(text) => {
-            eprintln!("{text}");
+        Err(error) => {
+            eprintln!("{error}");
             FATAL
         }
     }
 }
 
-fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
+fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), PlanError> {
     let port = match parsed.text('p') {
         None => 22,
-        Some(text) => {
-            text.parse().ok().filter(|port: &u16| *port > 0).ok_or_else(|| format!("Bad port '{text}'"))?
-        }
+        Some(text) => match text.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(PlanError::Port(text)),
+        },
     };
     let timeout = match parsed.text('T') {
         None => Duration::from_secs(5),
         Some(text) => match lh_config::units::parse_time(&text) {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
-            _ => return Err(format!("Bad timeout '{text}'")),
+            _ => return Err(PlanError::Timeout(text)),
         },
     };
     let kinds = match parsed.text('t') {
@@ -88,10 +91,10 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
     let mut hashes = SshfpHash::ALL.to_vec();
     for option in parsed.values('O') {
         let option = option.to_string_lossy();
-        let name = option.strip_prefix("hashalg=").ok_or("Unsupported -O option")?;
+        let name = option.strip_prefix("hashalg=").ok_or(PlanError::Option)?;
         hashes = SshfpHash::ALL.into_iter().filter(|hash| hash.name == name).collect();
         if hashes.is_empty() {
-            return Err("Unsupported hash algorithm".to_owned());
+            return Err(PlanError::Hash);
         }
     }
     let show = Show {
@@ -107,13 +110,10 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
 }
 
 /// The hosts to query, from the files, then from the command line.
-fn hosts(parsed: &Parsed) -> Result<Hosts, String> {
+fn hosts(parsed: &Parsed) -> Result<Hosts, PlanError> {
     let mut hosts = Hosts::default();
     for file in parsed.values('f') {
-        let problem = |error: std::io::Error| {
-            let words = lh_sys::errno_text(&error);
-            format!("Could not open \"{}\": {words}", Path::new(file).display())
-        };
+        let problem = |source| PlanError::File { path: PathBuf::from(file), source };
         let lines: Box<dyn std::io::BufRead> = if file == "-" {
             Box::new(BufReader::new(std::io::stdin()))
         } else {

@@ -6,17 +6,18 @@
 //! `EnableSSHKeysign yes` in `/etc/ssh/ssh_config`.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use lh_auth::{HostRequest, keysign};
-use lh_config::Account;
 use lh_config::client::{Request, UserFile};
 use lh_config::names::HOST_KEY_FILES;
-use lh_crypto::{PrivateKey, PublicKey};
+use lh_config::{Account, ConfigError};
+use lh_crypto::{CryptoError, PrivateKey, PublicKey};
 use lh_sys::ids::{Ids, become_permanently};
+use lh_wire::WireError;
 use zeroize::Zeroizing;
 
 /// The configuration of this host.
@@ -28,42 +29,83 @@ fn main() -> ExitCode {
     lh_cli::helper::main(run)
 }
 
-fn run() -> Result<(), String> {
+/// An end of the program without a signature.
+#[derive(Debug, thiserror::Error)]
+enum KeysignError {
+    /// The user database does not know the caller.
+    #[error("getpwuid failed")]
+    NoUser,
+    #[error(transparent)]
+    Groups(io::Error),
+    #[error("cannot become {user}: {source}")]
+    Become { user: String, source: io::Error },
+    #[error("could not open any host key")]
+    NoKeyFiles,
+    #[error("{0}")]
+    Account(String),
+    #[error(transparent)]
+    Config(ConfigError),
+    /// The administrator does not permit it.
+    #[error("ssh-keysign not enabled in {CONFIG}")]
+    NotEnabled,
+    #[error("no hostkey found")]
+    NoKeys,
+    #[error("ssh_msg_recv failed: {0}")]
+    Receive(io::Error),
+    /// The caller's message is longer than any request.
+    #[error("ssh_msg_recv failed: {0} bytes")]
+    TooLong(usize),
+    #[error("bad request: {0}")]
+    Malformed(WireError),
+    /// The caller names a descriptor that it has not passed.
+    #[error("bad fd = {0}")]
+    NoConnection(u32),
+    /// The data to sign are for another user, another host or another purpose.
+    #[error("not a valid request")]
+    NotPermitted,
+    #[error("no matching hostkey found for key {0}")]
+    OtherKey(String),
+    #[error("signing failed: {0}")]
+    Sign(CryptoError),
+    #[error("ssh_msg_send failed: {0}")]
+    Send(io::Error),
+}
+
+fn run() -> Result<(), KeysignError> {
     // Runs as root, if installed set-uid root. No input of the caller has been read yet.
     let files: Vec<Zeroizing<Vec<u8>>> =
         HOST_KEY_FILES.iter().filter_map(|path| contents(Path::new(path))).collect();
     let uid = rustix::process::getuid().as_raw();
-    let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or("getpwuid failed")?;
-    let ids = Ids::of(&user).map_err(|error| error.to_string())?;
-    become_permanently(&ids).map_err(|error| format!("cannot become {}: {error}", user.name))?;
+    let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or(KeysignError::NoUser)?;
+    let ids = Ids::of(&user).map_err(KeysignError::Groups)?;
+    let refused = |source| KeysignError::Become { user: user.name.clone(), source };
+    become_permanently(&ids).map_err(refused)?;
     // Runs as the user from here on.
     if files.is_empty() {
-        return Err("could not open any host key".to_owned());
+        return Err(KeysignError::NoKeyFiles);
     }
-    let account = lh_client::local_account()?;
+    let account = lh_client::local_account().map_err(KeysignError::Account)?;
     let name = account.name.clone();
     if !enabled(account)? {
-        return Err(format!("ssh-keysign not enabled in {CONFIG}"));
+        return Err(KeysignError::NotEnabled);
     }
     let keys: Vec<PrivateKey> =
         files.iter().filter_map(|bytes| PrivateKey::parse(bytes, None).ok()).map(|(key, _)| key).collect();
     drop(files);
     if keys.is_empty() {
-        return Err("no hostkey found".to_owned());
+        return Err(KeysignError::NoKeys);
     }
     let message = message()?;
-    let (number, data) = keysign::read_request(&message).map_err(|error| format!("bad request: {error}"))?;
-    let connection = connection(number).ok_or_else(|| format!("bad fd = {number}"))?;
+    let (number, data) = keysign::read_request(&message).map_err(KeysignError::Malformed)?;
+    let connection = connection(number).ok_or(KeysignError::NoConnection(number))?;
     let host = lh_sys::reverse_lookup::local_name(&connection);
     drop(connection);
-    let request = permitted(data, &host, &name).ok_or("not a valid request")?;
-    let public = PublicKey::from_blob(request.key).map_err(|_| "not a valid request")?;
+    let request = permitted(data, &host, &name).ok_or(KeysignError::NotPermitted)?;
+    let public = PublicKey::from_blob(request.key).map_err(|_| KeysignError::NotPermitted)?;
     let key = keys.iter().find(|key| key.public() == public.plain());
-    let key = key.ok_or_else(|| format!("no matching hostkey found for key {}", public.key_type()))?;
-    let signature = key.sign(request.algorithm, data).map_err(|error| format!("signing failed: {error}"))?;
-    std::io::stdout()
-        .write_all(&keysign::answer(&signature))
-        .map_err(|error| format!("ssh_msg_send failed: {error}"))
+    let key = key.ok_or_else(|| KeysignError::OtherKey(public.key_type().to_owned()))?;
+    let signature = key.sign(request.algorithm, data).map_err(KeysignError::Sign)?;
+    io::stdout().write_all(&keysign::answer(&signature)).map_err(KeysignError::Send)
 }
 
 fn contents(path: &Path) -> Option<Zeroizing<Vec<u8>>> {
@@ -74,23 +116,23 @@ fn contents(path: &Path) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 /// Value of `EnableSSHKeysign`, from the host's file only; the user's file is ignored.
-fn enabled(account: Account) -> Result<bool, String> {
+fn enabled(account: Account) -> Result<bool, KeysignError> {
     let mut request = Request::new("", account);
     request.user_file = UserFile::Skipped;
     request.system_file = Some(CONFIG.into());
-    let config = lh_config::client::load(&request, &lh_client::SystemEnvironment)
-        .map_err(|error| error.to_string())?;
+    let config =
+        lh_config::client::load(&request, &lh_client::SystemEnvironment).map_err(KeysignError::Config)?;
     Ok(*config.enable_ssh_keysign)
 }
 
-fn message() -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("ssh_msg_recv failed: {error}");
-    let mut stdin = std::io::stdin().lock();
+fn message() -> Result<Vec<u8>, KeysignError> {
+    let failed = KeysignError::Receive;
+    let mut stdin = io::stdin().lock();
     let mut message = vec![0; 4];
     stdin.read_exact(&mut message).map_err(failed)?;
     let length = message.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes)) as usize;
     if length > keysign::LONGEST {
-        return Err(format!("ssh_msg_recv failed: {length} bytes"));
+        return Err(KeysignError::TooLong(length));
     }
     message.resize(4 + length, 0);
     stdin.read_exact(message.get_mut(4..).unwrap_or_default()).map_err(failed)?;

@@ -8,6 +8,7 @@ use lh_cli::helper::say;
 use lh_security_key::pkcs11::TokenKey;
 use lh_security_key::pkcs11::messages::{MAX_KEYS, Reply};
 
+use crate::error::TokenError;
 use crate::token::{Login, Token};
 
 /// A library, initialised.
@@ -21,16 +22,18 @@ impl Library {
     /// Loads the library and opens a session with each of its tokens.
     ///
     /// # Errors
-    /// The text for the caller.
-    pub(crate) fn load(provider: &str) -> Result<Self, String> {
+    /// The library cannot be used, or has no token.
+    pub(crate) fn load(provider: &str) -> Result<Self, TokenError> {
         // A bare name would be searched for in the system's library directories.
         let path = Path::new(provider);
         if !path.is_absolute() && !provider.contains('/') {
-            return Err(format!("provider \"{provider}\" is not a path"));
+            return Err(TokenError::NotAPath(provider.to_owned()));
         }
-        let failed = |error: Error| format!("provider {provider}: {error}");
+        let failed = |source: Error| TokenError::Library { provider: provider.to_owned(), source };
         let context = Pkcs11::new(path).map_err(|error| match error {
-            Error::LibraryLoading(why) => format!("dlopen {provider} failed: {why}"),
+            Error::LibraryLoading(why) => {
+                TokenError::Load { provider: provider.to_owned(), why: why.to_string() }
+            }
             error => failed(error),
         })?;
         context.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)).map_err(failed)?;
@@ -43,7 +46,7 @@ impl Library {
             }
         }
         if tokens.is_empty() {
-            return Err(format!("provider {provider} returned no slots"));
+            return Err(TokenError::NoSlots(provider.to_owned()));
         }
         Ok(Self { tokens, _context: context })
     }
@@ -51,8 +54,8 @@ impl Library {
     /// Logs in with the PIN, if there is one, and lists the keys.
     ///
     /// # Errors
-    /// The text for the caller.
-    pub(crate) fn open(&mut self, pin: Option<&str>) -> Result<Reply, String> {
+    /// Every token with keys refuses the PIN.
+    pub(crate) fn open(&mut self, pin: Option<&str>) -> Result<Reply, TokenError> {
         let mut refused = None;
         for token in &mut self.tokens {
             let refusal = match pin {
@@ -102,16 +105,16 @@ impl Library {
     /// Signs `data` with the key of this blob.
     ///
     /// # Errors
-    /// The text for the caller.
+    /// No token has the key, or its token refuses the login or the signature.
     pub(crate) fn sign(
         &mut self,
         blob: &[u8],
         algorithm: &str,
         data: &[u8],
         pin: Option<&str>,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, TokenError> {
         let holds = |token: &Token| token.keys().any(|key| key.public.blob() == blob);
-        let token = self.tokens.iter_mut().find(|token| holds(token)).ok_or("the key is not on a token")?;
+        let token = self.tokens.iter_mut().find(|token| holds(token)).ok_or(TokenError::NoToken)?;
         match token.login() {
             Login::Needed if pin.is_none() => return Ok(Reply::PinWanted(token.label().to_owned())),
             Login::Needed => token.log_in(pin)?,

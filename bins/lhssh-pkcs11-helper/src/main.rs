@@ -7,6 +7,7 @@
 //! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that load
 //! libraries.
 
+mod error;
 mod library;
 mod sign;
 mod token;
@@ -19,6 +20,7 @@ use lh_cli::helper::{own_channels, protect_memory};
 use lh_security_key::pkcs11::messages::{Reply, Request, VERSION};
 use lh_security_key::program::{receive, send};
 
+use error::{HelperError, TokenError};
 use library::Library;
 
 fn main() -> ExitCode {
@@ -29,21 +31,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), String> {
+fn run() -> Result<(), HelperError> {
     protect_memory()?;
-    let (mut input, mut output) = own_channels().map_err(|error| error.to_string())?;
+    let (mut input, mut output) = own_channels().map_err(HelperError::Channels)?;
     let mut library = None;
     loop {
-        let body = receive(&mut input, VERSION).map_err(|error| format!("reading a request: {error}"))?;
+        let body = receive(&mut input, VERSION).map_err(HelperError::Read)?;
         let Some(body) = body else { return Ok(()) };
-        let request = Request::parse(&body).map_err(|error| format!("a request: {error}"))?;
-        let reply = answer(&mut library, &request).unwrap_or_else(Reply::Failed);
-        send(&mut output, VERSION, &reply.encode()).map_err(|error| format!("writing a reply: {error}"))?;
+        let request = Request::parse(&body).map_err(HelperError::Request)?;
+        let reply = answer(&mut library, &request).unwrap_or_else(|error| Reply::Failed(error.to_string()));
+        send(&mut output, VERSION, &reply.encode()).map_err(HelperError::Write)?;
     }
 }
 
-/// Executes a request. An error is the text for the caller.
-fn answer(library: &mut Option<Library>, request: &Request) -> Result<Reply, String> {
+/// Executes a request. The text of an error is for the caller.
+fn answer(library: &mut Option<Library>, request: &Request) -> Result<Reply, TokenError> {
     match request {
         Request::Open { provider, pin } => {
             let library = match library {
@@ -53,7 +55,7 @@ fn answer(library: &mut Option<Library>, request: &Request) -> Result<Reply, Str
             library.open(pin.as_ref().map(|pin| pin.as_str()))
         }
         Request::Sign { key, algorithm, data, pin } => {
-            let library = library.as_mut().ok_or("no library is loaded")?;
+            let library = library.as_mut().ok_or(TokenError::NotLoaded)?;
             library.sign(key, algorithm, data, pin.as_ref().map(|pin| pin.as_str()))
         }
     }

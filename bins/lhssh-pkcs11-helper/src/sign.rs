@@ -6,6 +6,8 @@ use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use lh_crypto::{Hash, PublicKey};
 use lh_wire::Writer as _;
 
+use crate::error::TokenError;
+
 /// DER of the hash's name before the digest in PKCS#1 signatures (RFC 8017 section 9.2).
 const SHA1_INFO: &[u8] = &[0x30, 0x21, 0x30, 9, 6, 5, 0x2b, 0x0e, 3, 2, 0x1a, 5, 0, 4, 0x14];
 const SHA256_INFO: &[u8] =
@@ -25,10 +27,10 @@ pub(crate) struct Plan {
 /// Chooses the mechanism of a signature algorithm.
 ///
 /// # Errors
-/// The text for the caller.
-pub(crate) fn plan(key: &PublicKey, algorithm: &str, data: &[u8]) -> Result<Plan, String> {
+/// The algorithm does not fit the key, or tokens.
+pub(crate) fn plan(key: &PublicKey, algorithm: &str, data: &[u8]) -> Result<Plan, TokenError> {
     if !key.signature_algorithms().contains(&algorithm) {
-        return Err(format!("signature algorithm {algorithm} is not of this key"));
+        return Err(TokenError::OtherAlgorithm(algorithm.to_owned()));
     }
     let rsa = |hash: Hash, info: &[u8], hashing| Plan {
         mechanism: Mechanism::RsaPkcs,
@@ -52,21 +54,21 @@ pub(crate) fn plan(key: &PublicKey, algorithm: &str, data: &[u8]) -> Result<Plan
             input: data.to_vec(),
             hashing: None,
         },
-        other => return Err(format!("signature algorithm {other} is not supported with tokens")),
+        other => return Err(TokenError::UnsupportedAlgorithm(other.to_owned())),
     })
 }
 
 /// Returns the signature blob of the token's raw signature.
 ///
 /// # Errors
-/// The text for the caller.
-pub(crate) fn blob(key: &PublicKey, algorithm: &str, raw: &[u8]) -> Result<Vec<u8>, String> {
+/// [`TokenError::InvalidSignature`].
+pub(crate) fn blob(key: &PublicKey, algorithm: &str, raw: &[u8]) -> Result<Vec<u8>, TokenError> {
     let mut out = Vec::new();
     out.put_string(algorithm.as_bytes());
     if algorithm.starts_with("ecdsa-") {
         // r and s, each with half of the bytes.
         if raw.is_empty() || !raw.len().is_multiple_of(2) {
-            return Err("the token's signature is invalid".to_owned());
+            return Err(TokenError::InvalidSignature);
         }
         let (r, s) = raw.split_at(raw.len() / 2);
         out.nested(|out| {
@@ -76,7 +78,7 @@ pub(crate) fn blob(key: &PublicKey, algorithm: &str, raw: &[u8]) -> Result<Vec<u
     } else if key.key_type() == "ssh-rsa" {
         // Some tokens drop leading zeros.
         let length = key.bits().div_ceil(8);
-        let missing = length.checked_sub(raw.len()).ok_or("the token's signature is invalid")?;
+        let missing = length.checked_sub(raw.len()).ok_or(TokenError::InvalidSignature)?;
         out.put_string(&[&vec![0; missing], raw].concat());
     } else {
         out.put_string(raw);
@@ -103,7 +105,7 @@ mod tests {
             raw.resize(raw.len() + 32 - number.magnitude().len(), 0);
             raw.extend_from_slice(number.magnitude());
         }
-        assert_eq!(blob(key.public(), "ecdsa-sha2-nistp256", &raw).as_ref(), Ok(&signed));
+        assert_eq!(blob(key.public(), "ecdsa-sha2-nistp256", &raw).expect("a blob"), signed);
         assert!(blob(key.public(), "ecdsa-sha2-nistp256", &raw[1..]).is_err());
     }
 

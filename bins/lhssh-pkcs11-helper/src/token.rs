@@ -9,6 +9,7 @@ use cryptoki::types::AuthPin;
 use lh_crypto::PublicKey;
 use lh_security_key::pkcs11::messages::Reply;
 
+use crate::error::TokenError;
 use crate::sign;
 
 /// A key that the token shows.
@@ -79,8 +80,8 @@ impl Token {
     /// Logs in, where the token requires it. Without a PIN the reader asks for it.
     ///
     /// # Errors
-    /// The text for the caller.
-    pub(crate) fn log_in(&mut self, pin: Option<&str>) -> Result<(), String> {
+    /// [`TokenError::Login`].
+    pub(crate) fn log_in(&mut self, pin: Option<&str>) -> Result<(), TokenError> {
         if self.login_required && !self.logged_in {
             self.present_pin(UserType::User, pin)?;
             self.logged_in = true;
@@ -88,16 +89,11 @@ impl Token {
         Ok(())
     }
 
-    fn present_pin(&self, user: UserType, pin: Option<&str>) -> Result<(), String> {
+    fn present_pin(&self, user: UserType, pin: Option<&str>) -> Result<(), TokenError> {
         let pin = pin.map(|pin| AuthPin::new(pin.into()));
         match self.session.login(user, pin.as_ref()) {
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(()),
-            Err(Error::Pkcs11(RvError::PinIncorrect, _)) => Err("PKCS#11 login failed: PIN incorrect".into()),
-            Err(Error::Pkcs11(RvError::PinLocked, _)) => Err("PKCS#11 login failed: PIN locked".into()),
-            Err(Error::Pkcs11(RvError::PinLenRange, _)) => {
-                Err("PKCS#11 login failed: PIN length out of range".into())
-            }
-            Err(error) => Err(format!("PKCS#11 login failed: {error}")),
+            Err(error) => Err(TokenError::Login(error)),
         }
     }
 
@@ -156,19 +152,19 @@ impl Token {
     /// Signs with the key of this blob. A key that wants the PIN for each signature gets it here.
     ///
     /// # Errors
-    /// The text for the caller.
+    /// The key is gone, the algorithm does not fit, or the token refuses.
     pub(crate) fn sign(
         &mut self,
         blob: &[u8],
         algorithm: &str,
         data: &[u8],
         pin: Option<&str>,
-    ) -> Result<Reply, String> {
-        let failed = |error: Error| format!("PKCS#11 signature failed: {error}");
-        let key = self.keys.iter().find(|key| key.public.blob() == blob).ok_or("the key is gone")?;
+    ) -> Result<Reply, TokenError> {
+        let failed = TokenError::Signature;
+        let key = self.keys.iter().find(|key| key.public.blob() == blob).ok_or(TokenError::KeyGone)?;
         let template = [Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::Id(key.id.clone())];
         let objects = self.session.find_objects(&template).map_err(failed)?;
-        let private = *objects.first().ok_or("cannot find private key")?;
+        let private = *objects.first().ok_or(TokenError::NoPrivateKey)?;
         let plan = sign::plan(&key.public, algorithm, data)?;
         let always = self
             .session
@@ -180,7 +176,7 @@ impl Token {
             }
             // The login belongs between the start of the operation and its data, which leaves only the
             // mechanisms that hash by themselves.
-            let mechanism = plan.hashing.ok_or("the token wants the PIN at each use of this key")?;
+            let mechanism = plan.hashing.ok_or(TokenError::PinAtEachUse)?;
             self.session.sign_init(&mechanism, private).map_err(failed)?;
             self.present_pin(UserType::ContextSpecific, pin)?;
             self.session.sign_update(data).map_err(failed)?;
@@ -198,7 +194,7 @@ impl Token {
         };
         let blob = sign::blob(&key.public, algorithm, &raw)?;
         // A token that signs something else, or with another key of the same id, is found here.
-        key.public.verify(algorithm, data, &blob).map_err(|_| "the token's signature is invalid")?;
+        key.public.verify(algorithm, data, &blob).map_err(|_| TokenError::InvalidSignature)?;
         Ok(Reply::Signature(blob))
     }
 }

@@ -3,6 +3,7 @@
 //! The session continues meanwhile: this is a one-line editor for input from the terminal in raw mode.
 
 use lh_client::Forwards;
+use lh_client::forward::ForwardError;
 use lh_config::forward::Forward;
 use lh_driver::ControlCx;
 
@@ -144,7 +145,7 @@ pub(crate) fn execute(line: &str, forwards: &Forwards, cx: &mut ControlCx<'_>) {
         Command::AddRemote(forward) => {
             show("Forwarding port.\r\n");
             let asked = forward.clone();
-            let done = move |result: Result<u16, String>, _: &mut ControlCx<'_>| match result {
+            let done = move |result: Result<u16, ForwardError>, _: &mut ControlCx<'_>| match result {
                 Ok(port) => {
                     if let Some(text) = lh_client::forward::allocated(&asked, port) {
                         show(&format!("{text}\r\n"));

@@ -170,7 +170,10 @@ fn open(
         let output = LocalFd::inherited(stdout(), Direction::Write).map_err(local)?;
         let input = input(plan.null_input).map_err(local)?;
         let mut cx = client.driver().control();
-        control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
+        control
+            .forwards
+            .open_stdio(target, input, output, &mut cx)
+            .map_err(|error| ClientError::Local(error.to_string()))?
     } else if let Some(start) = plan.start.take() {
         let mut setup =
             SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
@@ -434,6 +437,10 @@ impl Control for Session {
                 }
             }
             ControlEvent::KexDone { .. } => self.logger.say(LogLevel::Debug1, lh_client::NEWKEYS),
+            ControlEvent::Debug { always_display, text } => {
+                let (level, line) = lh_client::remote_debug(always_display, &text);
+                self.logger.say(level, &line);
+            }
             event => answer_by_default(event, cx),
         }
     }

@@ -1,6 +1,7 @@
 //! Helper programs: another program of ours starts one, sends a single request on its standard input, and
 //! reads the answer.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,25 +15,30 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 const FATAL: u8 = 255;
 
 /// The `main` of a helper program. An error is one line on standard error.
-pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
+pub fn main<E: Display>(run: impl FnOnce() -> Result<(), E>) -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
     lh_sys::signals::ignore_sigpipe();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            say(&why);
+            say(&why.to_string());
             ExitCode::from(FATAL)
         }
     }
 }
 
+/// The system does not let this process protect its memory.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot protect the memory of this process: {0}")]
+pub struct MemoryUnprotected(#[source] io::Error);
+
 /// Keeps this process's memory, which contains PINs, out of core files and debuggers.
 ///
 /// # Errors
-/// The line to print.
-pub fn protect_memory() -> Result<(), String> {
-    forbid_inspection().map_err(|error| format!("cannot protect the memory of this process: {error}"))
+/// The system refuses.
+pub fn protect_memory() -> Result<(), MemoryUnprotected> {
+    forbid_inspection().map_err(MemoryUnprotected)
 }
 
 /// Forbids core files of this process, and access to its memory by other programs of the user.

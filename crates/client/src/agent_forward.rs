@@ -34,18 +34,15 @@ struct Agent {
 
 impl AgentForward {
     /// Evaluates `ForwardAgent`. If no agent is running, nothing is forwarded.
-    ///
-    /// # Errors
-    /// The socket's path has unknown tokens or unset variables.
     pub(crate) fn new(
         options: &Options,
         session: Option<SessionProof>,
         registered_names: bool,
         logger: Logger,
-    ) -> Result<Self, String> {
+    ) -> Self {
         let socket = match &*options.config.forward_agent {
             ForwardAgent::No => None,
-            ForwardAgent::Yes => options.agent_socket()?,
+            ForwardAgent::Yes => options.agent_socket(),
             ForwardAgent::Path(text) => {
                 let path = match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                     Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
@@ -75,7 +72,7 @@ impl AgentForward {
         if socket.is_some() {
             logger.debug(|| "Requesting authentication agent forwarding.".to_owned());
         }
-        Ok(Self { agent: socket.map(|socket| Agent { socket, request, session }), logger })
+        Self { agent: socket.map(|socket| Agent { socket, request, session }), logger }
     }
 
     /// The channel request for agent forwarding; `None` if nothing is forwarded.

@@ -244,7 +244,7 @@ impl Client {
         let link = self.driver.link();
         let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
         let session = session_proof(link);
-        AgentForward::new(options, session, registered, logger).map_err(ClientError::Config)
+        Ok(AgentForward::new(options, session, registered, logger))
     }
 
     /// Where the TCP connection goes; `None` behind a proxy or jump host.

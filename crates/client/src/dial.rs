@@ -81,26 +81,40 @@ fn unusable(message: String) -> io::Error {
     io::Error::other(UnusableSource(message))
 }
 
+/// A host without an address to connect to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    /// The user asks for addresses of the other family (`AddressFamily`).
+    #[error("Address family for hostname not supported")]
+    Family,
+    /// The resolver's words, such as "Name or service not known".
+    #[error("{}", errno_text(.0))]
+    Resolver(io::Error),
+    /// There are addresses of the other family only.
+    #[error("No address associated with hostname")]
+    NoAddress,
+}
+
 /// All addresses of `host` that `family` allows, in the resolver's order.
 ///
 /// # Errors
-/// The resolver's words, such as "Name or service not known".
-pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, String> {
+/// There is none.
+pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, ResolveError> {
     // Literal addresses skip the resolver, which would read several files first.
     if let Ok(address) = host.parse::<IpAddr>() {
         if family.allows(&address) {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
-        return Err("Address family for hostname not supported".to_owned());
+        return Err(ResolveError::Family);
     }
-    let all = (host, port).to_socket_addrs().map_err(|error| errno_text(&error))?;
+    let all = (host, port).to_socket_addrs().map_err(ResolveError::Resolver)?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in all {
         if family.allows(&address.ip()) && !addresses.contains(&address) {
             addresses.push(address);
         }
     }
-    if addresses.is_empty() { Err("No address associated with hostname".to_owned()) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(ResolveError::NoAddress) } else { Ok(addresses) }
 }
 
 impl Dial {
@@ -237,9 +251,11 @@ mod tests {
     #[test]
     fn literal_addresses_obey_the_family() {
         let v4: SocketAddr = "127.0.0.1:22".parse().expect("address");
-        assert_eq!(resolve("127.0.0.1", 22, Family::Any), Ok(vec![v4]));
-        assert!(resolve("127.0.0.1", 22, Family::Inet6).is_err());
-        assert!(resolve("::1", 22, Family::Inet).is_err());
+        assert_eq!(resolve("127.0.0.1", 22, Family::Any).expect("an address"), [v4]);
+        for (address, family) in [("127.0.0.1", Family::Inet6), ("::1", Family::Inet)] {
+            let refused = resolve(address, 22, family).expect_err("the other family");
+            assert_eq!(refused.to_string(), "Address family for hostname not supported");
+        }
     }
 
     #[test]

@@ -239,13 +239,20 @@ fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), Cl
             log.debug(|| format!("SSH2_MSG_KEX_DH_GEX_GROUP received, bits set: {public_ones}/{bits}"));
         }
         Event::Debug { always_display, text } => {
-            let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
-            log.say(level, &format!("Remote: {}", lossy(&text)));
+            let (level, line) = remote_debug(always_display, &text);
+            log.say(level, &line);
         }
         Event::Disconnected { reason, description } => return Err(disconnected(reason, &description, peer)),
         _ => {}
     }
     Ok(())
+}
+
+/// The log line of SSH_MSG_DEBUG (RFC 4253 section 11.3), and its level. OpenSSH's server says so which options the
+/// accepted key has.
+pub fn remote_debug(always_display: bool, text: &[u8]) -> (LogLevel, String) {
+    let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
+    (level, format!("Remote: {}", lossy(text)))
 }
 
 fn lossy(bytes: &[u8]) -> String {

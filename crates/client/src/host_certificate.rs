@@ -4,7 +4,7 @@
 //! A certificate that is untrusted or does not apply is no reason to refuse the host: its plain key decides
 //! then, as without a certificate.
 
-use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_crypto::{Certificate, CertificateError, CertificateKind, PublicKey, VerifyError};
 use lh_sys::time::now_unix;
 
 use crate::error::ClientError;
@@ -58,26 +58,35 @@ pub(crate) fn is_trusted(
     match check(certificate, policy) {
         Ok(()) => Ok(true),
         Err(why) => {
-            log.error(&why);
+            log.error(&why.to_string());
             log.debug(|| "No matching CA found. Retry with plain key".to_owned());
             Ok(false)
         }
     }
 }
 
+/// A host certificate that is not accepted.
+#[derive(Debug, thiserror::Error)]
+enum Unaccepted {
+    /// The configuration does not permit the authority's algorithm (`CASignatureAlgorithms`).
+    #[error("Certificate signed with disallowed algorithm {}", sanitise(.0))]
+    Algorithm(String),
+    /// The authority's signature is wrong.
+    #[error("Certificate invalid: {0}")]
+    Invalid(VerifyError),
+    /// The certificate is for another host, another time or another purpose.
+    #[error("{}", sanitise(&.0.to_string()))]
+    Contents(CertificateError),
+}
+
 /// Checks that the authority's signature algorithm is accepted, and that the certificate is for this host and
 /// time.
-fn check(certificate: &Certificate, policy: &Policy) -> Result<(), String> {
+fn check(certificate: &Certificate, policy: &Policy) -> Result<(), Unaccepted> {
     let allowed: Vec<&str> = policy.ca_algorithms.iter().map(String::as_str).collect();
     certificate.verify(&allowed).map_err(|error| match error {
-        lh_crypto::VerifyError::WrongAlgorithm => format!(
-            "Certificate signed with disallowed algorithm {}",
-            sanitise(certificate.signature_algorithm())
-        ),
-        error => format!("Certificate invalid: {error}"),
+        VerifyError::WrongAlgorithm => Unaccepted::Algorithm(certificate.signature_algorithm().to_owned()),
+        error => Unaccepted::Invalid(error),
     })?;
     let now = u64::try_from(now_unix()).unwrap_or(0);
-    certificate
-        .check(CertificateKind::Host, &policy.principal, now, &[])
-        .map_err(|error| sanitise(&error.to_string()))
+    certificate.check(CertificateKind::Host, &policy.principal, now, &[]).map_err(Unaccepted::Contents)
 }

@@ -1,11 +1,12 @@
 //! Look-up in the known_hosts files, with results as [`hostkey`](crate::hostkey) types.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
+use lh_crypto::{Krl, KrlError, PublicKey, Random, SystemRandom};
 
 use crate::error::ClientError;
-use crate::hostkey::{FAILED, Place, Policy, Verdict};
+use crate::hostkey::{FAILED, Place, Policy, Strict, Verdict};
 use crate::key_types::short_type;
 use crate::known_command::{NAME, Reason};
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
@@ -15,6 +16,8 @@ use lh_sys::errno_text;
 /// The files of a policy, read once: the user's first, then the system's.
 pub(crate) struct KnownFiles {
     files: Vec<(PathBuf, KnownHosts)>,
+    /// Files that exist and cannot be read, with the error's text.
+    unreadable: Vec<(PathBuf, String)>,
 }
 
 impl KnownFiles {
@@ -24,15 +27,19 @@ impl KnownFiles {
     /// `KnownHostsCommand` failed (it runs here to list the known key types).
     pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Result<Self, ClientError> {
         let mut files = Vec::new();
+        let mut unreadable = Vec::new();
         for path in policy.user_files.iter().chain(&policy.global_files) {
             match KnownHosts::read(path) {
                 Ok(known) => files.push((path.clone(), known)),
                 Err(error) => {
-                    log.debug(|| format!("load_hostkeys: {}: {}", path.display(), errno_text(&error)))
+                    log.debug(|| format!("load_hostkeys: {}: {}", path.display(), errno_text(&error)));
+                    if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) {
+                        unreadable.push((path.clone(), errno_text(&error)));
+                    }
                 }
             }
         }
-        let mut known = Self { files };
+        let mut known = Self { files, unreadable };
         if policy.checks.order {
             known.ask_command(policy, Reason::Order, &policy.name, None, log)?;
         }
@@ -70,7 +77,16 @@ impl KnownFiles {
         if policy.checks.command.is_some() {
             self.check_lines(policy, log)?;
         }
-        Ok(self.look_up(policy, key))
+        let verdict = self.look_up(policy, key);
+        if matches!(verdict, Verdict::New { .. }) && policy.strict == Strict::Ask {
+            for (path, why) in &self.unreadable {
+                let path = path.display();
+                log.error(&format!(
+                    "hostkeys_find_by_key_hostfile: hostkeys_foreach failed for {path}: {why}"
+                ));
+            }
+        }
+        Ok(verdict)
     }
 
     /// Names the lines for the policy's host that cannot be parsed, as OpenSSH does. One that may revoke a
@@ -203,7 +219,7 @@ pub(crate) fn check_not_revoked(
         let (kind, fingerprint) = (short_type(key.key_type()), key.fingerprint(policy.fingerprint));
         let (name, what) = (file.display(), format!("host key {kind} {fingerprint}"));
         match std::fs::read(file)
-            .map_err(|error| errno_text(&error))
+            .map_err(RevocationsUnknown::Unreadable)
             .and_then(|bytes| is_revoked_by(&bytes, key))
         {
             Ok(false) => continue,
@@ -215,14 +231,27 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
+/// A revocation file whose revocations are not known.
+#[derive(Debug, thiserror::Error)]
+enum RevocationsUnknown {
+    #[error("{}", errno_text(.0))]
+    Unreadable(std::io::Error),
+    /// The file of `ssh-keygen -k` is malformed.
+    #[error(transparent)]
+    Krl(KrlError),
+    /// A line is no key: it may have been meant to revoke the one that is asked about.
+    #[error("line {0}: invalid format")]
+    Line(usize),
+}
+
 /// Returns true if a revocation file (key lines, or a KRL of `ssh-keygen -k`) contains the key or the
 /// authority that certified it.
 ///
 /// # Errors
 /// A malformed KRL, or the number of the first invalid line: it may have been meant to revoke this key.
-fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
+fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, RevocationsUnknown> {
     if Krl::is_binary(bytes) {
-        return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
+        return Ok(Krl::parse(bytes).map_err(RevocationsUnknown::Krl)?.is_revoked(key));
     }
     let authority = key.certificate().map(lh_crypto::Certificate::authority);
     let text = String::from_utf8_lossy(bytes);
@@ -245,7 +274,7 @@ fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
     }
     match broken {
         // A key that is listed is revoked, even if other lines are invalid.
-        Some(number) if !found => Err(format!("line {number}: invalid format")),
+        Some(number) if !found => Err(RevocationsUnknown::Line(number)),
         _ => Ok(found),
     }
 }

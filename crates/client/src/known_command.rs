@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 
 use base64ct::{Base64, Encoding as _};
+use lh_config::ExpandError;
 use lh_config::line::split_words;
 use lh_config::token::Tokens;
 use lh_crypto::{FingerprintHash, PublicKey};
@@ -52,6 +53,29 @@ pub(crate) struct KnownHostsCommand {
     pub(crate) fingerprint: FingerprintHash,
 }
 
+/// A `KnownHostsCommand` whose lines cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    /// The configuration is wrong: quotes that do not close.
+    #[error("\"{0}\" has bad quotes")]
+    Quotes(String),
+    /// The configuration is wrong: a token that the keyword does not take.
+    #[error(transparent)]
+    Token(ExpandError),
+    /// The configuration is wrong: only blanks.
+    #[error("\"\" has no command")]
+    Empty,
+    /// The configuration is wrong: the program is a bare name.
+    #[error("path is not absolute")]
+    Relative,
+    /// The program cannot be started.
+    #[error("{path}: {}", errno_text(.source))]
+    Start { path: String, source: std::io::Error },
+    /// The program fails.
+    #[error("{line} {how}")]
+    Failed { line: String, how: String },
+}
+
 impl KnownHostsCommand {
     /// Runs the command and parses its output. `name` is the name to look up (`%H`), `key` the server's key.
     ///
@@ -64,28 +88,40 @@ impl KnownHostsCommand {
         key: Option<&PublicKey>,
         log: &mut Log<'_>,
     ) -> Result<KnownHosts, ClientError> {
-        let failed = |log: &mut Log<'_>, why: &str| {
+        self.lines(reason, name, key, log).map_err(|why| {
             log.error(&format!("{NAME}{} {why}", reason.word()));
             ClientError::HostKey("KnownHostsCommand failed".to_owned())
-        };
-        let words = self.words(reason, name, key).map_err(|why| failed(log, &why))?;
-        let [path, arguments @ ..] = words.as_slice() else {
-            return Err(failed(log, "\"\" has no command"));
-        };
+        })
+    }
+
+    fn lines(
+        &self,
+        reason: Reason,
+        name: &str,
+        key: Option<&PublicKey>,
+        log: &mut Log<'_>,
+    ) -> Result<KnownHosts, CommandError> {
+        let words = self.words(reason, name, key)?;
+        let [path, arguments @ ..] = words.as_slice() else { return Err(CommandError::Empty) };
         if !path.starts_with('/') {
-            return Err(failed(log, "path is not absolute"));
+            return Err(CommandError::Relative);
         }
         let line = words.join(" ");
         log.debug(|| format!("{NAME}{}: running {line}", reason.word()));
-        let output = execute(path, arguments)
-            .map_err(|error| failed(log, &format!("{path}: {}", errno_text(&error))))?;
+        let output =
+            execute(path, arguments).map_err(|source| CommandError::Start { path: path.clone(), source })?;
         match output {
             (bytes, None) => Ok(KnownHosts::parse(&bytes)),
-            (_, Some(how)) => Err(failed(log, &format!("{line} {how}"))),
+            (_, Some(how)) => Err(CommandError::Failed { line, how }),
         }
     }
 
-    fn words(&self, reason: Reason, name: &str, key: Option<&PublicKey>) -> Result<Vec<String>, String> {
+    fn words(
+        &self,
+        reason: Reason,
+        name: &str,
+        key: Option<&PublicKey>,
+    ) -> Result<Vec<String>, CommandError> {
         let none = || "NONE".to_owned();
         let tokens = self
             .tokens
@@ -95,9 +131,8 @@ impl KnownHostsCommand {
             .with('t', key.map_or_else(none, |key| key.key_type().to_owned()))
             .with('f', key.map_or_else(none, |key| key.fingerprint(self.fingerprint)))
             .with('K', key.map_or_else(none, |key| Base64::encode_string(key.blob())));
-        let words =
-            split_words(&self.text, false).map_err(|_| format!("\"{}\" has bad quotes", self.text))?;
-        words.iter().map(|word| tokens.expand(word).map_err(|why| why.to_string())).collect()
+        let words = split_words(&self.text, false).map_err(|_| CommandError::Quotes(self.text.clone()))?;
+        words.iter().map(|word| tokens.expand(word).map_err(CommandError::Token)).collect()
     }
 }
 

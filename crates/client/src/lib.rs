@@ -58,7 +58,7 @@ pub use connect::{Client, connect, connect_unauthenticated, public_keys};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
-pub use handshake::NEWKEYS;
+pub use handshake::{NEWKEYS, remote_debug};
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
 pub use options::{Options, Purpose, SystemEnvironment, local_account};

@@ -92,7 +92,7 @@ pub(crate) fn login_config(
             only: *config.identities_only,
             session: None,
             add: *config.add_keys_to_agent,
-            agent: options.agent_socket().map_err(ClientError::Config)?,
+            agent: options.agent_socket(),
             passphrase_tries: *config.number_of_password_prompts,
             provider: security_key_provider(config.security_key_provider.value.as_deref()),
             token_library: config.pkcs11_provider.value.clone(),

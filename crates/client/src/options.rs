@@ -104,15 +104,15 @@ impl Options {
     }
 
     /// The path of the agent's socket: `IdentityAgent`, else `SSH_AUTH_SOCK`.
-    pub(crate) fn agent_socket(&self) -> Result<Option<PathBuf>, String> {
+    pub(crate) fn agent_socket(&self) -> Option<PathBuf> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         match self.config.identity_agent.as_deref() {
-            None | Some("SSH_AUTH_SOCK") => Ok(variable("SSH_AUTH_SOCK")),
-            Some(text) if text.eq_ignore_ascii_case("none") => Ok(None),
+            None | Some("SSH_AUTH_SOCK") => variable("SSH_AUTH_SOCK"),
+            Some(text) if text.eq_ignore_ascii_case("none") => None,
             Some(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
-                Some(name) => Ok(variable(name)),
+                Some(name) => variable(name),
                 // The configuration loader has expanded it.
-                None => Ok(Some(PathBuf::from(text))),
+                None => Some(PathBuf::from(text)),
             },
         }
     }

@@ -177,13 +177,33 @@ fn agreed(log: &mut Log<'_>, ask: &mut dyn FnMut(&str) -> Option<String>) -> boo
     false
 }
 
+/// Why an announcement changes no file. Logged at debug level, in OpenSSH's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum NoChange {
+    #[error("server sent no hostkeys")]
+    NoKeys,
+    /// The user has written the host's lines by hand, and they stay as they are.
+    #[error(
+        "CA/revocation marker, manual host list or wildcard host pattern found, \
+         skipping UserKnownHostsFile update"
+    )]
+    ByHand,
+    #[error("host key found matching a different name/address, skipping UserKnownHostsFile update")]
+    OtherName,
+    /// A server whose keys are all unknown must not make us remove all known ones.
+    #[error("none of the server's keys is known, skipping UserKnownHostsFile update")]
+    NoneKnown,
+    #[error("no new or deprecated keys from server")]
+    NothingNew,
+}
+
 /// Compares an announcement with the user's files.
 ///
 /// # Errors
 /// The reason to change nothing.
-fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
+fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, NoChange> {
     if keys.is_empty() {
-        return Err("server sent no hostkeys".to_owned());
+        return Err(NoChange::NoKeys);
     }
     let files: Vec<KnownHosts> =
         policy.user_files.iter().filter_map(|path| KnownHosts::read(path).ok()).collect();
@@ -196,9 +216,7 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
         let pair = address.is_some_and(|address| entry.hosts == format!("{},{address}", policy.name));
         let by_hand = entry.hosts.contains(['*', '?', '!']) || (entry.hosts.contains(',') && !pair);
         if entry.marker != Marker::Plain || by_hand {
-            return Err("CA/revocation marker, manual host list or wildcard host pattern found, \
-                        skipping UserKnownHostsFile update"
-                .to_owned());
+            return Err(NoChange::ByHand);
         }
         if !keys.contains(&entry.key) && !old.contains(&entry.key) {
             old.push(entry.key.clone());
@@ -207,17 +225,14 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     let known = |key: &PublicKey| entries().any(|entry| ours(entry) && entry.key == *key);
     let elsewhere = |key: &PublicKey| entries().any(|entry| !ours(entry) && entry.key == *key);
     if keys.iter().chain(&old).any(elsewhere) {
-        return Err(
-            "host key found matching a different name/address, skipping UserKnownHostsFile update".to_owned()
-        );
+        return Err(NoChange::OtherName);
     }
     let new: Vec<PublicKey> = keys.iter().filter(|key| !known(key)).cloned().collect();
-    // A server whose keys are all unknown must not make us remove all known ones.
     if new.len() == keys.len() {
-        return Err("none of the server's keys is known, skipping UserKnownHostsFile update".to_owned());
+        return Err(NoChange::NoneKnown);
     }
     if new.is_empty() && old.is_empty() {
-        return Err("no new or deprecated keys from server".to_owned());
+        return Err(NoChange::NothingNew);
     }
     Ok(Plan { new, old })
 }

@@ -81,7 +81,7 @@ impl fmt::Display for ExpandError {
         match self {
             Self::NamelessVariable => f.write_str("zero-length environment variable"),
             Self::UnclosedVariable => f.write_str("environment variable missing closing '}'"),
-            Self::UnfinishedToken => f.write_str("unfinished % at end of text"),
+            Self::UnfinishedToken => f.write_str("invalid format"),
             Self::UnknownToken(key) => write!(f, "unknown key %{key}"),
             Self::UnknownUser(user) => write!(f, "tilde_expand: No such user {user}"),
             Self::UnsafeHost => f.write_str(BAD_HOST),

@@ -145,7 +145,7 @@ fn tokens_of_the_upload_hook_are_checked() {
     let error = |text: &str| lines(load(&home, text, &[]), home.directory.path());
     for (value, why) in [
         ("/bin/hook %u %z", "UploadHook: unknown key %z"),
-        ("/bin/hook 50%", "UploadHook: unfinished % at end of text"),
+        ("/bin/hook 50%", "UploadHook: invalid format"),
         ("hook", "UploadHook must be an absolute path"),
     ] {
         let text = format!("Port 22\nMatch User ada\n  UploadHook {value}\n");

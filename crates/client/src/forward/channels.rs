@@ -89,7 +89,7 @@ impl Forwards {
         input: LocalFd,
         output: LocalFd,
         cx: &mut ControlCx<'_>,
-    ) -> Result<ChannelId, String> {
+    ) -> Result<ChannelId, lh_connection::OpenError> {
         let (kind, fields) = direct(target, None);
         let pump = FdPump::new()
             .input(input)
@@ -102,9 +102,7 @@ impl Forwards {
                     cx.notify(SessionNote::OpenFailed { reason, description: text.to_owned() });
                 }
             });
-        let id = cx
-            .open(kind, &fields, &ChannelOptions::default(), Box::new(pump))
-            .map_err(|error| error.to_string())?;
+        let id = cx.open(kind, &fields, &ChannelOptions::default(), Box::new(pump))?;
         self.name(id, "direct-tcpip: stdio forward".to_owned(), cx);
         Ok(id)
     }

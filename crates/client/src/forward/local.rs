@@ -7,6 +7,7 @@ use lh_config::forward::{Endpoint, Forward};
 use lh_driver::{Accepted, Bound, ControlCx, ListenOn, Listening, LocalFd, UnixListener, listen_tcp};
 use lh_sys::errno_text;
 
+use super::error::ForwardError;
 use super::state::{Done, Forwards, LocalListener, target};
 use super::words;
 use crate::ui::LogLevel;
@@ -32,8 +33,8 @@ impl Forwards {
                         let then = move |answer: std::io::Result<Vec<SocketAddr>>, cx: &mut ControlCx<'_>| {
                             let result = match answer {
                                 Ok(addresses) => this.listen_tcp(&forward, &addresses, cx),
-                                Err(problem) => {
-                                    Err(this.complain(format!("{named}: {}", errno_text(&problem))))
+                                Err(source) => {
+                                    Err(this.complain(ForwardError::NoAddress { name: named, source }))
                                 }
                             };
                             done(result, cx);
@@ -55,9 +56,10 @@ impl Forwards {
         }
     }
 
-    fn complain(&self, text: String) -> String {
-        self.0.logger.say(LogLevel::Error, &text);
-        text
+    /// Logs the error, and returns it.
+    fn complain(&self, error: ForwardError) -> ForwardError {
+        self.0.logger.say(LogLevel::Error, &error.to_string());
+        error
     }
 
     fn listen_tcp(
@@ -65,7 +67,7 @@ impl Forwards {
         forward: &Forward,
         addresses: &[SocketAddr],
         cx: &mut ControlCx<'_>,
-    ) -> Result<u16, String> {
+    ) -> Result<u16, ForwardError> {
         let Bound { bound, failed } = listen_tcp(addresses);
         for (address, problem) in &failed {
             let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), errno_text(problem));
@@ -76,9 +78,7 @@ impl Forwards {
         }
         let Some(port) = bound.first().map(|(_, at)| at.port()) else {
             let port = addresses.first().map_or(0, SocketAddr::port);
-            return Err(
-                self.complain(format!("channel_setup_fwd_listener_tcpip: cannot listen to port: {port}"))
-            );
+            return Err(self.complain(ForwardError::LocalPort(port)));
         };
         let mut sources = Vec::new();
         for (socket, at) in bound {
@@ -91,13 +91,17 @@ impl Forwards {
         Ok(port)
     }
 
-    fn listen_unix(&self, forward: &Forward, path: &str, cx: &mut ControlCx<'_>) -> Result<u16, String> {
+    fn listen_unix(
+        &self,
+        forward: &Forward,
+        path: &str,
+        cx: &mut ControlCx<'_>,
+    ) -> Result<u16, ForwardError> {
         let rules = &self.0.rules;
         let listener = match UnixListener::bind(Path::new(path), rules.bind_mask, rules.bind_unlink) {
             Ok(listener) => listener,
-            Err(problem) => {
-                let problem = errno_text(&problem);
-                return Err(self.complain(format!("unix_listener: cannot bind to path {path}: {problem}")));
+            Err(source) => {
+                return Err(self.complain(ForwardError::LocalPath { path: path.to_owned(), source }));
             }
         };
         self.0.logger.debug(|| format!("Local forwarding listening on path {path}."));

@@ -7,6 +7,7 @@
 //! connected, and never more than the budget allows.
 
 mod channels;
+mod error;
 mod local;
 mod remote;
 mod remote_socks;
@@ -21,6 +22,7 @@ mod words;
 use lh_config::forward::Forward;
 use lh_driver::{ControlCx, ControlEvent};
 
+pub use error::ForwardError;
 pub use state::{Done, Forwards, configured, target};
 pub use tunnel::TunnelEnd;
 pub use words::allocated;
@@ -69,7 +71,7 @@ impl Forwards {
         }
     }
 
-    fn remote_started(&self, forward: &Forward, result: Result<u16, String>, cx: &mut ControlCx<'_>) {
+    fn remote_started(&self, forward: &Forward, result: Result<u16, ForwardError>, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         if !state.relayed {
             state.pending -= 1;

@@ -5,6 +5,7 @@ use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Result as WireResult, Writer};
 
+use super::error::ForwardError;
 use super::remote_socks::RemoteSocks;
 use super::state::{Done, Forwards, RemoteListener, Taker, target};
 use super::words;
@@ -71,7 +72,7 @@ impl Forwards {
         // It may have been cancelled meanwhile.
         let Some(index) = state.remote.iter().position(|each| each.id == id) else {
             drop(state);
-            return done(Err("cancelled".to_owned()), cx);
+            return done(Err(ForwardError::Cancelled), cx);
         };
         let listener = &mut state.remote[index];
         let result = match &listener.forward.listen {
@@ -80,13 +81,11 @@ impl Forwards {
                     listener.port = port;
                     Ok(port)
                 }
-                _ => Err("remote port forwarding failed: the server did not say which port".to_owned()),
+                _ => Err(ForwardError::PortNotNamed),
             },
             _ if ok => Ok(listener.port),
-            Endpoint::Tcp { port, .. } => {
-                Err(format!("remote port forwarding failed for listen port {port}"))
-            }
-            Endpoint::Unix(path) => Err(format!("remote port forwarding failed for listen path {path}")),
+            Endpoint::Tcp { port, .. } => Err(ForwardError::RemotePort(*port)),
+            Endpoint::Unix(path) => Err(ForwardError::RemotePath(path.clone())),
         };
         self.0.logger.debug(|| words::answered(&listener.forward, ok));
         if result.is_err() {

@@ -10,10 +10,11 @@ use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::{ChannelTimeouts, PermitForward};
 use lh_driver::{ChannelId, ControlCx, Family, HandlerId, Resolver, SourceId, Target};
 
+use super::error::ForwardError;
 use crate::log::Logger;
 
 /// Called with the result of a forward: the port that it listens on (0 for a socket path), or the error.
-pub type Done = Box<dyn FnOnce(Result<u16, String>, &mut ControlCx<'_>)>;
+pub type Done = Box<dyn FnOnce(Result<u16, ForwardError>, &mut ControlCx<'_>)>;
 
 /// The configuration's general rules for forwards.
 pub(super) struct Rules {

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use lh_agent::SecurityKey;
 use lh_crypto::FingerprintHash;
-use lh_security_key::flags;
+use lh_security_key::{SkError, flags};
 
 use crate::key_types::short_type;
 use crate::log::Log;
@@ -18,7 +18,7 @@ pub(super) fn sign(
     hash: FingerprintHash,
     data: &[u8],
     log: &mut Log<'_>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, SkError> {
     let kind = short_type(key.public.key_type());
     // A person must learn that the key waits for a touch; scripts need not.
     let waits = key.flags & flags::USER_PRESENCE != 0 && !log.is_batch();
@@ -35,5 +35,5 @@ pub(super) fn sign(
     let mut pin = || log.ask_secret(&format!("Enter PIN for {kind} key {name}: "));
     let signed = lh_security_key::sign(key, provider, data, verbose, &mut pin);
     drop(notice);
-    signed.map_err(|error| error.to_string())
+    signed
 }

@@ -144,6 +144,7 @@ impl Identities {
             }
             Source::Loaded(FileKey::Security(key), _) => {
                 hardware::sign(key, &identity.name, &config.provider, config.fingerprint, data, log)
+                    .map_err(|error| error.to_string())
             }
             Source::Token => match (&mut self.tokens, &identity.public) {
                 (Some(tokens), Some(key)) => tokens

@@ -104,11 +104,26 @@ pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -
     }
 }
 
-fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| lh_sys::errno_text(&error);
+/// A helper that does not sign.
+#[derive(Debug, thiserror::Error)]
+enum HelperError {
+    /// The helper cannot be started, or breaks off.
+    #[error("{}", lh_sys::errno_text(.0))]
+    Io(std::io::Error),
+    #[error("no descriptor")]
+    NoDescriptor,
+    /// The helper refuses; its reason is on standard error.
+    #[error("exit status {0}")]
+    Refused(i32),
+    #[error("bad answer")]
+    BadAnswer,
+}
+
+fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, HelperError> {
+    let failed = HelperError::Io;
     // A copy that the helper inherits; ours is closed once it runs.
     let inherited = rustix::io::dup(connection).map_err(|error| failed(error.into()))?;
-    let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| "no descriptor".to_owned())?;
+    let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| HelperError::NoDescriptor)?;
     let message = keysign::request(number, data);
     let mut child =
         Command::new(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
@@ -120,12 +135,12 @@ fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, 
     let read = stdout.map(|stdout| stdout.take(keysign::LONGEST as u64 + 4).read_to_end(&mut answer));
     let status = child.wait().map_err(failed)?;
     if !status.success() {
-        return Err(format!("exit status {}", status.code().unwrap_or(255)));
+        return Err(HelperError::Refused(status.code().unwrap_or(255)));
     }
     for result in [sent.map(|sent| sent.map(|()| 0)), read].into_iter().flatten() {
         result.map_err(failed)?;
     }
-    keysign::read_answer(&answer).map(<[u8]>::to_vec).map_err(|_| "bad answer".to_owned())
+    keysign::read_answer(&answer).map(<[u8]>::to_vec).map_err(|_| HelperError::BadAnswer)
 }
 
 #[cfg(test)]
@@ -152,7 +167,7 @@ mod tests {
              printf '\\0\\0\\0\\013\\002\\0\\0\\0\\006signed'",
             request.display()
         );
-        assert_eq!(ask(&script), Ok(b"signed".to_vec()));
+        assert_eq!(ask(&script).expect("a signature"), b"signed");
         let sent = std::fs::read(&request).expect("request");
         assert_eq!((&sent[..5], &sent[9..]), (&b"\0\0\0\x0d\x02"[..], &b"\0\0\0\x04data"[..]));
         let lead = std::fs::read_to_string(request.with_extension("fd")).expect("link");
@@ -163,7 +178,7 @@ mod tests {
             ("cat >/dev/null; printf '\\0\\0\\0\\013\\001\\0\\0\\0\\006signed'", "bad answer"),
             ("cat >/dev/null; printf '\\0\\0\\0\\013\\002\\0\\0\\0\\007signed'", "bad answer"),
         ] {
-            assert_eq!(ask(script), Err(why.to_owned()), "{script}");
+            assert_eq!(ask(script).expect_err(script).to_string(), why, "{script}");
         }
     }
 }

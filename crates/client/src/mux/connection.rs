@@ -12,10 +12,11 @@ use rustix::net::{RecvFlags, recv};
 
 use super::line::Line;
 use super::mux_client::MuxRequest;
-use super::open::{open_mux_session, open_mux_stdio};
+use super::open::{OpenError, open_mux_session, open_mux_stdio};
 use super::relay::Relay;
 use super::state::Shared;
 use super::wire::{self, Kind, Reply, Request};
+use crate::forward::ForwardError;
 use crate::ui::{LogLevel, Permission};
 
 /// State of the control connection.
@@ -208,36 +209,30 @@ impl Connection {
             }
             Request::OpenForward(kind, forward) => {
                 let forwards = &self.master.forwards;
-                let done = move |result: Result<u16, String>, chosen: bool| {
-                    line.reply(
-                        id,
-                        &match result {
-                            Ok(port) if chosen => Reply::RemotePort(port),
-                            Ok(_) => Reply::Ok,
-                            Err(why) => Reply::Failure(why),
-                        },
-                    );
-                };
+                let done = move |reply: Reply| line.reply(id, &reply);
                 match kind {
                     Kind::Remote => {
                         use lh_config::forward::Endpoint;
                         let chosen = matches!(forward.listen, Endpoint::Tcp { port: 0, .. });
+                        let started = move |port| if chosen { Reply::RemotePort(port) } else { Reply::Ok };
                         if let Some(port) = forwards.has_remote(&forward) {
-                            return done(Ok(port), chosen);
+                            return done(started(port));
                         }
-                        forwards.add_remote(&forward, cx, Box::new(move |result, _| done(result, chosen)));
+                        let answered = move |result: Result<u16, ForwardError>, _: &mut ControlCx<'_>| {
+                            done(result.map_or_else(|why| Reply::Failure(why.to_string()), started));
+                        };
+                        forwards.add_remote(&forward, cx, Box::new(answered));
                     }
                     Kind::Local | Kind::Dynamic => {
                         if forwards.has_local(&forward) {
-                            return done(Ok(0), false);
+                            return done(Reply::Ok);
                         }
-                        forwards.add_local(
-                            &forward,
-                            cx,
-                            Box::new(move |result, _| {
-                                done(result.map_err(|_| "Port forwarding failed".to_owned()), false);
-                            }),
-                        );
+                        // The reason stands in the master's log.
+                        let failed = |_| Reply::Failure("Port forwarding failed".to_owned());
+                        let answered = move |result: Result<u16, ForwardError>, _: &mut ControlCx<'_>| {
+                            done(result.map_or_else(failed, |_| Reply::Ok));
+                        };
+                        forwards.add_local(&forward, cx, Box::new(answered));
                     }
                 }
             }
@@ -268,10 +263,10 @@ impl Connection {
     }
 
     /// Waits for the end of an opened session, or reports why it did not open.
-    fn run(&mut self, id: u32, opened: Result<MuxRequest, String>) {
+    fn run(&mut self, id: u32, opened: Result<MuxRequest, OpenError>) {
         match opened {
             Ok(session) => self.state = State::Running(session),
-            Err(why) => self.line.reply(id, &Reply::Failure(why)),
+            Err(why) => self.line.reply(id, &Reply::Failure(why.to_string())),
         }
     }
 }

@@ -15,6 +15,23 @@ use super::wire::NewSession;
 use crate::X11Forward;
 use crate::session::{Pty, SessionChannel, SessionSetup, Start};
 
+/// A session or stdio forward of a mux client that does not open. The text is for the client.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    /// The client asks for a terminal over a connection whose encryption is off.
+    #[error("the shared connection is not encrypted and carries no terminals")]
+    NotEncrypted,
+    /// The client has passed too few descriptors.
+    #[error("descriptors are missing")]
+    NoDescriptors,
+    /// A descriptor cannot be used.
+    #[error(transparent)]
+    Descriptor(std::io::Error),
+    /// All channels are in use.
+    #[error(transparent)]
+    Channel(lh_connection::OpenError),
+}
+
 /// Opens a session on these descriptors.
 pub(super) fn open_mux_session(
     master: &Shared,
@@ -23,26 +40,25 @@ pub(super) fn open_mux_session(
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<MuxRequest, String> {
+) -> Result<MuxRequest, OpenError> {
     if session.tty && !cx.is_encrypted() {
-        return Err("the shared connection is not encrypted and carries no terminals".to_owned());
+        return Err(OpenError::NotEncrypted);
     }
     let [stdin, stdout, stderr]: [OwnedFd; 3] =
-        descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
+        descriptors.try_into().map_err(|_| OpenError::NoDescriptors)?;
     let (stdin, stderr) = (Rc::new(stdin), Rc::new(stderr));
     let mut setup = setup(session, &stdin);
     setup.agent_request = master.agent.filter(|_| session.agent);
     setup.x11 = master.x11.as_ref().filter(|_| session.x11).and_then(X11Forward::request);
-    let mut pump = ends(&stdin, &stdout).map_err(|error| error.to_string())?;
-    let errors = LocalFd::inherited(stderr.as_fd(), Direction::Write).map_err(|error| error.to_string())?;
+    let mut pump = ends(&stdin, &stdout).map_err(OpenError::Descriptor)?;
+    let errors = LocalFd::inherited(stderr.as_fd(), Direction::Write).map_err(OpenError::Descriptor)?;
     pump = pump.output_ext(errors).tell_broken_output();
     if let Some(escape) = session.escape.filter(|_| session.tty) {
         let forwards = master.forwards.clone();
         pump = pump.filter(Box::new(MuxClientEscapes::new(escape, forwards, Rc::clone(&stderr))));
     }
     let handler = Box::new(SessionChannel::new(setup, Box::new(pump)));
-    let channel =
-        cx.open("session", b"", &ChannelOptions::default(), handler).map_err(|error| error.to_string())?;
+    let channel = cx.open("session", b"", &ChannelOptions::default(), handler).map_err(OpenError::Channel)?;
     let terminal = (session.tty && is_terminal(&*stdin)).then_some(stdin);
     Ok(register(master, channel, line, request, terminal, Some(stderr), cx))
 }
@@ -55,14 +71,12 @@ pub(super) fn open_mux_stdio(
     request: u32,
     line: &Line,
     cx: &mut ControlCx<'_>,
-) -> Result<MuxRequest, String> {
-    let [stdin, stdout]: [OwnedFd; 2] =
-        descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
-    let local = |fd: &OwnedFd, direction| {
-        LocalFd::inherited(fd.as_fd(), direction).map_err(|error| error.to_string())
-    };
+) -> Result<MuxRequest, OpenError> {
+    let [stdin, stdout]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| OpenError::NoDescriptors)?;
+    let local =
+        |fd: &OwnedFd, direction| LocalFd::inherited(fd.as_fd(), direction).map_err(OpenError::Descriptor);
     let (input, output) = (local(&stdin, Direction::Read)?, local(&stdout, Direction::Write)?);
-    let channel = master.forwards.open_stdio(target, input, output, cx)?;
+    let channel = master.forwards.open_stdio(target, input, output, cx).map_err(OpenError::Channel)?;
     Ok(register(master, channel, line, request, None, None, cx))
 }
 

@@ -26,6 +26,7 @@ use rustix::net::{RecvFlags, recv};
 use super::frames::{self, Queue};
 use super::line::Line;
 use super::state::{ProxyClient, Shared};
+use crate::forward::ForwardError;
 use crate::ui::LogLevel;
 
 /// Most channels of one client.
@@ -231,7 +232,7 @@ impl Relay {
             Some((mut forward, false)) => {
                 let (this, offered) = (self.clone(), self.clone());
                 let asked = forward.clone();
-                let done = move |result: Result<u16, String>, cx: &mut ControlCx<'_>| {
+                let done = move |result: Result<u16, ForwardError>, cx: &mut ControlCx<'_>| {
                     let port = result.ok();
                     if let (Some(port), Endpoint::Tcp { port: chosen @ 0, .. }) = (port, &mut forward.listen)
                     {

@@ -1,0 +1,31 @@
+//! Recipes for words that scripts and people search for: what `-v` shows of the server's side, and how tokens are refused.
+
+use lh_interop::recipe::{Ends, RECIPE, Recipe};
+
+/// `-v` shows what the server says of an accepted key: which options it has, and where its line stands.
+/// A client that signs at once gets the lines once, one that asks first whether the key will do gets them twice.
+#[test]
+fn options_of_keys_shown_by_verbose_clients() {
+    Recipe {
+        server: "PermitUserEnvironment yes",
+        setup: "n=0; while read -r o; do n=$((n+1)); account k$n 270$n; { echo '# options'; echo \"$o $(cat /world/authorized_keys)\" | sed 's/^ //'; } >/home/k$n/.ssh/authorized_keys; done <<'E'\n\ncommand=\"echo forced\"\nfrom=\"127.0.0.1\"\nno-pty\nrestrict\nrestrict,pty\nenvironment=\"A=b\"\npermitopen=\"x:1\",permitlisten=\"22\"\ntunnel=\"3\"\nexpiry-time=\"20380101\"\nE",
+        client: "for n in {1..10}; do echo \"== $n\"; ssh -v -tt k$n@server true </dev/null 2>err >/dev/null; echo $?; grep -a '^debug1: Remote: ' err | tr -d '\\r' | awk '!seen[$0]++'; ssh -o LogLevel=VERBOSE k$n@server true 2>&1 | grep -c Remote; done",
+        ends: Ends::Client,
+        sees: &["debug1: Remote: /home/k4/.ssh/authorized_keys:2: key options: agent-forwarding port-forwarding user-rc x11-forwarding\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
+/// Tokens that a keyword does not take, and percent signs at an end. OpenSSH names its
+/// functions, ours the keyword and the line.
+#[test]
+fn tokens_that_keywords_do_not_take() {
+    Recipe {
+        client: "words() { tr -d '\\r' | sed -E -e 's/^[A-Za-z_]+(:|-ORDER) (unknown key|invalid format)/\\2/' -e '/^percent_(dollar_)?expand: failed$/d' -e '/^KnownHostsCommand failed$/d' -e '/^c line 1: Bad Match/d' -e '/^c: terminating/d'; }; for k in 'ProxyCommand=/bin/echo' LocalCommand=echo RemoteCommand=echo KnownHostsCommand=/bin/echo ControlPath= IdentityFile= CertificateFile= IdentityAgent= UserKnownHostsFile= HostName= LocalForward=/tmp/x RemoteForward=/tmp/x; do for t in %z %T %f %n%; do v=${k#*=}; c=true; case $k in RemoteC*) c=;; esac; echo \"== ${k%%=*} $t\"; case $k in *=/tmp/x) a=\"$k$t localhost:1\";; *=) a=$k$t;; *) a=\"$k $t\";; esac; timeout 20 ssh -o BatchMode=yes -o PermitLocalCommand=yes -o \"$a\" bob@server $c </dev/null 2>&1 | words; echo ${PIPESTATUS[0]}; done; done; for m in 'exec \"echo %z\"' 'exec \"true %T\"'; do printf 'Match %s\\n  User bob\\n' \"$m\" >c; ssh -F c server true 2>&1 | words; echo ${PIPESTATUS[0]}; done",
+        ends: Ends::Client,
+        sees: &["unknown key %z"],
+        ..RECIPE
+    }
+    .run();
+}
