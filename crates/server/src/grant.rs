@@ -31,6 +31,8 @@ pub(crate) struct Grant {
     pub(crate) level: Level,
     /// Proofs of the user's identity, a line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
+    /// What the client is told about the keys that were used (SSH_MSG_DEBUG).
+    pub(crate) remarks: Vec<String>,
     /// Fingerprint of the key that was used last; empty when there was none.
     pub(crate) key: String,
     /// What modules want the user to read.
@@ -48,7 +50,8 @@ const LENGTHS: usize = 16;
 
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
+        let Self { user, ids, groups, options, must_change_password, level, proofs, remarks, said, .. } =
+            self;
         let Self { credentials, session_id, state, joined, refusal, key, .. } = self;
         // The fields without secrets, which may move while they grow.
         let mut out = Vec::new();
@@ -70,6 +73,7 @@ impl Grant {
         put_option(&mut out, refusal.as_ref().map(String::as_bytes));
         out.put_u8(*level as u8);
         out.put_string(proofs.as_bytes());
+        put_list(&mut out, remarks);
         out.put_string(key.as_bytes());
         out.put_string(said.as_bytes());
         let open = out;
@@ -108,6 +112,7 @@ impl Grant {
             refusal: optional_text(&mut reader)?,
             level: Level::from_number(reader.u8()?),
             proofs: text(&mut reader)?,
+            remarks: read_list(&mut reader)?,
             key: text(&mut reader)?,
             said: text(&mut reader)?,
             credentials: read_option(&mut reader)?.map(|bytes| Zeroizing::new(bytes.to_vec())),
@@ -249,6 +254,7 @@ mod tests {
             refusal: Some("Too many connections".into()),
             level: Level::Debug1,
             proofs: "publickey ssh-ed25519 AAAA\n".into(),
+            remarks: vec!["/home/ada/.ssh/authorized_keys:1: key options: pty".into()],
             key: "SHA256:abc".into(),
             said: "You have mail.\n".into(),
             credentials: Some(Zeroizing::new(vec![6; 900])),

@@ -113,6 +113,39 @@ pub(crate) fn options_end(line: &str) -> usize {
 }
 
 impl KeyOptions {
+    /// What a key's line allows and forces, for `ssh -v`, as OpenSSH lists it. `place`: FILE:LINE. `environment`: variables
+    /// of keys count at this server.
+    pub(crate) fn remarks(&self, place: &str, environment: bool) -> Vec<String> {
+        let named = [
+            (self.agent_forwarding, "agent-forwarding"),
+            (self.command.is_some(), "command"),
+            (environment && !self.environment.is_empty(), "environment"),
+            (self.expires.is_some(), "expires"),
+            (self.no_touch_required, "no-touch-required"),
+            (!self.permit_open.is_empty(), "permitopen"),
+            (!self.permit_listen.is_empty(), "permitlisten"),
+            (self.port_forwarding, "port-forwarding"),
+            (self.principals.is_some(), "principals"),
+            (self.pty, "pty"),
+            (self.verify_required, "uv"),
+            (self.user_rc, "user-rc"),
+            (self.x11_forwarding, "x11-forwarding"),
+        ];
+        let mut names: Vec<_> =
+            named.iter().filter(|(counts, _)| *counts).map(|(_, name)| (*name).to_owned()).collect();
+        if let Some(number) = &self.tunnel {
+            let at = names.iter().position(|name| name.as_str() > "tun").unwrap_or(names.len());
+            names.insert(at, format!("tun={number}"));
+        }
+        let mut remarks =
+            vec![[format!("{place}: key options:"), names.join(" ")].join(" ").trim_end().to_owned()];
+        if environment {
+            let variable = |(name, value): &(String, String)| format!("{place}: environment: {name}={value}");
+            remarks.extend(self.environment.iter().map(variable));
+        }
+        remarks
+    }
+
     /// Reads a comma-separated list of options. `now` is not needed: an expired key is found out when used.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let mut options = Self::default();
@@ -268,6 +301,24 @@ fn quoted(text: &str) -> Result<(String, &str), OptionError> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn remarks_list_what_a_key_may_do() {
+        let remarks =
+            |text: &str, environment| super::KeyOptions::parse(text).unwrap().remarks("f:1", environment);
+        assert_eq!(
+            remarks("", false),
+            ["f:1: key options: agent-forwarding port-forwarding pty user-rc x11-forwarding"]
+        );
+        assert_eq!(remarks("restrict", false), ["f:1: key options:"]);
+        let text =
+            "restrict,pty,command=\"id\",environment=\"A=b\",permitopen=\"a:1\",from=\"::1\",tunnel=\"3\"";
+        assert_eq!(remarks(text, false), ["f:1: key options: command permitopen pty tun=3"]);
+        assert_eq!(
+            remarks(text, true),
+            ["f:1: key options: command environment permitopen pty tun=3", "f:1: environment: A=b"]
+        );
+    }
+
     use super::*;
     use proptest::prelude::*;
 

@@ -304,6 +304,7 @@ impl Monitor {
             refusal,
             level: self.client.log.level(),
             proofs: candidate.proofs,
+            remarks: candidate.remarks,
             key,
             said,
             credentials: self.gss.take_credentials(),

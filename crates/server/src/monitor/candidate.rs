@@ -28,6 +28,8 @@ pub(super) struct Candidate {
     pub(super) used_keys: Vec<PublicKey>,
     /// The methods that have succeeded, a line each.
     pub(super) proofs: String,
+    /// What the client is told after the login about the keys that have succeeded.
+    pub(super) remarks: Vec<String>,
     /// By ticket: the process of the session that is joined.
     pub(super) joined: Option<u32>,
 }
@@ -106,6 +108,7 @@ impl Candidate {
             used_keys: Vec::new(),
             joined: None,
             proofs: String::new(),
+            remarks: Vec::new(),
         }
     }
 }

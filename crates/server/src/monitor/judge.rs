@@ -54,9 +54,10 @@ impl Monitor {
             },
             Method::PublicKey(key) => match key_right(&self.client, &self.lookups, candidate, key) {
                 Some(KeyVerdict::WouldDo) => return Verdict::KeyOk,
-                Some(KeyVerdict::Proven(options)) => match candidate.options.merged(&options) {
+                Some(KeyVerdict::Proven(found)) => match candidate.options.merged(&found.options) {
                     Ok(options) => {
                         candidate.options = options;
+                        candidate.remarks.extend(found.remarks);
                         true
                     }
                     Err(why) => {

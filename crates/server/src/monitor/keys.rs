@@ -12,6 +12,8 @@ use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::lookups::Lookups;
 use super::revoked::Revocation;
+use lh_config::server_values::PermitUserEnvironment;
+
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{Log, debug, error, info, verbose};
@@ -19,7 +21,21 @@ use crate::log::{Log, debug, error, info, verbose};
 /// What a key is worth.
 pub(super) enum KeyVerdict {
     WouldDo,
-    Proven(Box<KeyOptions>),
+    Proven(Box<Found>),
+}
+
+/// A key that is trusted.
+pub(super) struct Found {
+    pub(super) options: KeyOptions,
+    /// What a key's own line allows, and where it stands: the user is told after the login.
+    pub(super) remarks: Vec<String>,
+}
+
+impl From<KeyOptions> for Found {
+    /// By a certificate: no line is the key's own.
+    fn from(options: KeyOptions) -> Self {
+        Self { options, remarks: Vec::new() }
+    }
 }
 
 /// Judges a key of the user's, by itself or with the signature that comes with it.
@@ -40,14 +56,14 @@ pub(super) fn key_right(
     if lookups.revocation(settings, &key) != Revocation::No {
         return None;
     }
-    let options = AccountContext { client, lookups, settings, user }.find_key(&key)?;
+    let found = AccountContext { client, lookups, settings, user }.find_key(&key)?;
     match &attempt.signature {
         None => Some(KeyVerdict::WouldDo),
         Some(signature) => {
             let signed = client.signed_data(&candidate.name, attempt);
             match key.verify_attested(&attempt.algorithm, &signed, signature) {
-                Ok(attested) => attestation_enough(client, candidate, &options, &key, attested)
-                    .then(|| KeyVerdict::Proven(Box::new(options))),
+                Ok(attested) => attestation_enough(client, candidate, &found.options, &key, attested)
+                    .then(|| KeyVerdict::Proven(Box::new(found))),
                 Err(problem) => {
                     debug!(client.log, "signature of user {}: {problem}", user.name);
                     None
@@ -131,7 +147,7 @@ fn attestation_enough(
 
 impl AccountContext<'_> {
     /// Looks for the key where it may be trusted: the user's files, the server's authorities, the server's command.
-    pub(super) fn find_key(&self, key: &PublicKey) -> Option<KeyOptions> {
+    pub(super) fn find_key(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
         let tokens = user_tokens(user);
         for pattern in
@@ -148,21 +164,21 @@ impl AccountContext<'_> {
                 let Some(text) = lookups.user_file(settings, user, "authorized keys", &path) else {
                     continue;
                 };
-                if let Some(options) = self.search(key, &text, &path.display().to_string()) {
-                    return Some(options);
+                if let Some(found) = self.search(key, &text, &path.display().to_string()) {
+                    return Some(found);
                 }
             }
         }
         if let Some(certificate) = key.certificate()
             && let Some(options) = self.trusted_authority(key, certificate)
         {
-            return Some(options);
+            return Some(options.into());
         }
         self.ask_for_keys(key)
     }
 
     /// `AuthorizedKeysCommand`.
-    fn ask_for_keys(&self, key: &PublicKey) -> Option<KeyOptions> {
+    fn ask_for_keys(&self, key: &PublicKey) -> Option<Found> {
         let Self { client, lookups, settings, user } = *self;
         let command = settings.authorized_keys_command.0.as_deref()?;
         let tokens = client
@@ -189,7 +205,7 @@ impl AccountContext<'_> {
     }
 
     /// Looks for a key, or the authority of a certificate, in the text of an `authorized_keys` file.
-    fn search(&self, key: &PublicKey, text: &str, file: &str) -> Option<KeyOptions> {
+    fn search(&self, key: &PublicKey, text: &str, file: &str) -> Option<Found> {
         let Self { client, settings, .. } = *self;
         let certificate = key.certificate();
         let kind = if certificate.is_some() { "CA" } else { "key" };
@@ -211,7 +227,9 @@ impl AccountContext<'_> {
             }
             let Some(certificate) = certificate else {
                 verbose!(client.log, "Accepted key {} found at {place}", describe(settings, key));
-                return Some(options);
+                let environment = settings.permit_user_environment.value != PermitUserEnvironment::No;
+                let remarks = options.remarks(&place, environment);
+                return Some(Found { options, remarks });
             };
             match self.certificate_of_line(certificate, &options, &place) {
                 Ok(options) => {
@@ -221,7 +239,7 @@ impl AccountContext<'_> {
                         client.log,
                         "Accepted certificate ID \"{id}\" (serial {serial}) signed by CA {authority} found at {place}"
                     );
-                    return Some(options);
+                    return Some(options.into());
                 }
                 Err(why) => error!(client.log, "{why}"),
             }

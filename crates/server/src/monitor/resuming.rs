@@ -193,7 +193,7 @@ impl Monitor {
                 let found =
                     found.ok_or_else(|| unless_unknown("the key of the login is not accepted any more"))?;
                 now = now
-                    .merged(&found)
+                    .merged(&found.options)
                     .map_err(|_| unless_unknown("the options of its keys contradict each other"))?;
             }
         }

@@ -18,7 +18,8 @@ use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::signals::Signals;
 use lh_transport::{Transport, TransportError, Unencrypted};
-use lh_wire::msg::disconnect;
+use lh_wire::msg::{Debug, disconnect};
+use lh_wire::{Message as _, PacketSink as _};
 use rustix::process::Signal;
 
 use super::auth_info::AuthInfo;
@@ -113,7 +114,7 @@ fn begin(
     address: &Address,
 ) -> Result<Option<Begun>, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
-    let Grant { credentials, session_id, state, joined, refusal, .. } = grant;
+    let Grant { credentials, session_id, state, joined, refusal, remarks, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let mut config = common.transport_config();
@@ -152,6 +153,9 @@ fn begin(
     transport.set_unencrypted(unencrypted);
     // Directly behind the end of the login, before any message of the session.
     let resuming = resuming::offer(&mut transport, &mut monitor, &login.settings, &config, unencrypted);
+    for remark in &remarks {
+        transport.payload(&Debug::new(false, remark.as_bytes(), b"").to_payload());
+    }
     let link = Link::new(transport, stream);
     let shared = Rc::new(share(login, start, mounts, monitor, address, &link));
     Ok(Some((shared, link, common.session.host_keys, resuming)))
