@@ -18,6 +18,10 @@ fn ssh_copy_id_by_its_flags() {
                  copy -F cfg -i .ssh/two -o StrictHostKeyChecking=yes -o UserKnownHostsFile=~/.ssh/known_hosts alias; ssh -i .ssh/two new3@server id -un; copy -i .ssh/none new4@server; copy -i .ssh/two new4@nosuch.invalid; copy -i .ssh/two -o BadOption=1 new4@server; SSHPASS=wrong copy -i .ssh/two -o NumberOfPasswordPrompts=1 new4@server; copy -p 9 -i .ssh/two new4@server; ls -a .ssh",
         pam: true,
         sees: &["Would have added the following key(s):", "Number of key(s) added: 2", "new3\n"],
+        differs: &[
+            ("\n..\nagent\n", "\n..\n", "agents have their sockets in ~/.ssh/agent, as OpenSSH's since 10.1"),
+            (".ssh\": File exists\n", ".ssh\": Failure\n", "our server tells our client why"),
+        ],
         ..RECIPE
     }
     .run();

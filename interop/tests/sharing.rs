@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use lh_interop::sharing::{Running, Scene, each_mix};
+use lh_interop::sharing::{Running, Scene, each_mix, greet, heard};
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum, sum_server};
 use lh_interop::{me, our, peers};
 
@@ -235,6 +235,24 @@ fn a_faulty_or_killed_mux_client_ends_alone() {
     }
     eventually("nor of fifty more", || descriptors() <= before);
     assert_eq!(scene.logins(), 1);
+}
+
+/// A client in proxy mode may send before the answer has come: what follows its request belongs to its channels.
+///
+/// Covers: ssh -O proxy; wire mux
+#[test]
+fn messages_behind_a_proxy_request_are_the_relay_s() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let master = scene.start_master(&[]);
+    let mut stream = greet(&scene.socket());
+    let request = b"\0\0\0\x08\x10\0\0\x0f\0\0\0\x09";
+    let open = b"\0\0\0\x19\0\x5a\0\0\0\x07session\0\0\0\x05\0\x20\0\0\0\0\x80\0";
+    stream.write_all(&[&request[..], open].concat()).unwrap();
+    assert_eq!(heard(&mut stream)[..4], [0x80, 0, 0, 0x0F], "proxy mode");
+    assert_eq!(heard(&mut stream)[1..6], [91, 0, 0, 0, 5], "the channel is open");
+    drop((stream, master));
+    let said = std::fs::read_to_string(scene.lab.path("master.log")).unwrap();
+    assert!(!said.contains("multiplex client"), "{said}");
 }
 
 /// Covers: ssh_config ControlMaster; ssh -M

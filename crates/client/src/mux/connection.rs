@@ -102,8 +102,10 @@ impl Connection {
                         self.complete(cx);
                     }
                 }
+                // What comes now is the relay's, or nobody's.
+                State::Over => return Ok(()),
                 // No message is expected while the user decides or a session runs.
-                State::Asking { .. } | State::Running(_) | State::Over => {
+                State::Asking { .. } | State::Running(_) => {
                     return match recv(self.line.socket(), &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK)
                     {
                         Err(Errno::AGAIN | Errno::INTR) => Ok(()),
