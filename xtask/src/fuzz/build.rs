@@ -10,7 +10,7 @@ pub(super) fn build(names: &[String], flags: &str, directory: &str) -> Outcome {
     call(
         cargo()
             .current_dir(root().join("fuzz"))
-            .args(["build", "--release", "--target", &host()?])
+            .args(["build", "--locked", "--release", "--target", &host()?])
             .args(names.iter().flat_map(|name| ["--bin", name]))
             .env("CARGO_TARGET_DIR", target_dir().join(directory))
             .env("RUSTFLAGS", flags),
