@@ -116,6 +116,7 @@ impl KeyOptions {
     /// What a key's line allows and forces, for `ssh -v`, as OpenSSH lists it. `place`: FILE:LINE. `environment`: variables
     /// of keys count at this server.
     pub(crate) fn remarks(&self, place: &str, environment: bool) -> Vec<String> {
+        let tunnel = self.tunnel.as_ref().map(|number| format!("tun={number}"));
         let named = [
             (self.agent_forwarding, "agent-forwarding"),
             (self.command.is_some(), "command"),
@@ -127,18 +128,16 @@ impl KeyOptions {
             (self.port_forwarding, "port-forwarding"),
             (self.principals.is_some(), "principals"),
             (self.pty, "pty"),
+            (tunnel.is_some(), tunnel.as_deref().unwrap_or_default()),
             (self.verify_required, "uv"),
             (self.user_rc, "user-rc"),
             (self.x11_forwarding, "x11-forwarding"),
         ];
-        let mut names: Vec<_> =
-            named.iter().filter(|(counts, _)| *counts).map(|(_, name)| (*name).to_owned()).collect();
-        if let Some(number) = &self.tunnel {
-            let at = names.iter().position(|name| name.as_str() > "tun").unwrap_or(names.len());
-            names.insert(at, format!("tun={number}"));
+        let mut options = format!("{place}: key options:");
+        for (_, name) in named.iter().filter(|(counts, _)| *counts) {
+            options.extend([" ", name]);
         }
-        let mut remarks =
-            vec![[format!("{place}: key options:"), names.join(" ")].join(" ").trim_end().to_owned()];
+        let mut remarks = vec![options];
         if environment {
             let variable = |(name, value): &(String, String)| format!("{place}: environment: {name}={value}");
             remarks.extend(self.environment.iter().map(variable));

@@ -323,12 +323,8 @@ impl Monitor {
         if let Method::Resume(claim) = &attempt.method {
             self.resume(&mut candidate, claim);
         }
-        let (name, ip, port) = (&candidate.name, self.client.peer.ip(), self.client.peer.port());
-        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-        info!(
-            self.client.log,
-            "administratively prohibited connection for {invalid}{name} from {ip} port {port}"
-        );
+        let who = candidate.described(&self.client);
+        info!(self.client.log, "administratively prohibited connection for {who}");
         Err(Unexpected::Prohibited)
     }
 }

@@ -95,12 +95,8 @@ impl Attempts {
         if self.failures < candidate.settings.max_auth_tries.value {
             return verdict;
         }
-        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-        let (name, ip, port) = (&candidate.name, client.peer.ip(), client.peer.port());
-        error!(
-            client.log.preauth(),
-            "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
-        );
+        let who = candidate.described(client);
+        error!(client.log.preauth(), "maximum authentication attempts exceeded for {who} ssh2");
         Verdict::TooMany
     }
 
@@ -118,12 +114,8 @@ impl Attempts {
                 verdict
             }
             Toll::TooMany => {
-                let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-                let (name, ip, port) = (&candidate.name, client.peer.ip(), client.peer.port());
-                error!(
-                    client.log,
-                    "too many authentication requests without a failure for {invalid}{name} from {ip} port {port} ssh2"
-                );
+                let who = candidate.described(client);
+                error!(client.log, "too many authentication requests without a failure for {who} ssh2");
                 Verdict::TooMany
             }
         }

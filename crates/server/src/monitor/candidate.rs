@@ -35,6 +35,12 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// Who asks to be this user, for the log: `ada from ADDRESS port PORT`, with `invalid user` in front where there is no such user.
+    pub(super) fn described(&self, client: &Client) -> String {
+        let invalid = if self.user.is_none() { "invalid user " } else { "" };
+        format!("{invalid}{} from {} port {}", self.name, client.peer.ip(), client.peer.port())
+    }
+
     /// Looks the account up and applies the `Match` blocks that fit it.
     /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
     /// the account's name.

@@ -17,7 +17,7 @@ use crate::cert_options::{Comer, CommandsDiffer};
 use crate::key_options::KeyOptions;
 use crate::log::{Level, debug, error, verbose};
 
-/// Why a certificate lets nobody in. `Display` is the line for the log, in OpenSSH's words.
+/// Why a certificate is refused. `Display` is the line for the log, in OpenSSH's words.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("Certificate does not contain an authorized principal")]

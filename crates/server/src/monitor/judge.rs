@@ -3,6 +3,7 @@
 use lh_auth::gss::GSS_METHOD;
 use lh_auth::server::Method;
 use lh_config::enums::PermitRootLogin;
+use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::PublicKey;
 use lh_sys::time::now_unix;
 use zeroize::Zeroizing;
@@ -57,7 +58,11 @@ impl Monitor {
                 Some(KeyVerdict::Proven(found)) => match candidate.options.merged(&found.options) {
                     Ok(options) => {
                         candidate.options = options;
-                        candidate.remarks.extend(found.remarks);
+                        if let Some(place) = &found.place {
+                            let permit = &candidate.settings.permit_user_environment.value;
+                            let environment = *permit != PermitUserEnvironment::No;
+                            candidate.remarks.extend(found.options.remarks(place, environment));
+                        }
                         true
                     }
                     Err(why) => {

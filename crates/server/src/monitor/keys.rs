@@ -12,7 +12,6 @@ use super::external::External;
 use super::fingerprints::{describe, fingerprint};
 use super::lookups::Lookups;
 use super::revoked::Revocation;
-use lh_config::server_values::PermitUserEnvironment;
 
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
@@ -27,14 +26,14 @@ pub(super) enum KeyVerdict {
 /// A key that is trusted.
 pub(super) struct Found {
     pub(super) options: KeyOptions,
-    /// What a key's own line allows, and where it stands: the user is told after the login.
-    pub(super) remarks: Vec<String>,
+    /// FILE:LINE of the key's own line, of which the user is told after the login. A certificate has none.
+    pub(super) place: Option<String>,
 }
 
 impl From<KeyOptions> for Found {
-    /// By a certificate: no line is the key's own.
+    /// By a certificate.
     fn from(options: KeyOptions) -> Self {
-        Self { options, remarks: Vec::new() }
+        Self { options, place: None }
     }
 }
 
@@ -102,8 +101,7 @@ pub(super) fn usable_key(
     Some(key)
 }
 
-/// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
-/// question.
+/// Whether the authority's signature is right and of a kind that counts. Trust in the authority is decided elsewhere.
 fn sound(settings: &ServerSettings, certificate: &Certificate, log: &Log) -> Option<()> {
     let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::AUTHORITY);
     let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
@@ -227,9 +225,7 @@ impl AccountContext<'_> {
             }
             let Some(certificate) = certificate else {
                 verbose!(client.log, "Accepted key {} found at {place}", describe(settings, key));
-                let environment = settings.permit_user_environment.value != PermitUserEnvironment::No;
-                let remarks = options.remarks(&place, environment);
-                return Some(Found { options, remarks });
+                return Some(Found { options, place: Some(place) });
             };
             match self.certificate_of_line(certificate, &options, &place) {
                 Ok(options) => {
