@@ -258,7 +258,7 @@ fn whole(figure: &str) -> String {
     figure.replace(' ', "\u{a0}").replace("\u{a0}±", " ±")
 }
 
-/// What a figure is beside that of the first run: how many times better, or that nobody can tell.
+/// What a figure is beside that of the first run: how many times better, or why that cannot be told.
 fn against(row: &Row, first: &Row) -> String {
     let ratio = Ratio::of(row, first).filter(|_| row.unit == first.unit);
     ratio.map_or_else(String::new, |ratio| {

@@ -78,7 +78,7 @@ pub(super) fn run(
     let begun = Instant::now();
     let mut first = target.connect(&[])?;
     let login = begun.elapsed();
-    // Somebody may have typed a password.
+    // The user may have typed a password.
     let limit = plan.time.max(login + plan.time.mul_f64(AFTER_LOGIN)).saturating_sub(clean_up(plan.time));
     let transport = first.client.driver().link().transport_ref();
     let server = lh_client::sanitise(transport.peer_identification().unwrap_or_default());

@@ -157,18 +157,8 @@ mod tests {
     use super::super::row::Unit;
     use super::*;
 
-    fn row(values: &[f64]) -> Row {
-        Row {
-            table: "t".into(),
-            name: "r".into(),
-            column: "c".into(),
-            unit: Unit::BytesPerSecond,
-            values: values.to_vec(),
-        }
-    }
-
     fn verdict(a: &[f64], b: &[f64]) -> Verdict {
-        Ratio::of(&row(a), &row(b)).unwrap().verdict
+        Ratio::of(&Row::of_rates(a), &Row::of_rates(b)).unwrap().verdict
     }
 
     #[test]
@@ -194,7 +184,7 @@ mod tests {
 
     #[test]
     fn less_time_is_better() {
-        let seconds = |values: &[f64]| Row { unit: Unit::Seconds, ..row(values) };
+        let seconds = |values: &[f64]| Row { unit: Unit::Seconds, ..Row::of_rates(values) };
         let ratio = Ratio::of(&seconds(&[1.0, 1.1, 1.2]), &seconds(&[2.0, 2.2, 2.4])).unwrap();
         assert_eq!((ratio.median, ratio.verdict), (2.0, Verdict::Differ));
         assert!(ratio.low > 1.6 && ratio.high < 2.5, "{ratio:?}");
@@ -209,6 +199,6 @@ mod tests {
     fn endless_files_take_no_endless_time() {
         let many: Vec<f64> = (0..100_000).map(|at| f64::from(at) + 1.0).collect();
         assert_eq!(verdict(&many, &many), Verdict::TooNoisy);
-        assert!(Ratio::of(&row(&[0.0, 0.0, 1.0]), &row(&[1.0, 1.0, 1.0])).is_none());
+        assert!(Ratio::of(&Row::of_rates(&[0.0, 0.0, 1.0]), &Row::of_rates(&[1.0, 1.0, 1.0])).is_none());
     }
 }

@@ -90,7 +90,7 @@ impl Results {
         let text = |name: &str| one_line(text(name));
         let rows = value.get("rows").and_then(Value::as_array).ok_or(NoResults::Member("rows"))?;
         // A row with a unit of a later version is passed over.
-        let rows = Rows::of_file(rows.iter().filter_map(Row::from_json).collect());
+        let rows = Rows(rows.iter().filter_map(Row::from_json).collect());
         let missing = value.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         Ok(Self {
             host: text("host"),

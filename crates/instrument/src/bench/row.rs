@@ -64,6 +64,8 @@ pub(crate) struct Row {
     pub(crate) column: String,
     pub(crate) unit: Unit,
     pub(crate) values: Vec<f64>,
+    /// The value of the round that warms up, until the run ends.
+    pub(super) warm_up: Option<f64>,
 }
 
 impl Row {
@@ -118,6 +120,7 @@ impl Row {
             column: text("column")?,
             unit: Unit::by_name(&text("unit")?)?,
             values,
+            warm_up: None,
         })
     }
 }
@@ -129,7 +132,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// The rows of a run, in the order in which they were first measured.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rows(pub(crate) Vec<Row>, Vec<(String, String, String, f64)>);
+pub(crate) struct Rows(pub(crate) Vec<Row>);
 
 impl Rows {
     pub(crate) fn add(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
@@ -150,6 +153,7 @@ impl Rows {
                 column: column.to_owned(),
                 unit,
                 values: Vec::new(),
+                warm_up: None,
             });
         }
         &mut self.0[index]
@@ -157,18 +161,18 @@ impl Rows {
 
     /// Keeps a value of the round that warms up, for a row that gets no other.
     pub(crate) fn warm_up(&mut self, table: &str, name: &str, column: &str, unit: Unit, value: f64) {
-        self.place(table, name, column, unit);
+        let row = self.place(table, name, column, unit);
         if value.is_finite() {
-            self.1.push((table.to_owned(), name.to_owned(), column.to_owned(), value));
+            row.warm_up.get_or_insert(value);
         }
     }
 
     /// Gives rows without a counted value that of the round that warmed up: there was no time for another.
     pub(crate) fn use_warm_up(&mut self) {
-        for (table, name, column, value) in std::mem::take(&mut self.1) {
-            let is = |row: &&mut Row| row.table == table && row.name == name && row.column == column;
-            if let Some(row) = self.0.iter_mut().find(is).filter(|row| row.values.is_empty()) {
-                row.values.push(value);
+        for row in &mut self.0 {
+            let warm_up = row.warm_up.take();
+            if row.values.is_empty() {
+                row.values.extend(warm_up);
             }
         }
     }
@@ -176,11 +180,6 @@ impl Rows {
     /// Removes rows that have a place and no value.
     pub(crate) fn remove_empty(&mut self) {
         self.0.retain(|row| !row.values.is_empty());
-    }
-
-    /// Rows of a file.
-    pub(crate) fn of_file(rows: Vec<Row>) -> Self {
-        Self(rows, Vec::new())
     }
 
     /// Names of the tables, in order.
@@ -210,25 +209,30 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(values: &[f64]) -> Row {
-        Row {
+impl Row {
+    /// A row of rates.
+    pub(super) fn of_rates(values: &[f64]) -> Self {
+        Self {
             table: "t".into(),
             name: "r".into(),
             column: "c".into(),
             unit: Unit::BytesPerSecond,
             values: values.to_vec(),
+            warm_up: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn scattered_or_few_values_are_noise() {
-        assert!(row(&[1.0, 1.0]).is_noise());
-        assert!(row(&[1.0, 2.0, 1.5]).is_noise());
-        assert!(!row(&[1.0, 1.1, 1.05]).is_noise());
-        assert!(row(&[1.0, 2.0, 1.5]).show().starts_with('~'));
+        assert!(Row::of_rates(&[1.0, 1.0]).is_noise());
+        assert!(Row::of_rates(&[1.0, 2.0, 1.5]).is_noise());
+        assert!(!Row::of_rates(&[1.0, 1.1, 1.05]).is_noise());
+        assert!(Row::of_rates(&[1.0, 2.0, 1.5]).show().starts_with('~'));
     }
 
     #[test]
@@ -258,7 +262,7 @@ mod tests {
 
     #[test]
     fn rows_survive_their_json() {
-        let row = row(&[1e6, 2e6, 1.5e6]);
+        let row = Row::of_rates(&[1e6, 2e6, 1.5e6]);
         assert_eq!(Row::from_json(&row.json()), Some(row));
         assert_eq!(Row::from_json(&json!({ "table": "t" })), None);
     }
