@@ -72,7 +72,7 @@ pub(crate) fn session(
             .channel_timeout
             .of_all_channels()
             .map(|limit| IdleChannels::new(limit, Instant::now())),
-        agent: client.agent_forward(options, logger.clone())?,
+        agent: client.agent_forward(options, logger.clone()),
         x11,
         settling: false,
         over: false,

@@ -237,14 +237,11 @@ impl Client {
     }
 
     /// Evaluates `ForwardAgent` for the sessions of this connection.
-    ///
-    /// # Errors
-    /// [`ClientError::Config`].
-    pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> Result<AgentForward, ClientError> {
+    pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> AgentForward {
         let link = self.driver.link();
         let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
         let session = session_proof(link);
-        Ok(AgentForward::new(options, session, registered, logger))
+        AgentForward::new(options, session, registered, logger)
     }
 
     /// Where the TCP connection goes; `None` behind a proxy or jump host.

@@ -122,16 +122,9 @@ impl Connection {
             }
         };
         client.mark_packets(&options);
-        match client.agent_forward(&options, ui.logger(options.log_level)) {
-            Ok(agent) => {
-                let asked = Asked::default();
-                Ok(Self { client, agent, options, measure: None, asked, begun: None, died: false })
-            }
-            Err(error) => {
-                ui.say(&error.to_string());
-                Err(NoConnection::Refused)
-            }
-        }
+        let agent = client.agent_forward(&options, ui.logger(options.log_level));
+        let asked = Asked::default();
+        Ok(Self { client, agent, options, measure: None, asked, begun: None, died: false })
     }
 
     /// Has the decision whether to make additional connections taken on what `measure` says.

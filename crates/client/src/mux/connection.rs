@@ -102,7 +102,7 @@ impl Connection {
                         self.complete(cx);
                     }
                 }
-                // What comes now is the relay's, or nobody's.
+                // What comes now belongs to the relay.
                 State::Over => return Ok(()),
                 // No message is expected while the user decides or a session runs.
                 State::Asking { .. } | State::Running(_) => {
