@@ -214,12 +214,11 @@ impl ValueError {
     }
 
     fn number(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
-        match self.dialect {
-            _ if self.keyword == "PubkeyAuthOptions" => {
-                write!(f, "bad PubkeyAuthOptions max-pk-ok value: {what}")
-            }
-            Dialect::Client => write!(f, "integer value {what}."),
-            Dialect::Server => write!(f, "{} integer value {what}.", self.keyword),
+        match (self.keyword, self.dialect) {
+            // Its only number.
+            ("PubkeyAuthOptions", _) => write!(f, "bad PubkeyAuthOptions max-pk-ok value: {what}"),
+            (_, Dialect::Client) => write!(f, "integer value {what}."),
+            (keyword, Dialect::Server) => write!(f, "{keyword} integer value {what}."),
         }
     }
 

@@ -370,9 +370,9 @@ fn parse_command(text: &[u8]) -> Result<Command, CommandError> {
     }
     let words = split(text)?;
     let first = words.first().map(Vec::as_slice).unwrap_or_default();
-    let name = Entry::find(first).ok_or(CommandError::Unknown)?.name;
+    let Entry { name, flags, .. } = *Entry::find(first).ok_or(CommandError::Unknown)?;
     let mut words = Words { name, words: words.get(1..).unwrap_or_default().iter() };
-    if Entry::find(first).is_some_and(|entry| entry.flags.is_empty()) && name != "lls" {
+    if flags.is_empty() && name != "lls" {
         words.flags(|_| false)?;
     }
     match name {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::facts::{info, local, mode_of};
@@ -66,19 +66,23 @@ pub(crate) fn keep_lock(handle: &Handle) -> Option<OwnedFd> {
 /// Fails unless `path` names the file that is open as `file`: in a directory that others may write to, another user
 /// can put something else there while a file is copied.
 pub(crate) fn expect_named(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
-    let (open, named) = (rustix::fs::fstat(file)?, rustix::fs::lstat(path)?);
+    expect_at(path, &rustix::fs::fstat(file)?)
+}
+
+fn expect_at(path: &[u8], open: &Stat) -> Result<(), Fault> {
+    let named = rustix::fs::lstat(path)?;
     let same = (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino);
     // File systems in user space may change the number with the name.
-    let kind = |stat: &rustix::fs::Stat| (stat.st_dev, stat.st_mode, stat.st_uid, stat.st_size);
-    if same || kind(&open) == kind(&named) { Ok(()) } else { Err(Fault::replaced()) }
+    let kind = |stat: &Stat| (stat.st_dev, stat.st_mode, stat.st_uid, stat.st_size);
+    if same || kind(open) == kind(&named) { Ok(()) } else { Err(Fault::replaced()) }
 }
 
 /// Gives a part file that is open its final name.
 pub(crate) fn place_open(handle: &Handle, part: &[u8], target: &[u8]) -> Result<(), Fault> {
-    let file = local(handle)?;
-    expect_named(part, &file)?;
+    let open = rustix::fs::fstat(local(handle)?)?;
+    expect_at(part, &open)?;
     rustix::fs::rename(part, target)?;
-    expect_named(target, &file)
+    expect_at(target, &open)
 }
 
 /// Returns true for a plain file of this process's user with one name.
