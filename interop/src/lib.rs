@@ -70,11 +70,11 @@ pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
 /// Reports on standard error that `test` is skipped; panics instead where skipping is not allowed.
 pub fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("LH_REQUIRE_PEERS").is_none(), "{test} must not be skipped here: {why}");
-    skip_without_kernel_support(test, why);
+    skip_unavailable(test, why);
 }
 
 /// Reports that `test` is skipped because this kernel or container lacks something that no package of Debian brings.
-pub fn skip_without_kernel_support(test: &str, why: &str) {
+pub fn skip_unavailable(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
     if let Some(log) = std::env::var_os("LH_SKIP_LOG") {
         use std::io::Write as _;

@@ -8,9 +8,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::{
-    Lab, bin_dir, fetched_peers, has_pam, is_root, peers, process, skip, skip_without_kernel_support,
-};
+use crate::{Lab, bin_dir, fetched_peers, has_pam, is_root, peers, process, skip, skip_unavailable};
 
 /// Which ends are replaced by ours, besides being replaced both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +106,7 @@ impl Recipe {
     pub fn run(&self) {
         let test = std::thread::current().name().unwrap_or("recipe").to_owned();
         if !worlds_allowed() {
-            return skip_without_kernel_support(&test, "needs root, namespaces and overlayfs");
+            return skip_unavailable(&test, "needs root, namespaces and overlayfs");
         }
         let Some(_) = peers(&test, ["ssh", "sshd", "unshare", "ip"]) else { return };
         for tool in self.tools {
@@ -120,7 +118,7 @@ impl Recipe {
             if !fetched_peers().join(program).is_file() {
                 let why =
                     format!("{program} is not there (cargo xtask peers builds it where it can be fetched)");
-                return skip_without_kernel_support(&test, &why);
+                return skip_unavailable(&test, &why);
             }
         }
         let lab = Lab::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lh_interop::held_fs::{HeldFs, OnRead};
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, json_lines, make_blob, our, peers, skip_without_kernel_support};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, json_lines, make_blob, our, peers, skip_unavailable};
 
 /// Runs a command while something appends to a file all the time.
 fn while_it_grows(path: &Path, run: impl FnOnce() -> Ran) -> Ran {
@@ -114,7 +114,7 @@ fn changing(test: &str, lab: &Lab) -> Option<HeldFs> {
         Ok(held) => Some(held),
         Err(problem) => {
             let text = format!("no file system in user space can be mounted: {problem}");
-            skip_without_kernel_support(test, &text);
+            skip_unavailable(test, &text);
             None
         }
     }

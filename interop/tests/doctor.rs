@@ -293,7 +293,7 @@ fn doctor_measures_another_congestion_control() {
     };
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     if !known.split_whitespace().any(|name| name == "bbr") {
-        return lh_interop::skip_without_kernel_support(test, "the kernel has no BBR");
+        return lh_interop::skip_unavailable(test, "the kernel has no BBR");
     }
     let Some(site) = with("reno") else { return };
     let diagnosis = site.examine(&[], "loss");
@@ -710,7 +710,7 @@ fn doctor_names_a_small_processor_quota() {
     }
     let quota = match Quota::new(&format!("longhaul-doctor-{}", std::process::id()), 15) {
         Ok(quota) => quota,
-        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
     };
     let Some([sshd]) = peers(test, ["sshd"]) else { return };
     // Control groups are not visible in a namespace of `ip netns`, so there is no emulated path.
@@ -788,7 +788,7 @@ fn doctor_names_a_slow_disk_of_the_server() {
     let user = TestUser::new(&lab);
     let disk = match SlowDisk::mount(&lab) {
         Ok(disk) => disk,
-        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
     };
     let authorized = user.home.join(".ssh/authorized_keys");
     let server = Inetd::openssh(&lab, &sshd, &format!("AuthorizedKeysFile {}\n", authorized.display()));
@@ -813,7 +813,7 @@ fn doctor_names_a_slow_disk_of_this_machine() {
     let lab = Lab::new();
     let disk = match SlowDisk::mount(&lab) {
         Ok(disk) => disk,
-        Err(why) => return lh_interop::skip_without_kernel_support(test, &why),
+        Err(why) => return lh_interop::skip_unavailable(test, &why),
     };
     let server = Inetd::openssh(&lab, &sshd, "");
     let place = disk.point.to_string_lossy().into_owned();

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use lh_interop::lying::Lie;
-use lh_interop::{Lab, TestUser, is_root, make_blob, our, skip, skip_without_kernel_support};
+use lh_interop::{Lab, TestUser, is_root, make_blob, our, skip, skip_unavailable};
 
 /// STAT and OPEN refuse the link; REALPATH would say where it leads.
 ///
@@ -42,7 +42,7 @@ fn a_download_follows_no_link_of_another_user() {
         return skip("guarded links", "needs root, for another user");
     }
     if fs::read_to_string("/proc/sys/fs/protected_symlinks").is_ok_and(|text| text.trim() != "1") {
-        return skip_without_kernel_support("guarded links", "fs.protected_symlinks is off");
+        return skip_unavailable("guarded links", "fs.protected_symlinks is off");
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);

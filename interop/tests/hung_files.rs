@@ -8,7 +8,7 @@ use lh_interop::held_fs::HeldFs;
 use lh_interop::process::below;
 use lh_interop::sharing::Scene;
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
-use lh_interop::{our, skip_without_kernel_support};
+use lh_interop::{our, skip_unavailable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const CONTENT: &[u8] = b"what the file system holds";
@@ -19,10 +19,7 @@ fn scene(test: &str, config: &str) -> Option<(Scene, HeldFs)> {
     match HeldFs::mount(&scene.lab.path("held"), CONTENT) {
         Ok(held) => Some((scene, held)),
         Err(problem) => {
-            skip_without_kernel_support(
-                test,
-                &format!("no file system in user space can be mounted: {problem}"),
-            );
+            skip_unavailable(test, &format!("no file system in user space can be mounted: {problem}"));
             None
         }
     }

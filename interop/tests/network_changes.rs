@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::{Lab, Lhsshd, eventually, is_root, me, our, peers, skip, skip_without_kernel_support};
+use lh_interop::{Lab, Lhsshd, eventually, is_root, me, our, peers, skip, skip_unavailable};
 use lh_link::netns::within;
 
 /// A client and a server in network namespaces with a link between them.
@@ -53,7 +53,7 @@ impl Scene {
         ];
         if let Err(why) = tried.iter().try_for_each(|line| ip(&program, line)) {
             spaces.iter().for_each(|name| drop(ip(&program, &format!("netns del {name}"))));
-            skip_without_kernel_support(test, &format!("no network namespaces: {why}"));
+            skip_unavailable(test, &format!("no network namespaces: {why}"));
             return None;
         }
         for (space, device, address) in [(here, "near", HERE[0]), (there, "far", THERE)] {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{
     Agent, Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, open_to_all, our, peers,
-    process, script, skip, skip_without_kernel_support, uninterrupted,
+    process, script, skip, skip_unavailable, uninterrupted,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -312,7 +312,7 @@ fn one_of_many_connections_has_a_low_priority() {
         return skip("priority", "needs root, who may raise a priority again");
     }
     if !may_raise_priority() {
-        return skip_without_kernel_support("priority", "this container may not raise a priority again");
+        return skip_unavailable("priority", "this container may not raise a priority again");
     }
     if have_idle_policy() {
         return skip("priority", "nice values have no meaning under SCHED_IDLE, which these tests have");

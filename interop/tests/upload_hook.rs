@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use lh_interop::held_fs::HeldFs;
-use lh_interop::skip_without_kernel_support;
+use lh_interop::skip_unavailable;
 use lh_interop::{Lab, Ran, Scene, assert_same_file, eventually, json_lines, make_blob, me, our};
 use lh_testkit::leftovers;
 use serde_json::Value;
@@ -253,7 +253,7 @@ fn hook_runs_where_a_file_system_can_hang() {
     let lab = &scene.lab;
     let _held = match HeldFs::mount(&lab.path("held"), b"content") {
         Ok(held) => held,
-        Err(problem) => return skip_without_kernel_support(test, &problem.to_string()),
+        Err(problem) => return skip_unavailable(test, &problem.to_string()),
     };
     lab.write("good", "fine");
     lab.write("bad", "a virus");
