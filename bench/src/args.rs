@@ -12,11 +12,11 @@ pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
   --scenario NAME[,NAME…]   pipe copy setup logins small list crypto scale memory keys forward resume
-                            kills huge-tree busy wan (default: all but the last four, which take long;
-                            wan needs root)
+                            connections kills huge-tree busy wan (default: all but the last five, which
+                            take long; wan needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
-  --size BYTES              for pipe, copy and resume, with K, M or G (powers of 1024; default 512M); files of wan
+  --size BYTES              for pipe, copy, connections, scale and resume, with K, M or G (powers of 1024; default 512M); files of wan
                             (default: what the path takes in --duration, as far as memory allows)
   --files N                 for small and kills (default 2000) and huge-tree (default 1000000)
   --file-size BYTES         of each file of small and kills (default 0.5 to 7.5 kB, and 4K)
@@ -57,6 +57,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
     "keys",
     "forward",
     "resume",
+    "connections",
     "kills",
     "huge-tree",
     BUSY,
@@ -67,7 +68,7 @@ pub(crate) const SCENARIOS: &[&str] = &[
 const WAN: &str = "wan";
 
 /// Scenarios that run only when they are named.
-const LONG: &[&str] = &["kills", "huge-tree", BUSY, WAN];
+const LONG: &[&str] = &["connections", "kills", "huge-tree", BUSY, WAN];
 
 /// Scenario of a busy server: long, but not with tiny sizes.
 const BUSY: &str = "busy";

@@ -62,14 +62,19 @@ fn request(lab: &Lab, port: u16) -> Request {
     Connecting::new(&parsed, 'B', &account).request("127.0.0.1", Some(port), Some(&me()), account)
 }
 
-/// Uploads a file over a narrow path, with this rate of loss reported for its one connection.
-fn upload(lab: &Lab, server: u16, shared: bool, lost: f64) -> String {
+/// A load with this rate of loss.
+const fn losing(lost: f64) -> Load {
+    Load { busy: 0.1, spare_cores: true, lost }
+}
+
+/// Uploads a file over a narrow path, with this load reported for its one connection.
+fn upload(lab: &Lab, server: u16, shared: bool, load: Load) -> String {
     make_blob(&lab.path("big"), SIZE);
     let path = Path::to(server, Traits { delay: Duration::from_millis(5), rate: Some(RATE), shared });
     lab.know(path.port);
     let mut ui = TerminalUi::default();
     let mut connection = Connection::log_in(&request(lab, path.port), &mut ui).expect("logged in");
-    connection.measured_by(Arc::new(move || Load { busy: 0.1, spare_cores: true, lost }));
+    connection.measured_by(Arc::new(move || load));
     let plan = Plan {
         direction: Direction::Upload,
         sources: vec![lab.arg("big").into_bytes()],
@@ -88,24 +93,24 @@ fn upload(lab: &Lab, server: u16, shared: bool, lost: f64) -> String {
 /// Uploads to a server of ours until the verdict about the additional connection is `verdict`, three times at
 /// most: the rates behind it are measured, and another program on this machine may take time from one half of
 /// a measurement. Returns the messages, and the server with its log.
-fn upload_until(lab: &Lab, shared: bool, verdict: &str) -> (String, Lhsshd) {
+fn upload_until(lab: &Lab, shared: bool, load: Load, verdict: &str) -> (String, Lhsshd) {
     for _ in 0..2 {
         let server = Lhsshd::start(lab, "");
-        let told = upload(lab, server.port, shared, 0.01);
+        let told = upload(lab, server.port, shared, load);
         if told.contains(verdict) {
             return (told, server);
         }
         eprintln!("once more: {told}");
     }
     let server = Lhsshd::start(lab, "");
-    (upload(lab, server.port, shared, 0.01), server)
+    (upload(lab, server.port, shared, load), server)
 }
 
 /// Covers: wire ticket@longhaul
 #[test]
 fn loss_adds_a_connection_that_stays_if_it_helps() {
     let lab = Lab::new();
-    let (told, server) = upload_until(&lab, false, "the additional connection helps: ");
+    let (told, server) = upload_until(&lab, false, losing(0.01), "the additional connection helps: ");
     assert!(told.contains("asking for an additional connection: 1.00 % is lost on the way"), "{told}");
     assert!(told.contains("an additional connection has joined the session"), "{told}");
     assert!(told.contains("the additional connection helps: "), "{told}");
@@ -114,9 +119,21 @@ fn loss_adds_a_connection_that_stays_if_it_helps() {
 
 /// Covers: wire ticket@longhaul
 #[test]
+fn a_busy_core_adds_connections_that_stay_if_they_help() {
+    let lab = Lab::new();
+    let load = Load { busy: 0.97, spare_cores: true, lost: 0.0 };
+    let (told, server) = upload_until(&lab, false, load, "the additional connection helps: ");
+    let why = "asking for an additional connection: one core is busy for 97 % with this one";
+    assert!(told.contains(why), "{told}");
+    assert!(told.contains("the additional connection helps: "), "{told}");
+    assert!(server.log().contains("Accepted ticket for"), "{}", server.log());
+}
+
+/// Covers: wire ticket@longhaul
+#[test]
 fn a_useless_connection_is_the_last_one_added() {
     let lab = Lab::new();
-    let (told, server) = upload_until(&lab, true, "the additional connection does not help: ");
+    let (told, server) = upload_until(&lab, true, losing(0.01), "the additional connection does not help: ");
     assert!(told.contains("the additional connection does not help: "), "{told}");
     assert_eq!(told.matches("asking for an additional connection").count(), 1, "{told}");
     assert_eq!(server.log().matches("Accepted ticket for").count(), 1, "{}", server.log());
@@ -128,12 +145,12 @@ fn heavy_loss_adds_a_login_to_openssh_sshd() {
     for (lost, logins) in [(0.01, 2..), (0.0, 1..)] {
         let lab = Lab::new();
         let mut server = Inetd::openssh(&lab, &sshd, "");
-        let mut told = upload(&lab, server.port, false, lost);
+        let mut told = upload(&lab, server.port, false, losing(lost));
         if told.contains("the additional connection does not help: ") {
             // Another program may have taken time from one half of the measurement.
             eprintln!("once more: {told}");
             server = Inetd::openssh(&lab, &sshd, "");
-            told = upload(&lab, server.port, false, lost);
+            told = upload(&lab, server.port, false, losing(lost));
         }
         let accepted = server.log().matches("Accepted publickey").count();
         assert!(logins.contains(&accepted), "{told}\n{}", server.log());

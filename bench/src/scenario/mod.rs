@@ -1,6 +1,7 @@
 //! The scenarios, one module each.
 
 mod busy;
+mod connections;
 mod crypto;
 mod forward;
 mod keys;
@@ -41,6 +42,7 @@ pub(crate) fn run(bench: &Bench, field: &Contestants, name: &str) -> Result<Vec<
         "memory" => memory::run(bench, field),
         "keys" => keys::run(bench, field),
         "scale" => scale::run(bench, field),
+        "connections" => connections::run(bench, field),
         "resume" => resume::run(bench, field),
         "forward" => forward::run(bench, field),
         "kills" => kills::run(bench, field),

@@ -130,11 +130,11 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn same_len(left: &Path, right: &Path) -> bool {
+pub(super) fn same_len(left: &Path, right: &Path) -> bool {
     matches!((fs::metadata(left), fs::metadata(right)), (Ok(a), Ok(b)) if a.len() == b.len())
 }
 
-fn same(left: &Path, right: &Path) -> bool {
+pub(super) fn same(left: &Path, right: &Path) -> bool {
     let compare = || -> std::io::Result<bool> {
         let (mut a, mut b) = (fs::File::open(left)?, fs::File::open(right)?);
         let (mut x, mut y) = (vec![0; 1 << 18], vec![0; 1 << 18]);

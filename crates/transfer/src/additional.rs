@@ -3,18 +3,16 @@
 //!
 //! One connection is enough for most paths: its windows grow, and a large file goes over several channels where they do not. It is
 //! not where something is shared by all channels of a connection: the congestion window, which loss keeps small, and
-//! the one thread at each end that lays out and takes apart its packets. Both are seen here twice a second ([`Load`]). When one of
-//! them has held a copy up for a while, at a rate that no longer rises, with enough left to make up for a login, one more connection is asked
-//! for. It is kept at work, and another one may follow, only if the rate rose by a fifth with it; if not, this was not the
-//! limit, and nothing is tried again for a long while.
+//! the one thread at each end that lays out and takes apart its packets. The first two limits are seen at this end, five times a
+//! second ([`Load`]). The other end's thread is not: a rate that only fast machines reach, with neither loss nor a busy
+//! thread here, stands for it. When one of the three has held a copy up for a while, at a rate that no longer rises, with enough left
+//! to make up for a login, one more connection is asked for. It is kept at work, and another one may follow, only if the rate
+//! rose with it; if not, this was not the limit, and nothing is tried again for a long while.
 
 use std::time::{Duration, Instant};
 
 /// The time between two looks.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
-
-/// Looks in a row at which something has to hold the copy up: two seconds.
-const PATIENCE: usize = 4;
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 /// From this part of a core on the connection's thread is what limits.
 const BUSY: f64 = 0.9;
@@ -22,20 +20,18 @@ const BUSY: f64 = 0.9;
 /// From this part of the segments on loss does: at 50 ms 1 in 2,000 keeps CUBIC at a few MB/s.
 const LOSS: f64 = 0.0005;
 
-/// What the rate has to become times as high for a connection to have been worth it.
-const WORTH: f64 = 1.2;
-
-/// Least time that must be left at the present rate.
-const LEAST_LEFT: Duration = Duration::from_secs(6);
-
-/// Looks until a new connection shows what it is worth: TCP has to find its rate.
-const RAMP: usize = 4;
+/// From this rate on, bytes/s, the other end's thread may be what limits: OpenSSH's server fills a core with 400 to 900 MB/s. Hard
+/// disks and networks of 1 Gb/s are slower, and gain nothing from another connection.
+const FAST: f64 = 350e6;
 
 /// When one was not worth it; twice as long each time.
 const REST: Duration = Duration::from_secs(120);
 
 /// Most connections that are opened without the user's request.
 const MOST: usize = 4;
+
+/// Looks of the longest [`Limit::patience`].
+const LONGEST: usize = 10;
 
 /// What is seen of the first connection and its thread since the last look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -51,18 +47,57 @@ pub struct Load {
 /// What one connection is held up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
+    /// The thread of this end.
     Core,
+    /// The thread of the other end, or something that cannot be told from it here.
+    OtherEnd,
+    /// The congestion window, because the path loses packets.
     Loss,
 }
 
-impl Load {
-    fn limit(self) -> Option<Limit> {
-        if self.lost >= LOSS {
-            Some(Limit::Loss)
-        } else if self.busy >= BUSY && self.spare_cores {
-            Some(Limit::Core)
-        } else {
+impl Limit {
+    /// Of a copy that has this load at this rate, bytes/s.
+    fn of(load: Load, rate: f64) -> Option<Self> {
+        if load.lost >= LOSS {
+            Some(Self::Loss)
+        } else if !load.spare_cores {
             None
+        } else if load.busy >= BUSY {
+            Some(Self::Core)
+        } else {
+            (rate >= FAST).then_some(Self::OtherEnd)
+        }
+    }
+
+    /// Looks in a row at which it has to hold the copy up. Loss comes in bursts, and TCP recovers from them; a thread is busy or is not.
+    const fn patience(self) -> usize {
+        match self {
+            Self::Loss => LONGEST,
+            Self::Core | Self::OtherEnd => 3,
+        }
+    }
+
+    /// Looks until a new connection shows what it is worth: with loss, TCP has to find its rate.
+    const fn ramp(self) -> usize {
+        match self {
+            Self::Loss => 10,
+            Self::Core | Self::OtherEnd => 2,
+        }
+    }
+
+    /// What the rate has to become times as high for a connection to have been worth it.
+    const fn worth(self) -> f64 {
+        match self {
+            Self::Loss => 1.2,
+            Self::Core | Self::OtherEnd => 1.1,
+        }
+    }
+
+    /// Least time that must be left at the present rate.
+    const fn least_left(self) -> Duration {
+        match self {
+            Self::Loss => Duration::from_secs(6),
+            Self::Core | Self::OtherEnd => Duration::from_secs(2),
         }
     }
 }
@@ -71,10 +106,12 @@ impl Load {
 enum Phase {
     #[default]
     Watching,
+    /// The last connection was worth it for this reason, so the rate has just risen: if the limit is the same, the next may follow.
+    Encouraged(Limit),
     /// Asked for; the rate was this.
-    Asked(f64),
+    Asked(Limit, f64),
     /// It is there, since this many looks.
-    Trying(f64, usize),
+    Trying(Limit, f64, usize),
     /// Not before then.
     Resting(Instant),
 }
@@ -107,26 +144,28 @@ impl Connections {
     pub(crate) fn look(&mut self, load: Load, bytes: u64, left: u64, now: Instant) -> Verdict {
         let Some((then, before)) = self.seen.replace((now, bytes)) else { return Verdict::Nothing };
         let passed = now.saturating_duration_since(then).as_secs_f64();
-        self.rates.push(bytes.saturating_sub(before) as f64 / passed.max(1e-3));
-        self.limits.push(load.limit());
-        let surplus = self.rates.len().saturating_sub(2 * PATIENCE);
+        let rate = bytes.saturating_sub(before) as f64 / passed.max(1e-3);
+        self.rates.push(rate);
+        self.limits.push(Limit::of(load, rate));
+        let surplus = self.rates.len().saturating_sub(2 * LONGEST);
         self.rates.drain(..surplus);
         self.limits.drain(..surplus);
         match self.phase {
-            Phase::Watching => self.watch(left),
+            Phase::Watching => self.watch(left, None),
+            Phase::Encouraged(limit) => self.watch(left, Some(limit)),
             Phase::Resting(until) if now >= until => {
                 self.phase = Phase::Watching;
                 Verdict::Nothing
             }
-            Phase::Resting(_) | Phase::Asked(_) => Verdict::Nothing,
-            Phase::Trying(old, looks) if looks < RAMP + PATIENCE => {
-                self.phase = Phase::Trying(old, looks + 1);
+            Phase::Resting(_) | Phase::Asked(..) => Verdict::Nothing,
+            Phase::Trying(limit, old, looks) if looks < limit.ramp() + limit.patience() => {
+                self.phase = Phase::Trying(limit, old, looks + 1);
                 Verdict::Nothing
             }
-            Phase::Trying(old, _) => {
-                let new = mean(self.last());
-                if new >= old * WORTH {
-                    self.phase = Phase::Watching;
+            Phase::Trying(limit, old, _) => {
+                let new = mean(self.last(limit.patience()));
+                if new >= old * limit.worth() {
+                    self.phase = Phase::Encouraged(limit);
                     Verdict::Worth(old, new)
                 } else {
                     self.phase =
@@ -138,32 +177,43 @@ impl Connections {
         }
     }
 
-    /// The rates of the last looks that count.
-    fn last(&self) -> &[f64] {
-        &self.rates[self.rates.len().saturating_sub(PATIENCE)..]
+    /// The rates of the last `looks`.
+    fn last(&self, looks: usize) -> &[f64] {
+        &self.rates[self.rates.len().saturating_sub(looks)..]
     }
 
-    fn watch(&mut self, left: u64) -> Verdict {
-        if self.refused || 1 + self.have >= MOST || self.rates.len() < 2 * PATIENCE {
+    /// The limit at the last look, if it has been the same for its whole patience.
+    fn lasting(&self) -> Option<Limit> {
+        let limit = (*self.limits.last()?)?;
+        let from = self.limits.len().checked_sub(limit.patience())?;
+        self.limits[from..].iter().all(|other| *other == Some(limit)).then_some(limit)
+    }
+
+    /// `encouraged`: by a connection that was worth it, against this limit.
+    fn watch(&mut self, left: u64, encouraged: Option<Limit>) -> Verdict {
+        if self.refused || 1 + self.have >= MOST {
             return Verdict::Nothing;
         }
-        let limits = &self.limits[self.limits.len() - PATIENCE..];
-        let Some(limit) = limits[0].filter(|first| limits.iter().all(|limit| *limit == Some(*first))) else {
+        let Some(limit) = self.lasting() else { return Verdict::Nothing };
+        let recent = self.last(2 * limit.patience());
+        let Some((earlier, latest)) =
+            recent.split_at_checked(limit.patience()).filter(|(_, latest)| latest.len() == limit.patience())
+        else {
             return Verdict::Nothing;
         };
-        let (earlier, rate) = (mean(&self.rates[..PATIENCE]), mean(self.last()));
-        let rising = rate > earlier * 1.1;
-        if rising || rate <= 0.0 || (left as f64) < rate * LEAST_LEFT.as_secs_f64() {
+        let rate = mean(latest);
+        let rising = encouraged != Some(limit) && rate > mean(earlier) * 1.1;
+        if rising || rate <= 0.0 || (left as f64) < rate * limit.least_left().as_secs_f64() {
             return Verdict::Nothing;
         }
-        self.phase = Phase::Asked(rate);
+        self.phase = Phase::Asked(limit, rate);
         Verdict::Ask(limit, rate)
     }
 
     pub(crate) fn came(&mut self) {
-        if let Phase::Asked(rate) = self.phase {
+        if let Phase::Asked(limit, rate) = self.phase {
             self.have += 1;
-            self.phase = Phase::Trying(rate, 0);
+            self.phase = Phase::Trying(limit, rate, 0);
         }
     }
 
@@ -184,6 +234,9 @@ mod tests {
     use super::*;
 
     const MB: f64 = 1e6;
+    /// Looks until something must have happened.
+    const LONG: usize = 50;
+    const BUSY_HERE: Load = Load { busy: 0.97, spare_cores: true, lost: 0.0 };
     const LOSSY: Load = Load { busy: 0.1, spare_cores: true, lost: 0.002 };
 
     /// Looks at rates, one after the other; says what came of them.
@@ -220,12 +273,12 @@ mod tests {
         let mut run = Run::new();
         let mut rate = 10.0 * MB;
         for _ in 1..MOST {
-            assert!(matches!(run.until(20, LOSSY, rate), Verdict::Ask(Limit::Loss, _)));
+            assert!(matches!(run.until(LONG, LOSSY, rate), Verdict::Ask(Limit::Loss, _)));
             // Nothing is asked for twice.
-            assert_eq!(run.until(20, LOSSY, rate), Verdict::Nothing);
+            assert_eq!(run.until(LONG, LOSSY, rate), Verdict::Nothing);
             run.connections.came();
             rate *= 1.5;
-            assert!(matches!(run.until(20, LOSSY, rate), Verdict::Worth(..)));
+            assert!(matches!(run.until(LONG, LOSSY, rate), Verdict::Worth(..)));
         }
         assert_eq!(run.until(200, LOSSY, rate), Verdict::Nothing);
     }
@@ -233,14 +286,14 @@ mod tests {
     #[test]
     fn one_that_does_not_help_is_the_last_for_a_long_while() {
         let mut run = Run::new();
-        assert!(matches!(run.until(20, LOSSY, 10.0 * MB), Verdict::Ask(..)));
+        assert!(matches!(run.until(LONG, LOSSY, 10.0 * MB), Verdict::Ask(..)));
         run.connections.came();
-        assert!(matches!(run.until(20, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
+        assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
         let rest = (REST.as_millis() / LOOK.as_millis()) as usize;
         assert_eq!(run.until(rest - 1, LOSSY, 11.0 * MB), Verdict::Nothing);
-        assert!(matches!(run.until(20, LOSSY, 11.0 * MB), Verdict::Ask(..)));
+        assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::Ask(..)));
         run.connections.came();
-        assert!(matches!(run.until(20, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
+        assert!(matches!(run.until(LONG, LOSSY, 11.0 * MB), Verdict::NotWorth(..)));
         assert_eq!(run.until(2 * rest - 1, LOSSY, 11.0 * MB), Verdict::Nothing, "twice as long");
     }
 
@@ -251,6 +304,7 @@ mod tests {
         for load in [idle, alone] {
             assert_eq!(Run::new().until(100, load, 100.0 * MB), Verdict::Nothing);
         }
+        assert_eq!(Run::new().until(100, alone, 2.0 * FAST), Verdict::Nothing);
         // What comes and goes is no reason.
         let mut run = Run::new();
         for n in 0..100 {
@@ -265,9 +319,27 @@ mod tests {
         let mut run = Run::new();
         for _ in 0..40 {
             assert_eq!(run.look(LOSSY, 10.0 * MB, 50_000_000), Verdict::Nothing);
+            assert_eq!(run.look(BUSY_HERE, 10.0 * MB, 15_000_000), Verdict::Nothing);
         }
-        let busy = Load { busy: 0.97, spare_cores: true, lost: 0.0 };
-        assert!(matches!(Run::new().until(20, busy, 400.0 * MB), Verdict::Ask(Limit::Core, _)));
+    }
+
+    #[test]
+    fn threads_at_their_limit_get_help_within_seconds() {
+        let idle = Load { busy: 0.5, spare_cores: true, lost: 0.0 };
+        for (load, limit) in [(BUSY_HERE, Limit::Core), (idle, Limit::OtherEnd)] {
+            let (mut run, mut rate) = (Run::new(), 1.5 * FAST);
+            let begun = run.now;
+            for _ in 1..MOST {
+                let asked = run.until(20, load, rate);
+                assert!(matches!(asked, Verdict::Ask(found, _) if found == limit), "{asked:?}");
+                run.connections.came();
+                rate *= 1.2;
+                assert!(matches!(run.until(20, load, rate), Verdict::Worth(..)));
+            }
+            let took = run.now.saturating_duration_since(begun);
+            assert!(took < Duration::from_secs(6), "{took:?}");
+            assert_eq!(run.until(200, load, rate), Verdict::Nothing, "there are enough");
+        }
     }
 
     proptest! {
@@ -285,7 +357,7 @@ mod tests {
                     _ => Load { busy: 1.0, spare_cores: true, lost: 0.0 },
                 };
                 // Reasons count from the same kind only.
-                reasons = match load.limit() {
+                reasons = match Limit::of(load, rate) {
                     Some(limit) if Some(limit) == waiting => reasons + 1,
                     limit => {
                         waiting = limit;
@@ -295,21 +367,22 @@ mod tests {
                 match run.look(load, rate, u64::MAX) {
                     Verdict::Nothing => {}
                     Verdict::Ask(limit, _) => {
-                        prop_assert!(reasons >= PATIENCE && Some(limit) == waiting);
+                        prop_assert!(reasons >= limit.patience() && Some(limit) == waiting);
                         prop_assert!(not_before.is_none_or(|then| run.now >= then));
                         prop_assert!(asked < refused_at.max(1) && run.connections.have < MOST - 1);
                         asked += 1;
                         // Nothing is asked for twice.
-                        prop_assert_eq!(run.until(40, LOSSY, rate), Verdict::Nothing);
+                        prop_assert_eq!(run.until(LONG, LOSSY, rate), Verdict::Nothing);
+                        (reasons, waiting) = (LONG, Some(Limit::Loss));
                         if asked >= refused_at {
                             run.connections.refuse();
                         } else {
                             run.connections.came();
                         }
                     }
-                    Verdict::Worth(old, new) => prop_assert!(new >= old * WORTH),
+                    Verdict::Worth(old, new) => prop_assert!(new >= old * Limit::Core.worth()),
                     Verdict::NotWorth(old, new) => {
-                        prop_assert!(new < old * WORTH);
+                        prop_assert!(new < old * Limit::Loss.worth());
                         not_before = Some(run.now + REST);
                     }
                 }
@@ -321,7 +394,7 @@ mod tests {
     #[test]
     fn a_refusal_is_final() {
         let mut run = Run::new();
-        assert!(matches!(run.until(20, LOSSY, 10.0 * MB), Verdict::Ask(..)));
+        assert!(matches!(run.until(LONG, LOSSY, 10.0 * MB), Verdict::Ask(..)));
         run.connections.refuse();
         assert_eq!(run.until(1000, LOSSY, 10.0 * MB), Verdict::Nothing);
     }

@@ -22,6 +22,7 @@ impl Engine {
             Verdict::Ask(limit, rate) => {
                 let why = match limit {
                     Limit::Core => format!("one core is busy for {:.0} % with this one", load.busy * 100.0),
+                    Limit::OtherEnd => "the other end may be busy with this one".to_owned(),
                     Limit::Loss => format!("{:.2} % is lost on the way", load.lost * 100.0),
                 };
                 let text =
