@@ -39,6 +39,16 @@ pub(crate) enum OptionsError {
     Directory(String),
 }
 
+impl OptionsError {
+    /// Returns the exit status, which is OpenSSH's.
+    pub(crate) const fn status(&self) -> u8 {
+        match self {
+            Self::Lifetime(_) | Self::Usage(_) => 1,
+            _ => 255,
+        }
+    }
+}
+
 /// A failure before the agent serves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {

@@ -26,6 +26,7 @@ use std::process::{Command, ExitCode};
 use lh_cli::flags::AGENT;
 use lh_cli::helper::protect_memory;
 use lh_sys::service::Service;
+use rustix::io::Errno;
 
 use crate::error::StartError;
 use crate::keyring::Keyring;
@@ -52,7 +53,10 @@ fn start(service: Service) -> u8 {
     };
     let options = match Options::new(&parsed) {
         Ok(options) => options,
-        Err(error) => return fail(&error.to_string()),
+        Err(error) => {
+            fail(&error.to_string());
+            return error.status();
+        }
     };
     match options.mode {
         Mode::Version => {
@@ -92,7 +96,11 @@ fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
         return match lh_sys::background::split().map_err(system("fork"))? {
             // The agent is the child, so that the command keeps the process id of this program.
             None => {
-                let until = Until::process_ends(parent).map_err(system("pidfd_open"))?;
+                let until = match Until::process_ends(parent) {
+                    // A short command has ended already.
+                    Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(0),
+                    until => until.map_err(system("pidfd_open"))?,
+                };
                 detach()?;
                 let log = Log::silent(options.fingerprint);
                 run(options, socket, until, log)

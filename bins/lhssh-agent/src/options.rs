@@ -95,11 +95,7 @@ impl Options {
         let usage = || AGENT.usage();
         let fingerprint = match parsed.text('E') {
             None => FingerprintHash::Sha256,
-            Some(name) => match name.to_ascii_lowercase().as_str() {
-                "sha256" => FingerprintHash::Sha256,
-                "md5" => FingerprintHash::Md5,
-                _ => return Err(OptionsError::Hash(name)),
-            },
+            Some(name) => FingerprintHash::by_name(&name).ok_or(OptionsError::Hash(name))?,
         };
         let lifetime = match parsed.text('t') {
             None => None,
@@ -217,7 +213,7 @@ mod tests {
             &["-k", "-D"],
             &["-d", "true"],
             &["-t", "soon"],
-            &["-E", "sha1"],
+            &["-E", "sha3"],
             &["-O", "x"],
             &["-P", "a", "-P", "b"],
             &["-c", "true"],

@@ -7,8 +7,9 @@ use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
+use crate::files::load_public;
 use crate::options::Options;
-use crate::signer::{NoAgent, Signer, load_public};
+use crate::signer::{NoAgent, Signer};
 use crate::talk::{Outcome, error, fatal, shown, warn};
 use crate::times::{parse_validity, show_validity};
 use crate::token;

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use lh_client::agent::{Agent, AgentError};
-use lh_crypto::{FingerprintHash, PrivateKey, PublicKey, Zeroizing};
+use lh_crypto::{FingerprintHash, PublicKey, Zeroizing};
 use lh_security_key::pkcs11::Provider;
 use lh_security_key::{FileKey, flags};
 
 use crate::arguments::Arguments;
 use crate::change;
 use crate::error::SignError;
-use crate::files::{self, LoadError};
+use crate::files::LoadError;
 use crate::talk::{Failure, Outcome, ask_pin, fatal, note, shown};
 
 /// Source of signatures.
@@ -91,23 +91,4 @@ pub(crate) enum NoAgent {
 
 fn load_failed(path: &Path, why: &LoadError) -> Failure {
     fatal(format!("Load key \"{}\": {why}", shown(path)))
-}
-
-/// Reads a public key by the name of its file, of its private key's file, or of the file with `.pub`
-/// appended. Returns the key and its comment, or the file's name where it has none; `None` when there is no
-/// key.
-pub(crate) fn load_public(path: &Path) -> Option<(PublicKey, String)> {
-    let with_suffix = files::public_name(path);
-    for candidate in [path, &with_suffix] {
-        let Ok(bytes) = files::read_limited(candidate) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        let lines = text.lines().take_while(|line| !line.starts_with("-----BEGIN"));
-        let lines = lines.filter(|line| !line.starts_with('#'));
-        if let Some((key, comment)) = lines.filter_map(PublicKey::from_openssh_line).next() {
-            let comment = if comment.is_empty() { shown(candidate) } else { comment };
-            return Some((key, comment));
-        }
-    }
-    let bytes = files::read_limited(path).ok()?;
-    PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new()))
 }

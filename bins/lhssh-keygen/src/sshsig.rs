@@ -10,8 +10,9 @@ use lh_sys::errno_text;
 use crate::arguments::Arguments;
 use crate::error::{NotSearched, OptionError, SignError, UnreadableSignature, Unverified};
 use crate::files;
+use crate::files::load_public;
 use crate::save::may_overwrite;
-use crate::signer::{NoAgent, Signer, load_public};
+use crate::signer::{NoAgent, Signer};
 use crate::signers::Signers;
 use crate::talk::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::times;
@@ -23,6 +24,14 @@ const HEADER: &str = "-----BEGIN SSH SIGNATURE-----";
 /// Upper limit of a key revocation list, bytes.
 const MAX_REVOKED: u64 = 128 << 20;
 
+/// What is done with a signature, which decides about its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Sign,
+    Verify,
+    FindPrincipals,
+}
+
 /// Settings of `-O`.
 struct Options {
     hash: String,
@@ -31,16 +40,16 @@ struct Options {
 }
 
 impl Options {
-    fn parse(arguments: &Arguments, signing: bool) -> Result<Self, OptionError> {
+    fn parse(arguments: &Arguments, task: Task) -> Result<Self, OptionError> {
         let mut options = Self { hash: "sha512".into(), print_key: false, time: times::now() };
         for option in &arguments.values.options {
             let option = option.to_string_lossy();
             let lower = option.to_ascii_lowercase();
-            if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| signing) {
+            if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| task == Task::Sign) {
                 options.hash = hash.to_owned();
-            } else if lower == "print-pubkey" && !signing {
+            } else if lower == "print-pubkey" && task == Task::Verify {
                 options.print_key = true;
-            } else if lower.starts_with("verify-time=") && !signing {
+            } else if lower.starts_with("verify-time=") && task != Task::Sign {
                 options.time =
                     times::parse_absolute(&option["verify-time=".len()..]).ok_or(OptionError::VerifyTime)?;
             } else {
@@ -93,13 +102,17 @@ pub(crate) fn run(arguments: &Arguments, task: &str) -> Option<Outcome> {
 
 /// Signs files, or standard input.
 fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
-    let options = Options::parse(arguments, true).map_err(|why| fatal(why.to_string()))?;
+    let options = Options::parse(arguments, Task::Sign).map_err(|why| fatal(why.to_string()))?;
     let (key, _) = load_public(key_path).ok_or_else(|| {
         fatal(format!("Couldn't load public key {}: No such file or directory", shown(key_path)))
     })?;
     let mut signer = open_signer(arguments, key_path, &key)?;
     let files = &arguments.operands;
-    if files.is_empty() {
+    let named_input = files.iter().any(|file| file == "-");
+    if named_input && files.len() > 1 {
+        return Err(fatal("Cannot sign mix of paths and standard input"));
+    }
+    if files.is_empty() || named_input {
         if !arguments.quiet {
             note("Signing data on standard input");
         }
@@ -206,7 +219,7 @@ fn verify(
     expected_signer: Option<(&str, &Path)>,
     revoked: Option<&Path>,
 ) -> Outcome {
-    let checked = Options::parse(arguments, false).map_err(Unverified::from).and_then(|options| {
+    let checked = Options::parse(arguments, Task::Verify).map_err(Unverified::from).and_then(|options| {
         let signature = accepted(signature, namespace, expected_signer, revoked, options.time)?;
         Ok((options, signature))
     });
@@ -237,8 +250,8 @@ fn verify(
     Ok(())
 }
 
-/// Reads a signature, verifies it against standard input, and checks its key: that it is not revoked, and with a list,
-/// that it is the principal's.
+/// Reads a signature, verifies it against standard input, and checks its key: that it is not revoked, and with
+/// a list, that it is the principal's.
 fn accepted(
     path: &Path,
     namespace: &str,
@@ -299,7 +312,7 @@ fn principals(
     signature: &Path,
     list: &Path,
 ) -> Result<Option<Vec<String>>, NotSearched> {
-    let options = Options::parse(arguments, false)?;
+    let options = Options::parse(arguments, Task::FindPrincipals)?;
     let signature = read_signature(signature, "sig_find_principals")?;
     let authentic =
         signature.key.certificate().is_none_or(|cert| cert.verify(&[cert.signature_algorithm()]).is_ok());
