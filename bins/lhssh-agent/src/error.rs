@@ -1,4 +1,5 @@
-//! Errors of the agent: of its command line, of its start and its socket, and those that it logs while it serves.
+//! Errors of the agent: of its command line, of its start and its socket, and those that it logs while it
+//! serves.
 
 use std::io;
 use std::path::PathBuf;

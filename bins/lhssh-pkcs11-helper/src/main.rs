@@ -4,8 +4,8 @@
 //! only this process and never reads an agent's memory. It answers requests on standard input until that
 //! ends, and stays logged in to a token meanwhile.
 //!
-//! It neither hashes nor verifies: its caller does, and has the library for it. So this program links none, which would
-//! make it three times as large; `cargo xtask dist` has a limit for its size.
+//! It neither hashes nor verifies: its caller does, and has the library for it. So this program links none,
+//! which would make it three times as large; `cargo xtask dist` has a limit for its size.
 //!
 //! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that load
 //! libraries.

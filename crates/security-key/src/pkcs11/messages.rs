@@ -33,8 +33,8 @@ pub enum Request {
         algorithm: String,
         /// The bytes to sign.
         data: Vec<u8>,
-        /// Their hash by the algorithm, so that the helper needs no library for it; empty for an algorithm that has
-        /// the token hash.
+        /// Their hash by the algorithm, so that the helper needs no library for it; empty for an algorithm
+        /// that leaves hashing to the token.
         digest: Vec<u8>,
         /// The PIN, where the reply was [`Reply::PinWanted`].
         pin: Secret,

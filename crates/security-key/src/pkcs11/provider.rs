@@ -118,8 +118,8 @@ fn hash(algorithm: &str) -> Option<Hash> {
     })
 }
 
-/// Returns the signature if it is one of `data` by this key. A token that signs something else, or with another key of
-/// the same id, is found here.
+/// Returns the signature if it is one of `data` by this key. A token that signs something else, or with another
+/// key of the same id, is found here.
 fn verified(key: &[u8], algorithm: &str, data: &[u8], signature: Vec<u8>) -> Result<Vec<u8>, TokenError> {
     match PublicKey::from_blob(key).map(|key| key.verify(algorithm, data, &signature)) {
         Ok(Ok(())) => Ok(signature),
