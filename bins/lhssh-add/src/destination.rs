@@ -14,9 +14,10 @@ pub(crate) enum DestinationError {
     /// A file of `-H` cannot be read.
     #[error("{}: {}", .file.display(), errno_text(.source))]
     File { file: PathBuf, source: io::Error },
-    #[error("destination constraint {0} may not contain user in \"from\" hop")]
+    /// The first host, with its user.
+    #[error("Invalid key constraint {0}: cannot specify user on 'from' host")]
     UserInFrom(String),
-    #[error("invalid destination constraint \"{0}\"")]
+    #[error("Invalid key destination constraint \"{0}\": does not specify user or host")]
     Invalid(String),
     /// No file knows the host, or every key of it is revoked.
     #[error("No host keys found for destination \"{0}\"")]
@@ -60,11 +61,11 @@ fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, Destinat
     match text.split_once('>') {
         None => Ok(Destination { from: Hop::default(), to: hop(text, known)? }),
         Some((from, to)) => {
-            let from = hop(from, known)?;
-            if !from.user.is_empty() {
-                return Err(DestinationError::UserInFrom(text.to_owned()));
+            let start = hop(from, known)?;
+            if !start.user.is_empty() {
+                return Err(DestinationError::UserInFrom(from.to_owned()));
             }
-            Ok(Destination { from, to: hop(to, known)? })
+            Ok(Destination { from: start, to: hop(to, known)? })
         }
     }
 }
@@ -123,10 +124,10 @@ mod tests {
         for (bad, words) in [
             ("unknown", "No host keys found for destination \"unknown\""),
             ("d", "No host keys found for destination \"d\""),
-            ("me@a>b.example", "destination constraint me@a>b.example may not contain user in \"from\" hop"),
-            ("", "invalid destination constraint \"\""),
-            ("@a", "invalid destination constraint \"@a\""),
-            ("a>", "invalid destination constraint \"\""),
+            ("me@a>b.example", "Invalid key constraint me@a: cannot specify user on 'from' host"),
+            ("", "Invalid key destination constraint \"\": does not specify user or host"),
+            ("@a", "Invalid key destination constraint \"@a\": does not specify user or host"),
+            ("a>", "Invalid key destination constraint \"\": does not specify user or host"),
         ] {
             assert_eq!(destination(bad, &known()).expect_err(bad).to_string(), words);
         }

@@ -106,11 +106,8 @@ impl Plan {
     fn new(parsed: &Parsed) -> Result<Self, Stop> {
         let fingerprint = match parsed.text('E') {
             None => FingerprintHash::Sha256,
-            Some(name) => match name.to_ascii_lowercase().as_str() {
-                "sha256" => FingerprintHash::Sha256,
-                "md5" => FingerprintHash::Md5,
-                _ => return Err(fatal(format!("Invalid hash algorithm \"{name}\""))),
-            },
+            Some(name) => FingerprintHash::by_name(&name)
+                .ok_or_else(|| fatal(format!("Invalid hash algorithm \"{name}\"")))?,
         };
         let lifetime = match parsed.text('t') {
             None => None,
@@ -120,6 +117,9 @@ impl Plan {
             },
         };
         let lists = parsed.has('l') || parsed.has('L');
+        if parsed.has('l') && parsed.has('L') {
+            return Err(fatal("-l flag already specified"));
+        }
         let locks = parsed.has('x') || parsed.has('X');
         if [locks, lists, parsed.has('D')].into_iter().filter(|each| *each).count() > 1 {
             return Err(fatal("Invalid combination of actions"));

@@ -7,6 +7,7 @@ use std::time::Instant;
 use lh_agent::{Extension, IdentityEntry, Reply, Request, SignFlags, algorithm_for, names};
 use lh_crypto::Zeroizing;
 
+use crate::error::WorkError;
 use crate::hardware::Job;
 use crate::keyring::{Held, Keyring, Private, Refused};
 use crate::log::Log;
@@ -35,10 +36,10 @@ pub(crate) enum Work {
     Open(token::Opening),
 }
 
-/// Result of [`Work`]; an error is the message to log.
+/// Result of [`Work`].
 pub(crate) enum WorkDone {
-    Signature(Result<Vec<u8>, String>),
-    Opened(Result<token::Opened, String>),
+    Signature(Result<Vec<u8>, WorkError>),
+    Opened(Result<token::Opened, WorkError>),
 }
 
 impl Work {
@@ -56,17 +57,17 @@ pub(crate) fn after_work(ring: &mut Keyring, done: WorkDone, now: Instant, log: 
     let result = match done {
         WorkDone::Signature(Ok(signature)) => return Reply::Signature(signature),
         WorkDone::Signature(Err(why)) => Err(why),
-        WorkDone::Opened(Ok(_)) if ring.lock.is_closed() => Err("the agent is locked".to_owned()),
+        WorkDone::Opened(Ok(_)) if ring.lock.is_closed() => Err(WorkError::Locked),
         WorkDone::Opened(Ok(opened)) => {
-            let path = opened.library.path.clone();
-            ring.add_token(opened, now).map_err(|_| format!("{path}: too many keys"))
+            let library = opened.library.path.clone();
+            ring.add_token(opened, now).map_err(|_| WorkError::Full { library })
         }
         WorkDone::Opened(Err(why)) => Err(why),
     };
     match result {
         Ok(()) => Reply::Success,
         Err(why) => {
-            log.error(&why);
+            log.error(&why.to_string());
             Reply::Failure
         }
     }
@@ -115,7 +116,7 @@ pub(crate) fn answer(
                 match ring.rules.provider(named, bindings.is_remote()) {
                     Ok(real) => constraints.sk_provider = Some(real),
                     Err(why) => {
-                        log.error(&why);
+                        log.error(&why.to_string());
                         return done(false);
                     }
                 }
@@ -150,7 +151,7 @@ pub(crate) fn answer(
                     Outcome::Hardware(Work::Open(token::Opening { path, pin, constraints }))
                 }
                 Err(why) => {
-                    log.error(&why);
+                    log.error(&why.to_string());
                     done(false)
                 }
             }

@@ -6,9 +6,9 @@ use lh_agent::SecurityKey;
 use lh_cli::prompt::{Kind, Prompter, Require};
 use lh_config::pattern::{ListMatch, match_list};
 use lh_security_key::{INTERNAL, flags};
-use lh_sys::errno_text;
 use lh_wire::{Reader, WireError};
 
+use crate::error::{LibraryRefused, OptionsError, WhyRefused, WorkError};
 use crate::permit::LoginRequest;
 
 /// Default of `-P`: patterns of permitted libraries, as in OpenSSH.
@@ -37,31 +37,29 @@ impl Rules {
         self.allowed = patterns;
     }
 
-    /// Adds an `-O` option; false for an unknown one.
+    /// Adds an `-O` option.
     ///
     /// # Errors
-    /// The line to print.
-    pub(crate) fn add(&mut self, option: &str) -> Result<bool, String> {
+    /// The option is unknown, or given a second time.
+    pub(crate) fn add(&mut self, option: &str) -> Result<(), OptionsError> {
         match option {
             "no-restrict-websafe" => self.restrict_websafe = false,
             "allow-remote-pkcs11" => self.from_remote = true,
             _ => match option.strip_prefix("websafe-allow=") {
-                Some(_) if self.websafe.is_some() => {
-                    return Err("websafe-allow already set".to_owned());
-                }
+                Some(_) if self.websafe.is_some() => return Err(OptionsError::WebsafeTwice),
                 Some(patterns) => self.websafe = Some(patterns.to_owned()),
-                None => return Ok(false),
+                None => return Err(OptionsError::UnknownOption),
             },
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Resolves and checks a provider library that a client names. `remote`: the client is on another host,
     /// which could thereby have files of this host executed.
     ///
     /// # Errors
-    /// The message to log.
-    pub(crate) fn provider(&self, named: &str, remote: bool) -> Result<String, String> {
+    /// The library is not permitted.
+    pub(crate) fn provider(&self, named: &str, remote: bool) -> Result<String, LibraryRefused> {
         if named.eq_ignore_ascii_case(INTERNAL) {
             return Ok(named.to_owned());
         }
@@ -71,22 +69,25 @@ impl Rules {
     /// Resolves and checks a PKCS#11 library that a client names.
     ///
     /// # Errors
-    /// The message to log.
-    pub(crate) fn token_library(&self, named: &str, remote: bool) -> Result<String, String> {
+    /// The library is not permitted.
+    pub(crate) fn token_library(&self, named: &str, remote: bool) -> Result<String, LibraryRefused> {
         self.library("failed PKCS#11 add of", named, remote)
     }
 
-    fn library(&self, what: &str, named: &str, remote: bool) -> Result<String, String> {
-        let refused = |why: &str| format!("{what} \"{named}\": {why}");
+    fn library(&self, task: &'static str, named: &str, remote: bool) -> Result<String, LibraryRefused> {
+        self.resolve(named, remote).map_err(|why| LibraryRefused { task, named: named.to_owned(), why })
+    }
+
+    fn resolve(&self, named: &str, remote: bool) -> Result<String, WhyRefused> {
         if remote && !self.from_remote {
-            return Err(refused("remote addition of providers is disabled"));
+            return Err(WhyRefused::Remote);
         }
         // Resolved, so that a symbolic link cannot lead out of the permitted directories.
-        let real = Path::new(named).canonicalize().map_err(|error| refused(&errno_text(&error)))?;
-        let real = real.to_str().ok_or_else(|| refused("path is not UTF-8"))?;
+        let real = Path::new(named).canonicalize().map_err(WhyRefused::Path)?;
+        let real = real.to_str().ok_or(WhyRefused::NotText)?;
         match match_list(real, &self.allowed, false) {
             ListMatch::Yes => Ok(real.to_owned()),
-            _ => Err(refused("provider not allowed")),
+            _ => Err(WhyRefused::NotAllowed),
         }
     }
 
@@ -124,8 +125,8 @@ impl Job {
     /// Makes the signature.
     ///
     /// # Errors
-    /// The message to log.
-    pub(crate) fn run(&self) -> Result<Vec<u8>, String> {
+    /// [`WorkError::SecurityKey`].
+    pub(crate) fn run(&self) -> Result<Vec<u8>, WorkError> {
         // An agent has no terminal, so an askpass program shows the notice and the prompt.
         let prompter = Prompter { require: Require::Force, ..Prompter::from_environment() };
         let kind = self.key.public.display_type();
@@ -139,7 +140,10 @@ impl Job {
         };
         let signed = lh_security_key::sign(&self.key, &self.provider, &self.data, false, &mut pin);
         drop(notice);
-        signed.map_err(|error| format!("{kind} {}: {error}", self.fingerprint))
+        signed.map_err(|source| {
+            let fingerprint = self.fingerprint.clone();
+            WorkError::SecurityKey { kind, fingerprint, source }
+        })
     }
 }
 
@@ -173,13 +177,13 @@ mod tests {
         assert!(!rules.permit(&key("https://example.com"), b"anything"));
         assert!(rules.permit(&key("https://example.com"), &file_signature()));
         assert!(!rules.permit(&key("https://example.com"), &[&file_signature()[..], b"x"].concat()));
-        assert_eq!(rules.add("websafe-allow=https://example.com,ssh:*"), Ok(true));
+        assert_eq!(rules.add("websafe-allow=https://example.com,ssh:*"), Ok(()));
         assert!(rules.permit(&key("https://example.com"), b"anything"));
         assert!(!rules.permit(&key("https://example.org"), b"anything"));
-        assert!(rules.add("websafe-allow=x").is_err());
-        assert_eq!(rules.add("no-restrict-websafe"), Ok(true));
+        assert_eq!(rules.add("websafe-allow=x"), Err(OptionsError::WebsafeTwice));
+        assert_eq!(rules.add("no-restrict-websafe"), Ok(()));
         assert!(rules.permit(&key("https://example.org"), b"anything"));
-        assert_eq!(rules.add("something"), Ok(false));
+        assert_eq!(rules.add("something"), Err(OptionsError::UnknownOption));
     }
 
     #[test]
@@ -192,18 +196,23 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", &link).expect("linked");
         let (library, link) = (library.display().to_string(), link.display().to_string());
         let mut rules = Rules::default();
-        assert_eq!(rules.provider("Internal", true), Ok("Internal".to_owned()));
-        assert!(rules.provider(&library, false).is_err_and(|why| why.ends_with("provider not allowed")));
+        assert_eq!(rules.provider("Internal", true).ok().as_deref(), Some("Internal"));
+        let refused = rules.provider(&library, false).expect_err("not in a permitted directory");
+        assert_eq!(
+            refused.to_string(),
+            format!("failed add of SK provider \"{library}\": provider not allowed")
+        );
         rules.allow(format!("{}/*", real.display()));
-        assert_eq!(rules.provider(&library, false), Ok(library.clone()));
+        assert_eq!(rules.provider(&library, false).ok(), Some(library.clone()));
         assert!(rules.provider(&link, false).is_err());
         assert!(rules.provider("/nonexistent", false).is_err());
         assert!(rules.provider(&library, true).is_err());
-        assert_eq!(rules.token_library(&library, false), Ok(library.clone()));
-        assert!(rules.token_library(&library, true).is_err_and(|why| why.contains("remote addition")));
+        assert_eq!(rules.token_library(&library, false).ok(), Some(library.clone()));
+        let refused = rules.token_library(&library, true).expect_err("named by another host");
+        assert!(matches!(refused.why, WhyRefused::Remote), "{refused}");
         assert!(rules.token_library(&link, false).is_err());
         assert!(rules.token_library("internal", false).is_err());
-        assert_eq!(rules.add("allow-remote-pkcs11"), Ok(true));
+        assert_eq!(rules.add("allow-remote-pkcs11"), Ok(()));
         assert!(rules.provider(&library, true).is_ok());
     }
 }

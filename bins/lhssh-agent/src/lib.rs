@@ -19,14 +19,16 @@ mod serve;
 mod shell;
 mod token;
 
+use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use lh_cli::flags::AGENT;
-use lh_cli::helper::forbid_inspection;
+use lh_cli::helper::protect_memory;
 use lh_sys::service::Service;
+use rustix::io::Errno;
 
+use crate::error::StartError;
 use crate::keyring::Keyring;
 use crate::listen::Socket;
 use crate::log::Log;
@@ -51,7 +53,10 @@ fn start(service: Service) -> u8 {
     };
     let options = match Options::new(&parsed) {
         Ok(options) => options,
-        Err(text) => return fail(&text),
+        Err(error) => {
+            fail(&error.to_string());
+            return error.status();
+        }
     };
     match options.mode {
         Mode::Version => {
@@ -69,45 +74,45 @@ fn start(service: Service) -> u8 {
             }
             Err(why) => fail(&why.to_string()),
         },
-        Mode::Serve => serve(options, service).unwrap_or_else(|why| fail(&why)),
+        Mode::Serve => serve(options, service).unwrap_or_else(|why| fail(&why.to_string())),
     }
 }
 
 /// Opens the socket and becomes the agent, or forks into the agent and the command that uses it.
-fn serve(options: Options, mut service: Service) -> Result<u8, String> {
-    if let Err(error) = forbid_inspection() {
-        return Err(format!("cannot protect the memory of this process: {error}"));
-    }
+fn serve(options: Options, mut service: Service) -> Result<u8, StartError> {
+    protect_memory()?;
     // As OpenSSH's agent: a passed socket counts in the foreground, where no other was asked for.
     let own_place = options.bind.is_some()
         || matches!(options.directory, SocketDirectory::User(_) | SocketDirectory::Shared(_));
     let passed = match options.foreground && !own_place {
-        true => Socket::passed(&mut service).map_err(|error| error.to_string())?,
+        true => Socket::passed(&mut service)?,
         false => None,
     };
     drop(service);
-    let socket = passed.map_or_else(|| Socket::open(&options), Ok).map_err(|error| error.to_string())?;
+    let socket = passed.map_or_else(|| Socket::open(&options), Ok)?;
     if let Some((program, arguments)) = options.command.split_first() {
         let path = socket.path().to_path_buf();
         let parent = rustix::process::getpid();
-        return match lh_sys::background::split() {
-            Err(error) => Err(format!("fork: {error}")),
+        return match lh_sys::background::split().map_err(system("fork"))? {
             // The agent is the child, so that the command keeps the process id of this program.
-            Ok(None) => {
-                let until = Until::process_ends(parent).map_err(|error| format!("pidfd_open: {error}"))?;
+            None => {
+                let until = match Until::process_ends(parent) {
+                    // A short command has ended already.
+                    Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => return Ok(0),
+                    until => until.map_err(system("pidfd_open"))?,
+                };
                 detach()?;
                 let log = Log::silent(options.fingerprint);
                 run(options, socket, until, log)
             }
-            Ok(Some(agent)) => {
+            Some(agent) => {
                 socket.leave_to_the_copy();
-                let error = Command::new(program)
+                let source = Command::new(program)
                     .args(arguments)
                     .env(shell::SOCKET, &path)
                     .env(shell::PID, agent.as_raw_nonzero().to_string())
                     .exec();
-                let name = Path::new(program).display();
-                Err(format!("{name}: {}", lh_sys::errno_text(&error)))
+                Err(StartError::Command { program: program.into(), source })
             }
         };
     }
@@ -117,7 +122,7 @@ fn serve(options: Options, mut service: Service) -> Result<u8, String> {
         let log = Log::new(options.debug, options.fingerprint);
         return run(options, socket, Until::signalled(), log);
     }
-    match lh_sys::background::split().map_err(|error| format!("fork: {error}"))? {
+    match lh_sys::background::split().map_err(system("fork"))? {
         Some(agent) => {
             let text = shell::announce(options.syntax, socket.path(), agent.as_raw_nonzero().get());
             socket.leave_to_the_copy();
@@ -132,20 +137,24 @@ fn serve(options: Options, mut service: Service) -> Result<u8, String> {
 }
 
 /// Detaches from terminal, working directory and standard descriptors.
-fn detach() -> Result<(), String> {
+fn detach() -> Result<(), StartError> {
     // `setsid` fails only for a group leader, which a forked child is not.
-    rustix::process::setsid().map_err(|error| format!("setsid: {error}"))?;
-    std::env::set_current_dir("/").map_err(|error| format!("/: {error}"))?;
-    lh_sys::fd::null_stdio().map_err(|error| format!("/dev/null: {error}"))?;
+    rustix::process::setsid().map_err(|error| system("setsid")(error.into()))?;
+    std::env::set_current_dir("/").map_err(system("/"))?;
+    lh_sys::fd::null_stdio().map_err(system("/dev/null"))?;
     // A forked child does not inherit all of these protections.
-    forbid_inspection().map_err(|error| error.to_string())
+    Ok(protect_memory()?)
 }
 
-fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, String> {
+/// Names the call that fails.
+const fn system(call: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::System { call, source }
+}
+
+fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, StartError> {
     guard::lock_memory();
     let ring = Keyring::new(options.lifetime, options.rules);
-    let server =
-        Server::new(socket, ring, until, log, options.foreground).map_err(|error| error.to_string())?;
+    let server = Server::new(socket, ring, until, log, options.foreground).map_err(StartError::Serve)?;
     Ok(server.run())
 }
 

@@ -9,6 +9,7 @@ use lh_config::token::Tokens;
 use lh_crypto::FingerprintHash;
 use lh_sys::users::User;
 
+use crate::error::OptionsError;
 use crate::hardware::Rules;
 use crate::shell::Syntax;
 
@@ -42,22 +43,21 @@ impl SocketDirectory {
     /// Parses `-A`; tokens are expanded with the values of this user.
     ///
     /// # Errors
-    /// The line to print.
-    fn parse(text: &str, user: &User) -> Result<Self, String> {
+    /// A token cannot be expanded, or the text has another form.
+    fn parse(text: &str, user: &User) -> Result<Self, OptionsError> {
         let tokens = Tokens::new()
             .with('h', user.home.to_string_lossy())
             .with('u', user.name.as_str())
             .with('U', user.uid.to_string());
-        let expand =
-            |path: &str| tokens.expand(path).map(PathBuf::from).map_err(|problem| problem.to_string());
+        let expand = |path: &str| tokens.expand(path).map(PathBuf::from);
         if let Some(path) = text.strip_prefix("user:") {
             // An absolute path replaces the home directory.
             return Ok(Self::User(user.home.join(expand(path)?)));
         }
         match text.strip_prefix("shared:").map(expand).transpose()? {
             Some(path) if path.is_absolute() => Ok(Self::Shared(path)),
-            Some(_) => Err("shared agent socket paths must be absolute".to_owned()),
-            None => Err(format!("unsupported agent path specification {text}")),
+            Some(_) => Err(OptionsError::RelativeShared),
+            None => Err(OptionsError::Directory(text.to_owned())),
         }
     }
 }
@@ -90,33 +90,27 @@ pub(crate) struct Options {
 
 impl Options {
     /// # Errors
-    /// The lines to print; exit status 1.
-    pub(crate) fn new(parsed: &Parsed) -> Result<Self, String> {
+    /// A value is invalid, or options exclude each other.
+    pub(crate) fn new(parsed: &Parsed) -> Result<Self, OptionsError> {
         let usage = || AGENT.usage();
         let fingerprint = match parsed.text('E') {
             None => FingerprintHash::Sha256,
-            Some(name) => match name.to_ascii_lowercase().as_str() {
-                "sha256" => FingerprintHash::Sha256,
-                "md5" => FingerprintHash::Md5,
-                _ => return Err(format!("Invalid hash algorithm \"{name}\"")),
-            },
+            Some(name) => FingerprintHash::by_name(&name).ok_or(OptionsError::Hash(name))?,
         };
         let lifetime = match parsed.text('t') {
             None => None,
             Some(text) => match lh_config::units::parse_time(&text) {
                 Some(0) => None,
                 Some(seconds) => Some(Duration::from_secs(seconds)),
-                None => return Err(format!("Invalid lifetime\n{}", usage())),
+                None => return Err(OptionsError::Lifetime(usage())),
             },
         };
         let mut rules = Rules::default();
         for option in parsed.values('O') {
-            if !rules.add(&option.to_string_lossy())? {
-                return Err("Unknown -O option".to_owned());
-            }
+            rules.add(&option.to_string_lossy())?;
         }
         if parsed.count('P') > 1 {
-            return Err("-P option already specified".to_owned());
+            return Err(OptionsError::AllowedTwice);
         }
         if let Some(patterns) = parsed.text('P') {
             rules.allow(patterns);
@@ -141,11 +135,11 @@ impl Options {
             || (parsed.has('d') && parsed.has('D'))
             || one_place.iter().filter(|each| **each).count() > 1
         {
-            return Err(usage());
+            return Err(OptionsError::Usage(usage()));
         }
         let directory = match parsed.text('A') {
             Some(text) => {
-                let user = lh_sys::users::current().ok().flatten().ok_or("No user found with this uid")?;
+                let user = lh_sys::users::current().ok().flatten().ok_or(OptionsError::NoUser)?;
                 // As everywhere else, `$HOME` counts before the entry in the password file.
                 let home = lh_sys::users::home().unwrap_or_else(|| user.home.clone());
                 SocketDirectory::parse(&text, &User { home, ..user })?
@@ -181,7 +175,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let parsed = AGENT.parse(arguments.iter().map(OsString::from)).map_err(|stop| stop.err)?;
-        Options::new(&parsed)
+        Options::new(&parsed).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -219,7 +213,7 @@ mod tests {
             &["-k", "-D"],
             &["-d", "true"],
             &["-t", "soon"],
-            &["-E", "sha1"],
+            &["-E", "sha3"],
             &["-O", "x"],
             &["-P", "a", "-P", "b"],
             &["-c", "true"],

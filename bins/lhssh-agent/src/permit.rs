@@ -13,6 +13,8 @@ use lh_config::pattern::wildcard;
 use lh_crypto::{CertificateKind, PublicKey, key_algorithms};
 use lh_wire::{Reader, WireError};
 
+use crate::error::{BindError, NotPermitted};
+
 /// Upper limit of a session identifier, bytes; OpenSSH's limit.
 const MOST_ID: usize = 128;
 /// Upper limit of bindings of one connection; OpenSSH's limit.
@@ -46,30 +48,28 @@ impl Bindings {
     /// Adds a binding.
     ///
     /// # Errors
-    /// The reason to log.
-    pub(crate) fn bind(&mut self, bind: &SessionBind<'_>) -> Result<(), String> {
+    /// The host has not signed the session, or the binding does not fit the earlier ones.
+    pub(crate) fn bind(&mut self, bind: &SessionBind<'_>) -> Result<(), BindError> {
         self.attempted = true;
         if bind.session_id.len() > MOST_ID {
-            return Err("session identifier too long".to_owned());
+            return Err(BindError::LongSession);
         }
-        let host = PublicKey::from_blob(bind.host_key).map_err(|error| format!("host key: {error}"))?;
-        let algorithm = Reader::new(bind.signature).text().map_err(|error| format!("signature: {error}"))?;
-        host.plain()
-            .verify(algorithm, bind.session_id, bind.signature)
-            .map_err(|error| format!("signature: {error}"))?;
+        let host = PublicKey::from_blob(bind.host_key).map_err(BindError::HostKey)?;
+        let algorithm = Reader::new(bind.signature).text().map_err(BindError::SignatureForm)?;
+        host.plain().verify(algorithm, bind.session_id, bind.signature)?;
         for known in &self.list {
             if !known.forwarding {
-                return Err("connection is already bound for authentication".to_owned());
+                return Err(BindError::BoundForLogin);
             }
             match (known.session == bind.session_id, known.host == host) {
                 (true, true) => return Ok(()),
-                (true, false) => return Err("session recorded with another host key".to_owned()),
+                (true, false) => return Err(BindError::OtherHostKey),
                 // Several sessions with one host are permitted.
                 (false, _) => {}
             }
         }
         if self.list.len() >= MOST_BINDINGS {
-            return Err("too many sessions recorded".to_owned());
+            return Err(BindError::TooMany);
         }
         self.list.push(Binding { session: bind.session_id.to_vec(), host, forwarding: bind.forwarding });
         Ok(())
@@ -90,26 +90,25 @@ impl Bindings {
     /// in as that user at the end of the path.
     ///
     /// # Errors
-    /// The reason to log.
-    pub(crate) fn permit(&self, constraints: &[Destination], user: Option<&str>) -> Result<(), &'static str> {
+    /// The path is another one, or unknown.
+    pub(crate) fn permit(&self, constraints: &[Destination], user: Option<&str>) -> Result<(), NotPermitted> {
         if constraints.is_empty() {
             return Ok(());
         }
         let Some(last) = self.list.last() else {
-            // After a failed binding the path is unknown: a host may have tried to hide itself.
-            return if self.attempted { Err("an earlier binding failed") } else { Ok(()) };
+            return if self.attempted { Err(NotPermitted::BindingFailed) } else { Ok(()) };
         };
         let mut from = None;
         for (index, hop) in self.list.iter().enumerate() {
             let is_last = index + 1 == self.list.len();
             match (is_last, hop.forwarding) {
-                (true, true) if user.is_some() => return Err("the connection is bound for forwarding"),
-                (false, false) => return Err("forwarded behind a connection bound for authentication"),
+                (true, true) if user.is_some() => return Err(NotPermitted::BoundForForwarding),
+                (false, false) => return Err(NotPermitted::BehindLogin),
                 _ => {}
             }
             let user = user.filter(|_| is_last);
             if !constraints.iter().any(|each| allows(each, from, Some(&hop.host), user)) {
-                return Err("not permitted on this path");
+                return Err(NotPermitted::OtherPath);
             }
             from = Some(&hop.host);
         }
@@ -118,7 +117,7 @@ impl Bindings {
             && user.is_none()
             && !constraints.iter().any(|each| allows(each, Some(&last.host), None, None))
         {
-            return Err("permitted at the host but not beyond");
+            return Err(NotPermitted::NotBeyond);
         }
         Ok(())
     }
@@ -127,25 +126,22 @@ impl Bindings {
     /// path. Returns the parsed request.
     ///
     /// # Errors
-    /// The reason to log.
+    /// The data are no such request, or the path is another one.
     pub(crate) fn permit_signature<'d>(
         &self,
         constraints: &[Destination],
         key: &PublicKey,
         data: &'d [u8],
-    ) -> Result<LoginRequest<'d>, &'static str> {
-        let Some(last) = self.list.last() else {
-            return Err("the connection is not bound to a session");
-        };
-        let request = LoginRequest::parse(data, key).map_err(|_| "this is not a login request")?;
+    ) -> Result<LoginRequest<'d>, NotPermitted> {
+        let last = self.list.last().ok_or(NotPermitted::NotBound)?;
+        let request = LoginRequest::parse(data, key).map_err(|_| NotPermitted::NoLogin)?;
         self.permit(constraints, Some(request.user))?;
         if request.session != last.session {
-            return Err("the login request is for another session");
+            return Err(NotPermitted::OtherSession);
         }
         match &request.host {
-            Some(host) if *host != last.host => Err("the login request names another host key"),
-            // Beyond the first hop, a host on the path could relay a request that is meant for another host.
-            None if self.list.len() > 1 => Err("the login request does not name its host key"),
+            Some(host) if *host != last.host => Err(NotPermitted::OtherHost),
+            None if self.list.len() > 1 => Err(NotPermitted::HostNotNamed),
             _ => Ok(request),
         }
     }
@@ -230,7 +226,7 @@ mod tests {
             Hop { user: user.to_owned(), host: self.name.to_owned(), keys }
         }
 
-        fn bind(&self, session: &[u8], forwarding: bool, bindings: &mut Bindings) -> Result<(), String> {
+        fn bind(&self, session: &[u8], forwarding: bool, bindings: &mut Bindings) -> Result<(), BindError> {
             let signature = self.key.sign("ssh-ed25519", session).expect("signs");
             bindings.bind(&SessionBind {
                 host_key: self.key.public().blob(),

@@ -65,8 +65,8 @@ pub(crate) fn announce(syntax: Syntax, socket: &Path, pid: i32) -> String {
 pub(crate) enum KillError {
     #[error("{name} not set, cannot kill agent", name = PID)]
     NoPid,
-    #[error("{name}=\"{0}\", which is not a good PID", name = PID)]
-    BadPid(String),
+    #[error("{name}=\"{text}\", which is not a good PID: {why}", name = PID)]
+    BadPid { text: String, why: &'static str },
     #[error("kill: {}", lh_sys::errno_text(.0))]
     Kill(std::io::Error),
 }
@@ -77,11 +77,24 @@ pub(crate) enum KillError {
 /// There is no agent to end, or it cannot be ended.
 pub(crate) fn kill(syntax: Syntax) -> Result<String, KillError> {
     let text = std::env::var(PID).map_err(|_| KillError::NoPid)?;
-    // Process 1 is init.
-    let pid = text.parse::<i32>().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| KillError::BadPid(text.clone()))?;
+    let pid = process_id(&text).map_err(|why| KillError::BadPid { text: text.clone(), why })?;
     kill_process(pid, Signal::TERM).map_err(|error| KillError::Kill(error.into()))?;
     Ok(format!("{}{}echo Agent pid {text} killed;\n", syntax.unset(SOCKET), syntax.unset(PID)))
+}
+
+/// Parses a process id. The error is OpenSSH's word for what is wrong with it.
+fn process_id(text: &str) -> Result<Pid, &'static str> {
+    use std::num::IntErrorKind;
+    match text.trim_start().parse::<i32>() {
+        // Process 1 is init.
+        Ok(..=1) => Err("too small"),
+        Ok(number) => Pid::from_raw(number).ok_or("invalid"),
+        Err(error) => Err(match error.kind() {
+            IntErrorKind::PosOverflow => "too large",
+            IntErrorKind::NegOverflow => "too small",
+            _ => "invalid",
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -91,8 +104,18 @@ mod tests {
     #[test]
     fn a_missing_or_bad_process_id_is_named() {
         assert_eq!(KillError::NoPid.to_string(), "SSH_AGENT_PID not set, cannot kill agent");
-        let bad = KillError::BadPid("1".to_owned());
-        assert_eq!(bad.to_string(), "SSH_AGENT_PID=\"1\", which is not a good PID");
+        for (text, why) in [
+            ("1", "too small"),
+            ("-5000000000", "too small"),
+            ("5000000000", "too large"),
+            ("", "invalid"),
+            ("7x", "invalid"),
+        ] {
+            assert_eq!(process_id(text), Err(why), "{text}");
+        }
+        assert!(process_id(" 7").is_ok());
+        let bad = KillError::BadPid { text: "x".to_owned(), why: "invalid" };
+        assert_eq!(bad.to_string(), "SSH_AGENT_PID=\"x\", which is not a good PID: invalid");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use lh_cli::prompt::{Kind, Prompter, Require};
 use lh_crypto::{PublicKey, Zeroizing};
 use lh_security_key::pkcs11::Provider;
 
+use crate::error::WorkError;
+
 /// A loaded library. The helper ends with the last key of it.
 pub(crate) struct Library {
     /// The library's real path.
@@ -34,12 +36,12 @@ impl Opening {
     /// Loads the library and logs in to its tokens, which may take long.
     ///
     /// # Errors
-    /// The message to log.
-    pub(crate) fn run(self) -> Result<Opened, String> {
+    /// [`WorkError::Open`].
+    pub(crate) fn run(self) -> Result<Opened, WorkError> {
         let Self { path, pin, constraints } = self;
         let pin = (!pin.is_empty()).then_some(pin);
         let (provider, keys) = Provider::open(&path, pin, &mut |label| ask_pin(label))
-            .map_err(|error| format!("failed PKCS#11 add of \"{path}\": {error}"))?;
+            .map_err(|source| WorkError::Open { library: path.clone(), source })?;
         let keys = keys.into_iter().filter_map(|key| {
             let public = PublicKey::from_blob(&key.blob).ok()?;
             Some((public, if key.label.is_empty() { path.clone() } else { key.label }))
@@ -62,13 +64,13 @@ impl Signing {
     /// Makes the signature. Other signatures with the library wait meanwhile.
     ///
     /// # Errors
-    /// The message to log.
-    pub(crate) fn run(&self) -> Result<Vec<u8>, String> {
+    /// [`WorkError::Token`].
+    pub(crate) fn run(&self) -> Result<Vec<u8>, WorkError> {
         // A helper that was left in the middle of a message reports an error itself.
         let mut provider = self.library.provider.lock().unwrap_or_else(PoisonError::into_inner);
         provider
             .sign(self.key.blob(), &self.algorithm, &self.data, &mut |label| ask_pin(label))
-            .map_err(|error| format!("PKCS#11 key of {}: {error}", self.library.path))
+            .map_err(|source| WorkError::Token { library: self.library.path.clone(), source })
     }
 }
 

@@ -139,16 +139,10 @@ impl Arguments {
             Some(rounds) => number(&rounds, i32::MAX.unsigned_abs())
                 .map_err(|why| fatal(format!("Invalid number: {} ({why})", shown(&rounds))))?,
         };
-        let hash = match text('E').map(|name| name.to_ascii_lowercase()).as_deref() {
-            None | Some("sha256") => FingerprintHash::Sha256,
-            Some("md5") => FingerprintHash::Md5,
-            Some("sha1") => FingerprintHash::Sha1,
-            Some("sha384") => FingerprintHash::Sha384,
-            Some("sha512") => FingerprintHash::Sha512,
-            Some(_) => {
-                let name = text('E').unwrap_or_default();
-                return Err(fatal(format!("Invalid hash algorithm \"{}\"", shown(&name))));
-            }
+        let hash = match text('E') {
+            None => FingerprintHash::Sha256,
+            Some(name) => FingerprintHash::by_name(&name)
+                .ok_or_else(|| fatal(format!("Invalid hash algorithm \"{}\"", shown(&name))))?,
         };
         let format = match text('m').map(|name| name.to_ascii_uppercase()).as_deref() {
             None => None,

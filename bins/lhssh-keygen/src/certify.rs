@@ -7,8 +7,9 @@ use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
 use crate::files;
+use crate::files::load_public;
 use crate::options::Options;
-use crate::signer::{NoAgent, Signer, load_public};
+use crate::signer::{NoAgent, Signer};
 use crate::talk::{Outcome, error, fatal, shown, warn};
 use crate::times::{parse_validity, show_validity};
 use crate::token;
@@ -79,12 +80,11 @@ fn certify(
             lh_client::sanitise(&what)
         )));
     }
-    let failed = |why: String| error(format!("Couldn't certify key {} via CA: {why}", shown(path)));
-    let signed = fields
-        .to_be_signed(&key, signer.public(), &mut SystemRandom)
-        .map_err(|why| failed(why.to_string()))?;
-    let signature = signer.sign(algorithm, &signed).map_err(failed)?;
-    let certificate = CertificateFields::finish(signed, &signature).map_err(|why| failed(why.to_string()))?;
+    let failed =
+        |why: &dyn std::error::Error| error(format!("Couldn't certify key {} via CA: {why}", shown(path)));
+    let signed = fields.to_be_signed(&key, signer.public(), &mut SystemRandom).map_err(|why| failed(&why))?;
+    let signature = signer.sign(algorithm, &signed).map_err(|why| failed(&why))?;
+    let certificate = CertificateFields::finish(signed, &signature).map_err(|why| failed(&why))?;
     let out = certificate_name(path);
     let line = format!("{}\n", certificate.to_openssh_line(&comment));
     files::write_public(&out, line.as_bytes()).map_err(|why| {

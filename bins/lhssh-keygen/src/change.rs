@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use lh_crypto::{PublicKey, Zeroizing};
+use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
 use lh_security_key::{FileKey, flags};
 use lh_sys::errno_text;
 
 use crate::arguments::{Arguments, Format};
-use crate::files::{KeyFile, LoadError, Loaded, public_name};
+use crate::files::{KeyFile, LoadError, Loaded, load_public, public_name, read_limited};
 use crate::generate::key_file;
 use crate::save::{save, save_public};
 use crate::talk::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, shown, silent};
@@ -115,7 +115,7 @@ pub(crate) fn comment(arguments: &Arguments) -> Outcome {
     save(arguments, &path, &opened.key, &new, &opened.passphrase)?;
     save_public(&public_name(&path), &opened.key, &new)?;
     if new.is_empty() {
-        print("Comment was removed\n")
+        print("Comment removed\n")
     } else {
         print(format!("Comment '{}' applied\n", lh_client::sanitise(&new)))
     }
@@ -134,6 +134,13 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// passphrase, else that of the decrypted key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     if let Some(key) = public_in_line(path)? {
+        return Ok(key);
+    }
+    // Neither what OpenSSH's format stores unencrypted nor the file beside it needs a passphrase.
+    if let Some(key) = read_limited(path).ok().and_then(|file| PrivateKey::parse_public(&file).ok()) {
+        return Ok(key);
+    }
+    if let Some((key, _)) = load_public(path) {
         return Ok(key);
     }
     let failed = |why: LoadError| fatal(format!("Load key \"{}\": {why}", shown(path)));

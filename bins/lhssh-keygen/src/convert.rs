@@ -26,7 +26,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let key = public_of(arguments, &path)?;
     let unknown = |function: &str| {
-        let kind = lh_client::sanitise(&key.plain().display_type());
+        let kind = lh_client::sanitise(&key.display_type());
         fatal(format!("{function}: unsupported key type {kind}"))
     };
     print(match arguments.format {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use lh_crypto::{PublicKey, SshfpHash};
 
 use crate::arguments::Arguments;
-use crate::signer::load_public;
-use crate::talk::{Outcome, fatal, print, shown, warn};
+use crate::files::load_public;
+use crate::talk::{Failure, Outcome, fatal, print, shown, warn};
 
 /// Host keys to look for when no file is named.
 const HOST_KEYS: [&str; 4] = ["rsa", "dsa", "ecdsa", "ed25519"];
@@ -16,7 +16,7 @@ pub(crate) fn records(arguments: &Arguments, host: &str) -> Outcome {
     let hashes = hashes(arguments)?;
     let show = |path: &Path, must: bool| match load_public(path) {
         Some((key, _)) => record(arguments, host, &key, &hashes),
-        None if must => Err(fatal(format!("{}: No such file or directory", shown(path)))),
+        None if must => Err(read_failed(path)),
         None => Ok(()),
     };
     match &arguments.file {
@@ -25,6 +25,16 @@ pub(crate) fn records(arguments: &Arguments, host: &str) -> Outcome {
             .iter()
             .try_for_each(|name| show(&PathBuf::from(format!("/etc/ssh/ssh_host_{name}_key.pub")), false)),
     }
+}
+
+fn read_failed(path: &Path) -> Failure {
+    let name = shown(path);
+    // The words of a missing file are others in OpenSSH, too.
+    fatal(if path.exists() {
+        format!("Failed to read v2 public key from \"{name}\": No such file or directory")
+    } else {
+        format!("{name}: No such file or directory")
+    })
 }
 
 /// Fingerprint types of the records: both, or the one of `-O hashalg=`.

@@ -240,3 +240,22 @@ fn beside(path: &Path) -> PathBuf {
     name.push(format!(".{:016x}", u64::from_ne_bytes(random)));
     name.into()
 }
+
+/// Reads a public key by the name of its file, of its private key's file, or of the file with `.pub`
+/// appended. Returns the key and its comment, or the file's name where it has none; `None` when there is no
+/// key.
+pub(crate) fn load_public(path: &Path) -> Option<(PublicKey, String)> {
+    let with_suffix = public_name(path);
+    for candidate in [path, &with_suffix] {
+        let Ok(bytes) = read_limited(candidate) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().take_while(|line| !line.starts_with("-----BEGIN"));
+        let lines = lines.filter(|line| !line.starts_with('#'));
+        if let Some((key, comment)) = lines.filter_map(PublicKey::from_openssh_line).next() {
+            let comment = if comment.is_empty() { shown(candidate) } else { comment };
+            return Some((key, comment));
+        }
+    }
+    let bytes = read_limited(path).ok()?;
+    PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new()))
+}

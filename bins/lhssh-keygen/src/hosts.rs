@@ -70,14 +70,18 @@ impl File {
         })
     }
 
-    /// Warns about lines that are neither entries nor comments. A file with such lines is not rewritten,
-    /// because it may not be a known_hosts file.
-    fn check(&self) -> Outcome {
+    /// Calls `on_entry` for the entries, and warns about lines that are neither entries nor comments. A file with
+    /// such lines is not rewritten, because it may not be a known_hosts file.
+    fn check(&self, on_entry: impl Fn(&Entry)) -> Outcome {
         let mut broken = false;
         for (number, _, line) in self.lines() {
-            if matches!(line, Line::Broken) {
-                warn(&format!("{}:{number}: invalid line", shown(&self.path)));
-                broken = true;
+            match line {
+                Line::Entry(entry) => on_entry(&entry),
+                Line::Broken => {
+                    warn(&format!("{}:{number}: invalid line", shown(&self.path)));
+                    broken = true;
+                }
+                Line::Nothing => {}
             }
         }
         if broken {
@@ -176,7 +180,7 @@ pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
             }
         }
     }
-    file.check()?;
+    file.check(|_| ())?;
     if !removed {
         warn(&format!("Host {host} not found in {}", shown(&file.path)));
         return Ok(());
@@ -187,11 +191,12 @@ pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
 /// Hashes all names.
 pub(crate) fn hash(arguments: &Arguments) -> Outcome {
     let file = File::open(arguments)?;
-    for (_, entry) in file.entries().filter(|(_, entry)| !entry.is_hashed() && entry.has_wildcard()) {
-        let (path, hosts) = (shown(&file.path), lh_client::sanitise(&entry.hosts));
-        warn(&format!("{path}:{}: ignoring host name with wildcard: {hosts}", entry.number));
-    }
-    file.check()?;
+    file.check(|entry| {
+        if !entry.is_hashed() && entry.has_wildcard() {
+            let (path, hosts) = (shown(&file.path), lh_client::sanitise(&entry.hosts));
+            warn(&format!("{path}:{}: ignoring host name with wildcard: {hosts}", entry.number));
+        }
+    })?;
     let mut out = Vec::new();
     let mut changed = false;
     for (_, raw, line) in file.lines() {

@@ -12,6 +12,7 @@ mod command;
 mod convert;
 mod dns;
 mod enroll;
+mod error;
 mod files;
 mod fingerprint;
 mod generate;

@@ -1,5 +1,7 @@
 //! Certificate options of `-O`.
 
+use std::net::IpAddr;
+
 use lh_config::cidr;
 
 use crate::talk::{Outcome, fatal};
@@ -67,12 +69,11 @@ impl Options {
             set(&mut self.force_command, command, "force-command")
         } else if let Some(list) = value("source-address=") {
             set(&mut self.source_address, list, "source-address")?;
-            // Certificates do not support host names here, so the list must consist of networks.
-            let wild = |item: &str| item.strip_prefix('!').unwrap_or(item).contains(|c: char| !is_address(c));
-            if list.split(',').any(wild) || !cidr::check_list(list) {
-                return Err(fatal("Invalid source-address list"));
+            // Certificates do not support host names and exceptions here.
+            match list.split(',').find(|item| item.starts_with('!') || !cidr::is_network_list(item)) {
+                Some(bad) => Err(fatal(format!("{}\nInvalid source-address list", why_no_network(bad)))),
+                None => Ok(()),
             }
-            Ok(())
         } else if let Some(text) = value("critical:") {
             self.other_critical.push(split(text));
             Ok(())
@@ -118,8 +119,17 @@ fn place(name: &str) -> Option<usize> {
     PERMITS.iter().position(|(short, _)| *short == name)
 }
 
-fn is_address(c: char) -> bool {
-    c.is_ascii_hexdigit() || ".:/".contains(c)
+/// OpenSSH's line about an entry of a list that is neither an address nor a network.
+fn why_no_network(entry: &str) -> String {
+    let shown = lh_client::sanitise(entry);
+    let has_form = entry.split_once('/').is_some_and(|(address, length)| {
+        address.parse::<IpAddr>().is_ok() && length.parse::<u32>().is_ok_and(|length| length <= 128)
+    });
+    if has_form {
+        format!("Inconsistent mask length for network \"{shown}\"")
+    } else {
+        format!("Invalid network entry \"{shown}\"")
+    }
 }
 
 /// Sets an option that may occur only once and needs a value.
@@ -169,6 +179,8 @@ mod tests {
             ("192.0.2.0/24,2001:db8::/32", true),
             ("192.0.2.1/24", false),
             ("host.example", false),
+            ("bad", false),
+            ("192.0.2.0/24,!192.0.2.1", false),
             ("*", false),
             ("", false),
         ] {

@@ -10,7 +10,7 @@ use lh_sys::errno_text;
 use crate::arguments::Arguments;
 use crate::certify::{parse_decimal, parse_number};
 use crate::files;
-use crate::signer::load_public;
+use crate::files::load_public;
 use crate::talk::{Outcome, fatal, print, shown, silent};
 use crate::times;
 

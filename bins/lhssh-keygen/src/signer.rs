@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use lh_client::agent::Agent;
-use lh_crypto::{FingerprintHash, PrivateKey, PublicKey, Zeroizing};
+use lh_client::agent::{Agent, AgentError};
+use lh_crypto::{FingerprintHash, PublicKey, Zeroizing};
 use lh_security_key::pkcs11::Provider;
 use lh_security_key::{FileKey, flags};
 
 use crate::arguments::Arguments;
 use crate::change;
-use crate::files::{self, LoadError};
+use crate::error::SignError;
+use crate::files::LoadError;
 use crate::talk::{Failure, Outcome, ask_pin, fatal, note, shown};
 
 /// Source of signatures.
@@ -35,7 +36,7 @@ impl Signer {
     pub(crate) fn from_agent(key: &PublicKey) -> Result<Self, NoAgent> {
         let path = std::env::var_os("SSH_AUTH_SOCK").filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut agent = path.and_then(|path| Agent::connect(&path).ok()).ok_or(NoAgent::NotPresent)?;
-        let keys = agent.identities().map_err(|why| NoAgent::Failed(why.to_string()))?;
+        let keys = agent.identities().map_err(NoAgent::Failed)?;
         // An agent that holds only the plain key can sign as well.
         match [key, key.plain()].into_iter().find(|key| keys.iter().any(|held| held.blob == key.blob())) {
             Some(held) => Ok(Self::Agent(agent, held.clone())),
@@ -52,23 +53,22 @@ impl Signer {
     }
 
     /// Signs `data`; returns a signature blob.
-    pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, SignError> {
         match self {
             Self::Token(provider, key) => {
-                provider.sign(key.blob(), algorithm, data, &mut ask_token_pin).map_err(|why| why.to_string())
+                Ok(provider.sign(key.blob(), algorithm, data, &mut ask_token_pin)?)
             }
-            Self::File(key, provider) => {
-                let kind = key.public().display_type();
-                if let FileKey::Security(key) = key
-                    && key.flags & flags::USER_PRESENCE != 0
-                {
+            Self::File(FileKey::Plain(key), _) => key.sign(algorithm, data).map_err(SignError::Key),
+            Self::File(FileKey::Security(key), provider) => {
+                let kind = key.public.display_type();
+                if key.flags & flags::USER_PRESENCE != 0 {
                     let fingerprint = key.public.fingerprint(FingerprintHash::Sha256);
                     note(&format!("Confirm user presence for key {kind} {fingerprint}"));
                 }
                 let mut pin = || ask_pin(&format!("Enter PIN for {kind} key: "));
-                key.sign(algorithm, data, provider, false, &mut pin)
+                lh_security_key::sign(key, provider, data, false, &mut pin).map_err(SignError::SecurityKey)
             }
-            Self::Agent(agent, key) => agent.sign(key.blob(), algorithm, data).map_err(|why| why.to_string()),
+            Self::Agent(agent, key) => Ok(agent.sign(key.blob(), algorithm, data)?),
         }
     }
 }
@@ -86,28 +86,9 @@ pub(crate) enum NoAgent {
     /// The agent does not hold the key.
     NotHeld,
     /// The agent's answer is invalid.
-    Failed(String),
+    Failed(AgentError),
 }
 
 fn load_failed(path: &Path, why: &LoadError) -> Failure {
     fatal(format!("Load key \"{}\": {why}", shown(path)))
-}
-
-/// Reads a public key by the name of its file, of its private key's file, or of the file with `.pub`
-/// appended. Returns the key and its comment, or the file's name where it has none; `None` when there is no
-/// key.
-pub(crate) fn load_public(path: &Path) -> Option<(PublicKey, String)> {
-    let with_suffix = files::public_name(path);
-    for candidate in [path, &with_suffix] {
-        let Ok(bytes) = files::read_limited(candidate) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        let lines = text.lines().take_while(|line| !line.starts_with("-----BEGIN"));
-        let lines = lines.filter(|line| !line.starts_with('#'));
-        if let Some((key, comment)) = lines.filter_map(PublicKey::from_openssh_line).next() {
-            let comment = if comment.is_empty() { shown(candidate) } else { comment };
-            return Some((key, comment));
-        }
-    }
-    let bytes = files::read_limited(path).ok()?;
-    PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new()))
 }

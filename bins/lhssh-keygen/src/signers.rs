@@ -9,9 +9,10 @@ use std::path::Path;
 
 use lh_client::sanitise;
 use lh_config::pattern::{ListMatch, match_list, wildcard};
-use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_crypto::{Certificate, CertificateError, CertificateKind, PublicKey};
 use lh_sys::errno_text;
 
+use crate::error::SignerOptionsError;
 use crate::talk::{shown, warn};
 use crate::times;
 
@@ -60,7 +61,11 @@ impl Signers {
             if line.is_authority_of(key) {
                 let authorised = key.certificate().map(|cert| check(cert, Some(principal), time));
                 if let Some(Err(why)) = authorised {
-                    warn(&format!("{}: certificate not authorized: {}", line.position, sanitise(&why)));
+                    warn(&format!(
+                        "{}: certificate not authorized: {}",
+                        line.position,
+                        sanitise(&why.to_string())
+                    ));
                     return false;
                 }
             } else if line.options.authority || line.key != *key {
@@ -180,12 +185,12 @@ impl Line {
 }
 
 /// Checks that a certificate is a user's, currently valid, and for this principal.
-fn check(certificate: &Certificate, principal: Option<&str>, time: u64) -> Result<(), String> {
+fn check(certificate: &Certificate, principal: Option<&str>, time: u64) -> Result<(), CertificateError> {
     // Restrictions of a session do not apply to signatures, so all critical options are accepted.
     let options: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
     let any_principal = certificate.principals().first().map_or("", String::as_str);
     let name = principal.unwrap_or(any_principal);
-    certificate.check(CertificateKind::User, name, time, &options).map_err(|why| why.to_string())
+    certificate.check(CertificateKind::User, name, time, &options)
 }
 
 /// Principals of a certificate that match one of the patterns, if the certificate is valid.
@@ -201,7 +206,7 @@ fn certified(certificate: &Certificate, patterns: &[String], time: u64) -> Vec<S
 }
 
 impl Options {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, SignerOptionsError> {
         let mut options = Self::default();
         let mut rest = text.trim_matches([' ', '\t']);
         loop {
@@ -214,9 +219,9 @@ impl Options {
                 value = Some(unquoted);
                 rest = after;
             }
-            let once = |set: bool| if set { Err(format!("multiple \"{name}\" clauses")) } else { Ok(()) };
+            let once = |set: bool| if set { Err(SignerOptionsError::Repeated(name.clone())) } else { Ok(()) };
             let time = |value: String| {
-                times::parse_absolute(&value).ok_or_else(|| format!("invalid \"{name}\" time"))
+                times::parse_absolute(&value).ok_or_else(|| SignerOptionsError::Time(name.clone()))
             };
             match (name.as_str(), value) {
                 ("cert-authority", None) => options.authority = true,
@@ -232,27 +237,25 @@ impl Options {
                     once(options.valid_before.is_some())?;
                     options.valid_before = Some(time(value)?);
                 }
-                _ => return Err("unknown key option".to_owned()),
+                _ => return Err(SignerOptionsError::Unknown),
             }
             match rest.strip_prefix(',') {
-                Some("") => return Err("unexpected end-of-options".to_owned()),
+                Some("") => return Err(SignerOptionsError::End),
                 Some(more) => rest = more,
                 None if rest.is_empty() => break,
-                None => return Err("unknown key option".to_owned()),
+                None => return Err(SignerOptionsError::Unknown),
             }
         }
         match (options.valid_after, options.valid_before) {
-            (Some(after), Some(before)) if before <= after => {
-                Err("\"valid-before\" time is before \"valid-after\"".to_owned())
-            }
+            (Some(after), Some(before)) if before <= after => Err(SignerOptionsError::Backwards),
             _ => Ok(options),
         }
     }
 }
 
 /// Contents of a double-quoted string, with `\"` for a quote in it, and the text after it.
-fn unquote(text: &str) -> Result<(String, &str), String> {
-    let inner = text.strip_prefix('"').ok_or("missing start quote")?;
+fn unquote(text: &str) -> Result<(String, &str), SignerOptionsError> {
+    let inner = text.strip_prefix('"').ok_or(SignerOptionsError::NoStartQuote)?;
     let mut out = String::new();
     let mut chars = inner.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -265,7 +268,7 @@ fn unquote(text: &str) -> Result<(String, &str), String> {
             c => out.push(c),
         }
     }
-    Err("missing end quote".to_owned())
+    Err(SignerOptionsError::NoEndQuote)
 }
 
 /// End of the options: the first blank outside of quotes.

@@ -4,21 +4,33 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, VerifyError, signed_data};
+use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, signed_data};
 use lh_sys::errno_text;
 
 use crate::arguments::Arguments;
+use crate::error::{NotSearched, OptionError, SignError, UnreadableSignature, Unverified};
 use crate::files;
+use crate::files::load_public;
 use crate::save::may_overwrite;
-use crate::signer::{NoAgent, Signer, load_public};
+use crate::signer::{NoAgent, Signer};
 use crate::signers::Signers;
 use crate::talk::{Failure, Outcome, error, fatal, note, print, shown, silent_fatal, warn};
 use crate::times;
 
 /// Upper limit of a signature file, bytes.
 const MAX_SIGNATURE: u64 = 1024 * 1024;
+/// First line of a signature.
+const HEADER: &str = "-----BEGIN SSH SIGNATURE-----";
 /// Upper limit of a key revocation list, bytes.
 const MAX_REVOKED: u64 = 128 << 20;
+
+/// What is done with a signature, which decides about its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Sign,
+    Verify,
+    FindPrincipals,
+}
 
 /// Settings of `-O`.
 struct Options {
@@ -28,20 +40,20 @@ struct Options {
 }
 
 impl Options {
-    fn parse(arguments: &Arguments, signing: bool) -> Result<Self, String> {
+    fn parse(arguments: &Arguments, task: Task) -> Result<Self, OptionError> {
         let mut options = Self { hash: "sha512".into(), print_key: false, time: times::now() };
         for option in &arguments.values.options {
             let option = option.to_string_lossy();
             let lower = option.to_ascii_lowercase();
-            if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| signing) {
+            if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| task == Task::Sign) {
                 options.hash = hash.to_owned();
-            } else if lower == "print-pubkey" && !signing {
+            } else if lower == "print-pubkey" && task == Task::Verify {
                 options.print_key = true;
-            } else if lower.starts_with("verify-time=") && !signing {
-                options.time = times::parse_absolute(&option["verify-time=".len()..])
-                    .ok_or("Invalid \"verify-time\" option")?;
+            } else if lower.starts_with("verify-time=") && task != Task::Sign {
+                options.time =
+                    times::parse_absolute(&option["verify-time=".len()..]).ok_or(OptionError::VerifyTime)?;
             } else {
-                return Err(format!("Invalid option \"{}\"", lh_client::sanitise(&option)));
+                return Err(OptionError::Unknown(option.into_owned()));
             }
         }
         Ok(options)
@@ -90,13 +102,17 @@ pub(crate) fn run(arguments: &Arguments, task: &str) -> Option<Outcome> {
 
 /// Signs files, or standard input.
 fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
-    let options = Options::parse(arguments, true).map_err(fatal)?;
+    let options = Options::parse(arguments, Task::Sign).map_err(|why| fatal(why.to_string()))?;
     let (key, _) = load_public(key_path).ok_or_else(|| {
         fatal(format!("Couldn't load public key {}: No such file or directory", shown(key_path)))
     })?;
     let mut signer = open_signer(arguments, key_path, &key)?;
     let files = &arguments.operands;
-    if files.is_empty() {
+    let named_input = files.iter().any(|file| file == "-");
+    if named_input && files.len() > 1 {
+        return Err(fatal("Cannot sign mix of paths and standard input"));
+    }
+    if files.is_empty() || named_input {
         if !arguments.quiet {
             note("Signing data on standard input");
         }
@@ -158,7 +174,7 @@ fn sign_stream(
     name: &str,
     from: impl Read,
 ) -> Outcome<String> {
-    let failed = |why: String| fatal(format!("Signing {name} failed: {why}"));
+    let failed = |why: SignError| fatal(format!("Signing {name} failed: {why}"));
     let hash = match options.hash.as_str() {
         "sha256" => Hash::Sha256,
         "sha512" => Hash::Sha512,
@@ -168,10 +184,10 @@ fn sign_stream(
                  sshsig_sign_fd: hash_file: signature algorithm not supported",
                 lh_client::sanitise(other)
             ));
-            return Err(failed("signature algorithm not supported".into()));
+            return Err(failed(SignError::Hash));
         }
     };
-    let digest = hash_all(hash.start(), from).map_err(|why| failed(errno_text(&why)))?;
+    let digest = hash_all(hash.start(), from).map_err(|why| failed(SignError::Data(why)))?;
     let algorithm = key.plain().signature_algorithms().first().copied().unwrap_or_default();
     let signature = signer.sign(algorithm, &signed_data(namespace, hash, &digest)).map_err(failed)?;
     let signature = SshSignature {
@@ -203,30 +219,14 @@ fn verify(
     expected_signer: Option<(&str, &Path)>,
     revoked: Option<&Path>,
 ) -> Outcome {
-    let checked = Options::parse(arguments, false).map_err(Some).and_then(|options| {
-        let signature = check_signature(signature, namespace)?;
-        let key = &signature.key;
-        if let Some(path) = revoked {
-            match files::read_up_to(path, MAX_REVOKED).map(|bytes| Krl::read(&bytes)) {
-                Ok(Ok(list)) if !list.is_revoked(key) => {}
-                Ok(Ok(_)) => return Err(None),
-                // An unreadable list might contain the key.
-                Ok(Err(why)) => return Err(Some(format!("Invalid KRL file {}: {why}", shown(path)))),
-                Err(_) => return Err(None),
-            }
-        }
-        if let Some((principal, list)) = expected_signer {
-            let list = Signers::read(list).ok_or(None)?;
-            if !list.allow(key, principal, namespace, options.time) {
-                return Err(None);
-            }
-        }
+    let checked = Options::parse(arguments, Task::Verify).map_err(Unverified::from).and_then(|options| {
+        let signature = accepted(signature, namespace, expected_signer, revoked, options.time)?;
         Ok((options, signature))
     });
     let (options, signature) = match checked {
         Ok(checked) => checked,
         Err(why) => {
-            why.iter().for_each(|why| warn(why));
+            warn(&why.to_string());
             if !arguments.quiet {
                 print("Could not verify signature.\n")?;
             }
@@ -250,67 +250,77 @@ fn verify(
     Ok(())
 }
 
-/// Reads a signature and verifies it against standard input. The error is the message to print, if any.
-fn check_signature(path: &Path, namespace: &str) -> Result<SshSignature, Option<String>> {
+/// Reads a signature, verifies it against standard input, and checks its key: that it is not revoked, and with
+/// a list, that it is the principal's.
+fn accepted(
+    path: &Path,
+    namespace: &str,
+    expected_signer: Option<(&str, &Path)>,
+    revoked: Option<&Path>,
+    time: u64,
+) -> Result<SshSignature, Unverified> {
     let signature = read_signature(path, "sig_verify")?;
-    let failed = |why: SshSignatureError| match why {
-        SshSignatureError::Namespace => "Couldn't verify signature: namespace does not match".to_owned(),
-        SshSignatureError::Verify(VerifyError::BadSignature) => {
-            "Signature verification failed: incorrect signature".to_owned()
+    let digest = hash_all(signature.hash()?.start(), io::stdin()).map_err(Unverified::Data)?;
+    signature.verify(namespace, &digest)?;
+    if let Some(path) = revoked {
+        let bytes = files::read_up_to(path, MAX_REVOKED).map_err(|_| Unverified::NotAllowed)?;
+        let list = Krl::read(&bytes).map_err(|why| Unverified::Revocations { list: path.to_owned(), why })?;
+        if list.is_revoked(&signature.key) {
+            return Err(Unverified::NotAllowed);
         }
-        other => format!("Couldn't verify signature: {other}"),
-    };
-    let hash = signature.hash().map_err(failed)?;
-    let digest = hash_all(hash.start(), io::stdin())
-        .map_err(|why| format!("Couldn't read data: {}", errno_text(&why)))?;
-    signature.verify(namespace, &digest).map_err(failed)?;
+    }
+    if let Some((principal, list)) = expected_signer {
+        let list = Signers::read(list).ok_or(Unverified::NotAllowed)?;
+        if !list.allow(&signature.key, principal, namespace, time) {
+            return Err(Unverified::NotAllowed);
+        }
+    }
     Ok(signature)
 }
 
-fn read_signature(path: &Path, task: &str) -> Result<SshSignature, String> {
-    let bytes = files::read_up_to(path, MAX_SIGNATURE)
-        .map_err(|why| format!("Couldn't read signature file: {}", errno_text(&why)))?;
+fn read_signature(path: &Path, task: &'static str) -> Result<SshSignature, UnreadableSignature> {
+    let bytes = files::read_up_to(path, MAX_SIGNATURE).map_err(UnreadableSignature::File)?;
     let text = String::from_utf8_lossy(&bytes);
     SshSignature::from_armor(&text).map_err(|why| match why {
-        SshSignatureError::Format if !text.starts_with("-----BEGIN SSH SIGNATURE-----") => {
-            format!("Couldn't parse signature: missing header\n{task}: sshsig_armor: incomplete message")
+        SshSignatureError::Format if !text.starts_with(HEADER) => {
+            UnreadableSignature::Header { task, short: text.len() < HEADER.len() }
         }
         SshSignatureError::Format if !text.contains("\n-----END SSH SIGNATURE-----") => {
-            format!("Couldn't parse signature: missing footer\n{task}: sshsig_armor: incomplete message")
+            UnreadableSignature::Footer { task }
         }
-        why => format!("{task}: sshsig_armor: {why}"),
+        why => UnreadableSignature::Contents { task, why },
     })
 }
 
 /// Prints the principals that a signature may belong to.
 fn find_principals(arguments: &Arguments, signature: &Path, list: &Path) -> Outcome {
-    let found = Options::parse(arguments, false)
-        .and_then(|options| Ok((options.time, read_signature(signature, "sig_find_principals")?)))
-        .and_then(|(time, signature)| {
-            let authentic = signature
-                .key
-                .certificate()
-                .is_none_or(|cert| cert.verify(&[cert.signature_algorithm()]).is_ok());
-            if !authentic {
-                return Err("sig_find_principals: sshsig_get_pubkey: incorrect signature".to_owned());
-            }
-            match Signers::read(list) {
-                Some(list) => Ok(list.find(&signature.key, time)),
-                None => {
-                    Err("sig_find_principals: sshsig_find_principal: No such file or directory".to_owned())
-                }
-            }
-        });
-    match found {
+    match principals(arguments, signature, list) {
         Ok(Some(principals)) => print(
             principals.iter().map(|name| format!("{}\n", lh_client::sanitise(name))).collect::<String>(),
         ),
         Ok(None) => Err(no_principal(255)),
         Err(why) => {
-            warn(&why);
+            warn(&why.to_string());
             Err(no_principal(255))
         }
     }
+}
+
+/// The principals of the first line for a signature's key.
+fn principals(
+    arguments: &Arguments,
+    signature: &Path,
+    list: &Path,
+) -> Result<Option<Vec<String>>, NotSearched> {
+    let options = Options::parse(arguments, Task::FindPrincipals)?;
+    let signature = read_signature(signature, "sig_find_principals")?;
+    let authentic =
+        signature.key.certificate().is_none_or(|cert| cert.verify(&[cert.signature_algorithm()]).is_ok());
+    if !authentic {
+        return Err(NotSearched::Certificate);
+    }
+    let list = Signers::read(list).ok_or(NotSearched::NoList)?;
+    Ok(list.find(&signature.key, options.time))
 }
 
 /// Prints the lines that match a name.

@@ -6,7 +6,8 @@ use lh_crypto::{PublicKey, Zeroizing};
 use lh_security_key::pkcs11::{Provider, TokenError};
 
 use crate::arguments::Arguments;
-use crate::signer::{ask_token_pin, load_public};
+use crate::files::load_public;
+use crate::signer::ask_token_pin;
 use crate::talk::{Outcome, fatal, print, shown, warn};
 
 /// Loads the library and returns it with its keys and their labels. The PIN is that of `-P`, or asked for

@@ -55,7 +55,7 @@ pub(crate) enum TokenError {
     PinAtEachUse,
     #[error("PKCS#11 signature failed: {0}")]
     Signature(Error),
-    /// The token has signed something else, with another key, or in another form.
+    /// The token's signature has another form.
     #[error("the token's signature is invalid")]
     InvalidSignature,
 }

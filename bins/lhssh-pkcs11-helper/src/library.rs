@@ -9,6 +9,7 @@ use lh_security_key::pkcs11::TokenKey;
 use lh_security_key::pkcs11::messages::{MAX_KEYS, Reply};
 
 use crate::error::TokenError;
+use crate::sign::Signed;
 use crate::token::{Login, Token};
 
 /// A library, initialised.
@@ -102,7 +103,7 @@ impl Library {
         found
     }
 
-    /// Signs `data` with the key of this blob.
+    /// Signs with the key of this blob.
     ///
     /// # Errors
     /// No token has the key, or its token refuses the login or the signature.
@@ -110,7 +111,7 @@ impl Library {
         &mut self,
         blob: &[u8],
         algorithm: &str,
-        data: &[u8],
+        signed: &Signed<'_>,
         pin: Option<&str>,
     ) -> Result<Reply, TokenError> {
         let holds = |token: &Token| token.keys().any(|key| key.public.blob() == blob);
@@ -121,6 +122,6 @@ impl Library {
             Login::OnTheReader => token.log_in(None)?,
             Login::Done => {}
         }
-        token.sign(blob, algorithm, data, pin)
+        token.sign(blob, algorithm, signed, pin)
     }
 }

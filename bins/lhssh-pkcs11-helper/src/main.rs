@@ -4,6 +4,9 @@
 //! only this process and never reads an agent's memory. It answers requests on standard input until that
 //! ends, and stays logged in to a token meanwhile.
 //!
+//! It neither hashes nor verifies: its caller does, and has the library for it. So this program links none,
+//! which would make it three times as large; `cargo xtask dist` has a limit for its size.
+//!
 //! Called by the name of `lhssh-sk-helper` it is that program: packages have one file for both helpers that load
 //! libraries.
 
@@ -22,6 +25,7 @@ use lh_security_key::program::{receive, send};
 
 use error::{HelperError, TokenError};
 use library::Library;
+use sign::Signed;
 
 fn main() -> ExitCode {
     let called = std::env::args_os().next().unwrap_or_default();
@@ -54,9 +58,9 @@ fn answer(library: &mut Option<Library>, request: &Request) -> Result<Reply, Tok
             };
             library.open(pin.as_ref().map(|pin| pin.as_str()))
         }
-        Request::Sign { key, algorithm, data, pin } => {
+        Request::Sign { key, algorithm, data, digest, pin } => {
             let library = library.as_mut().ok_or(TokenError::NotLoaded)?;
-            library.sign(key, algorithm, data, pin.as_ref().map(|pin| pin.as_str()))
+            library.sign(key, algorithm, &Signed { data, digest }, pin.as_ref().map(|pin| pin.as_str()))
         }
     }
 }

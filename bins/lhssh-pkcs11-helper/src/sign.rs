@@ -3,7 +3,7 @@
 
 use cryptoki::mechanism::Mechanism;
 use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
-use lh_crypto::{Hash, PublicKey};
+use lh_crypto::PublicKey;
 use lh_wire::Writer as _;
 
 use crate::error::TokenError;
@@ -14,6 +14,13 @@ const SHA256_INFO: &[u8] =
     &[0x30, 0x31, 0x30, 0x0d, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1, 5, 0, 4, 0x20];
 const SHA512_INFO: &[u8] =
     &[0x30, 0x51, 0x30, 0x0d, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3, 5, 0, 4, 0x40];
+
+/// The bytes to sign.
+pub(crate) struct Signed<'a> {
+    pub(crate) data: &'a [u8],
+    /// Their hash by the signature algorithm; empty for Ed25519.
+    pub(crate) digest: &'a [u8],
+}
 
 /// How a token makes a signature.
 pub(crate) struct Plan {
@@ -28,30 +35,27 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// The algorithm does not fit the key, or tokens.
-pub(crate) fn plan(key: &PublicKey, algorithm: &str, data: &[u8]) -> Result<Plan, TokenError> {
+pub(crate) fn plan(key: &PublicKey, algorithm: &str, signed: &Signed<'_>) -> Result<Plan, TokenError> {
     if !key.signature_algorithms().contains(&algorithm) {
         return Err(TokenError::OtherAlgorithm(algorithm.to_owned()));
     }
-    let rsa = |hash: Hash, info: &[u8], hashing| Plan {
+    let rsa = |info: &[u8], hashing| Plan {
         mechanism: Mechanism::RsaPkcs,
-        input: [info, hash.digest(&[data]).as_ref()].concat(),
+        input: [info, signed.digest].concat(),
         hashing: Some(hashing),
     };
-    let ecdsa = |hash: Hash, hashing| Plan {
-        mechanism: Mechanism::Ecdsa,
-        input: hash.digest(&[data]).as_ref().to_vec(),
-        hashing: Some(hashing),
-    };
+    let ecdsa =
+        |hashing| Plan { mechanism: Mechanism::Ecdsa, input: signed.digest.to_vec(), hashing: Some(hashing) };
     Ok(match algorithm {
-        "ssh-rsa" => rsa(Hash::Sha1, SHA1_INFO, Mechanism::Sha1RsaPkcs),
-        "rsa-sha2-256" => rsa(Hash::Sha256, SHA256_INFO, Mechanism::Sha256RsaPkcs),
-        "rsa-sha2-512" => rsa(Hash::Sha512, SHA512_INFO, Mechanism::Sha512RsaPkcs),
-        "ecdsa-sha2-nistp256" => ecdsa(Hash::Sha256, Mechanism::EcdsaSha256),
-        "ecdsa-sha2-nistp384" => ecdsa(Hash::Sha384, Mechanism::EcdsaSha384),
-        "ecdsa-sha2-nistp521" => ecdsa(Hash::Sha512, Mechanism::EcdsaSha512),
+        "ssh-rsa" => rsa(SHA1_INFO, Mechanism::Sha1RsaPkcs),
+        "rsa-sha2-256" => rsa(SHA256_INFO, Mechanism::Sha256RsaPkcs),
+        "rsa-sha2-512" => rsa(SHA512_INFO, Mechanism::Sha512RsaPkcs),
+        "ecdsa-sha2-nistp256" => ecdsa(Mechanism::EcdsaSha256),
+        "ecdsa-sha2-nistp384" => ecdsa(Mechanism::EcdsaSha384),
+        "ecdsa-sha2-nistp521" => ecdsa(Mechanism::EcdsaSha512),
         "ssh-ed25519" => Plan {
             mechanism: Mechanism::Eddsa(EddsaParams::new(EddsaSignatureScheme::Pure)),
-            input: data.to_vec(),
+            input: signed.data.to_vec(),
             hashing: None,
         },
         other => return Err(TokenError::UnsupportedAlgorithm(other.to_owned())),
@@ -112,10 +116,11 @@ mod tests {
     #[test]
     fn only_algorithms_of_the_key_are_planned() {
         let key = PrivateKey::generate(KeyType::EcdsaP384, None).expect("a key");
-        let found = plan(key.public(), "ecdsa-sha2-nistp384", b"data").expect("a plan");
-        assert_eq!(found.input.len(), 48);
+        let signed = Signed { data: b"data", digest: b"digest" };
+        let found = plan(key.public(), "ecdsa-sha2-nistp384", &signed).expect("a plan");
+        assert_eq!(found.input, b"digest");
         for other in ["ecdsa-sha2-nistp256", "rsa-sha2-256", "ssh-ed25519", "x"] {
-            assert!(plan(key.public(), other, b"data").is_err());
+            assert!(plan(key.public(), other, &signed).is_err());
         }
     }
 }

@@ -10,7 +10,7 @@ use lh_crypto::PublicKey;
 use lh_security_key::pkcs11::messages::Reply;
 
 use crate::error::TokenError;
-use crate::sign;
+use crate::sign::{self, Signed};
 
 /// A key that the token shows.
 pub(crate) struct Key {
@@ -157,7 +157,7 @@ impl Token {
         &mut self,
         blob: &[u8],
         algorithm: &str,
-        data: &[u8],
+        signed: &Signed<'_>,
         pin: Option<&str>,
     ) -> Result<Reply, TokenError> {
         let failed = TokenError::Signature;
@@ -165,7 +165,7 @@ impl Token {
         let template = [Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::Id(key.id.clone())];
         let objects = self.session.find_objects(&template).map_err(failed)?;
         let private = *objects.first().ok_or(TokenError::NoPrivateKey)?;
-        let plan = sign::plan(&key.public, algorithm, data)?;
+        let plan = sign::plan(&key.public, algorithm, signed)?;
         let always = self
             .session
             .get_attributes(private, &[AttributeType::AlwaysAuthenticate])
@@ -179,7 +179,7 @@ impl Token {
             let mechanism = plan.hashing.ok_or(TokenError::PinAtEachUse)?;
             self.session.sign_init(&mechanism, private).map_err(failed)?;
             self.present_pin(UserType::ContextSpecific, pin)?;
-            self.session.sign_update(data).map_err(failed)?;
+            self.session.sign_update(signed.data).map_err(failed)?;
             self.session.sign_final().map_err(failed)?
         } else {
             match self.session.sign(&plan.mechanism, private, &plan.input) {
@@ -192,9 +192,6 @@ impl Token {
                 Err(error) => return Err(failed(error)),
             }
         };
-        let blob = sign::blob(&key.public, algorithm, &raw)?;
-        // A token that signs something else, or with another key of the same id, is found here.
-        key.public.verify(algorithm, data, &blob).map_err(|_| TokenError::InvalidSignature)?;
-        Ok(Reply::Signature(blob))
+        sign::blob(&key.public, algorithm, &raw).map(Reply::Signature)
     }
 }

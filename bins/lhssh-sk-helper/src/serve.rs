@@ -1,10 +1,12 @@
 //! Execution of requests.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use lh_agent::SecurityKey;
 use lh_cli::helper::say;
-use lh_crypto::{PublicKey, Random as _, SystemRandom};
+use lh_crypto::PublicKey;
 use lh_security_key::messages::{Enrollment, Reply, Request, Resident};
 use lh_security_key::{INTERNAL, SkError, flags};
 use lh_sys::security_key::{Algorithm, Enrolled, Provider, ProviderError, Signed};
@@ -12,6 +14,8 @@ use lh_wire::{Reader, Writer as _};
 
 const ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
+/// The kernel's random numbers.
+const RANDOM: &str = "/dev/urandom";
 /// Prefix of the application strings of SSH keys.
 const SSH: &[u8] = b"ssh:";
 
@@ -106,9 +110,7 @@ fn enroll(wanted: &Enrollment) -> Result<Reply, SkError> {
         return Err(SkError::Argument);
     }
     let algorithm = if wanted.ed25519 { Algorithm::Ed25519 } else { Algorithm::Ecdsa };
-    let mut random = [0; 32];
-    SystemRandom.fill(&mut random);
-    let challenge = if wanted.challenge.is_empty() { &random[..] } else { &wanted.challenge };
+    let challenge = if wanted.challenge.is_empty() { &random()?[..] } else { &wanted.challenge };
     let made = open(&wanted.provider)?
         .enroll(
             algorithm,
@@ -121,6 +123,16 @@ fn enroll(wanted: &Enrollment) -> Result<Reply, SkError> {
         .map_err(failed)?;
     let key = key(algorithm, &wanted.application, made.flags, &made)?;
     Ok(Reply::Enrolled(Box::new(key), attestation(&made)))
+}
+
+/// Returns a challenge, from the kernel: the helpers link no library for cryptography.
+fn random() -> Result<[u8; 32], SkError> {
+    let mut bytes = [0; 32];
+    let filled = File::open(RANDOM).and_then(|mut file| file.read_exact(&mut bytes));
+    filled.map(|()| bytes).map_err(|error| {
+        say(&format!("{RANDOM}: {error}"));
+        SkError::Invalid
+    })
 }
 
 /// Attestation data in the form `ssh-sk-attest-v01` (OpenSSH's PROTOCOL.u2f).

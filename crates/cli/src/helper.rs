@@ -45,7 +45,7 @@ pub fn protect_memory() -> Result<(), MemoryUnprotected> {
 ///
 /// # Errors
 /// The system's error.
-pub fn forbid_inspection() -> io::Result<()> {
+fn forbid_inspection() -> io::Result<()> {
     forbid_debuggers()?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     Ok(())

@@ -7,7 +7,7 @@ use lh_agent::SecurityKey;
 
 use crate::flags;
 use crate::messages::{Enrollment, Reply, Request, Resident, Secret, VERSION};
-use crate::{FileKey, SkError, program};
+use crate::{SkError, program};
 
 /// Name of the helper program.
 const HELPER: &str = "lhssh-sk-helper";
@@ -100,26 +100,5 @@ fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
             Err(SkError::Invalid)
         }
         Err(error) => Err(failed(error)),
-    }
-}
-
-impl FileKey {
-    /// Returns a signature blob. For a key in hardware, `provider` is the library that talks to it; see
-    /// [`sign`].
-    ///
-    /// # Errors
-    /// The text to print after "signing failed".
-    pub fn sign(
-        &self,
-        algorithm: &str,
-        data: &[u8],
-        provider: &str,
-        verbose: bool,
-        ask: Pin<'_>,
-    ) -> Result<Vec<u8>, String> {
-        match self {
-            Self::Plain(key) => key.sign(algorithm, data).map_err(|error| error.to_string()),
-            Self::Security(key) => sign(key, provider, data, verbose, ask).map_err(|error| error.to_string()),
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::source::{Source, failed, sha256, write};
-use super::{bill, build, deb, dependencies, emulated, layout, licences, oci, platform, rpm, tarball};
+use super::{bill, build, deb, dependencies, emulated, layout, licences, oci, platform, rpm, size, tarball};
 
 /// Builds the programs and makes every package in `source.out`. Returns their names.
 pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
@@ -14,6 +14,9 @@ pub(super) fn make(source: &Source) -> Result<Vec<String>, String> {
     fs::create_dir_all(&source.out).map_err(failed(&source.out))?;
     let graph = dependencies::read(source)?;
     let programs = build::build(source, &graph)?;
+    if source.built.is_none() {
+        size::check(&programs)?;
+    }
     let licences = licences::text(&graph)?;
     let bill = bill::cyclonedx(&graph, source)?;
     let parts = layout::Parts::new(source, &programs, &licences)?;

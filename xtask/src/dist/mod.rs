@@ -16,6 +16,7 @@ mod oci;
 mod platform;
 mod reproducible;
 mod rpm;
+mod size;
 mod source;
 mod tarball;
 mod tree;

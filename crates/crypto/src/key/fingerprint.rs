@@ -20,6 +20,14 @@ pub enum FingerprintHash {
 }
 
 impl FingerprintHash {
+    /// Every hash.
+    pub const ALL: [Self; 5] = [Self::Sha256, Self::Md5, Self::Sha1, Self::Sha384, Self::Sha512];
+
+    /// Returns the hash with this name, in upper or lower case.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|hash| hash.name().eq_ignore_ascii_case(name))
+    }
+
     /// Returns the name that precedes a fingerprint.
     pub const fn name(self) -> &'static str {
         match self {

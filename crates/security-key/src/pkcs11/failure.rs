@@ -14,6 +14,9 @@ pub enum TokenError {
     /// The library offers no keys.
     #[error("no keys")]
     NoKeys,
+    /// The token has signed something else, with another key, or in another form.
+    #[error("the token's signature is invalid")]
+    InvalidSignature,
     /// The helper's answer is malformed.
     #[error("invalid format")]
     Invalid,

@@ -1,4 +1,4 @@
-//! Requests to `lhssh-pkcs11-helper` and its replies, version 1: a number, then the fields in SSH's encoding.
+//! Requests to `lhssh-pkcs11-helper` and its replies, version 2: a number, then the fields in SSH's encoding.
 
 use lh_wire::{Reader, Result, WireError, Writer as _};
 use zeroize::Zeroizing;
@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use crate::messages::Secret;
 
 /// Version of the protocol.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Largest number of keys that one library may offer.
 pub const MAX_KEYS: usize = 1024;
 
@@ -33,6 +33,9 @@ pub enum Request {
         algorithm: String,
         /// The bytes to sign.
         data: Vec<u8>,
+        /// Their hash by the algorithm, so that the helper needs no library for it; empty for an algorithm
+        /// that leaves hashing to the token.
+        digest: Vec<u8>,
         /// The PIN, where the reply was [`Reply::PinWanted`].
         pin: Secret,
     },
@@ -65,7 +68,7 @@ impl Request {
         // Reserved, so that no copy of a PIN is left behind by growing.
         let capacity = match self {
             Self::Open { provider, .. } => provider.len(),
-            Self::Sign { key, data, .. } => key.len() + data.len(),
+            Self::Sign { key, data, digest, .. } => key.len() + data.len() + digest.len(),
         };
         let mut out = Zeroizing::new(Vec::with_capacity(capacity + 1024));
         match self {
@@ -74,11 +77,12 @@ impl Request {
                 out.put_string(provider.as_bytes());
                 put_pin(&mut out, pin);
             }
-            Self::Sign { key, algorithm, data, pin } => {
+            Self::Sign { key, algorithm, data, digest, pin } => {
                 out.put_u32(SIGN);
                 out.put_string(key);
                 out.put_string(algorithm.as_bytes());
                 out.put_string(data);
+                out.put_string(digest);
                 put_pin(&mut out, pin);
             }
         }
@@ -97,6 +101,7 @@ impl Request {
                 key: reader.string()?.to_vec(),
                 algorithm: reader.text()?.to_owned(),
                 data: reader.string()?.to_vec(),
+                digest: reader.string()?.to_vec(),
                 pin: pin(&mut reader)?,
             },
             _ => return Err(WireError::Invalid { what: "request" }),
@@ -184,6 +189,7 @@ mod tests {
             key: b"key".to_vec(),
             algorithm: "rsa-sha2-256".to_owned(),
             data: b"data".to_vec(),
+            digest: b"digest".to_vec(),
             pin: None,
         };
         for request in [open, sign] {

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use lh_crypto::key_algorithms;
+use lh_crypto::{Hash, PublicKey, key_algorithms};
 
 use super::TokenError;
 use super::messages::{Reply, Request, TokenKey, VERSION};
@@ -62,14 +62,16 @@ impl Provider {
         ask: Pin<'_>,
     ) -> Result<Vec<u8>, TokenError> {
         let algorithm = key_algorithms::plain(algorithm);
+        let digest = hash(&algorithm).map_or_else(Vec::new, |hash| hash.digest(&[data]).as_ref().to_vec());
         let request = |pin| Request::Sign {
             key: key.to_vec(),
             algorithm: algorithm.to_string(),
             data: data.to_vec(),
+            digest: digest.clone(),
             pin,
         };
         match self.ask_with_pin(None, &request, ask)? {
-            Reply::Signature(blob) => Ok(blob),
+            Reply::Signature(blob) => verified(key, &algorithm, data, blob),
             Reply::Failed(why) => Err(TokenError::Token(why)),
             Reply::Keys(_) | Reply::PinWanted(_) => Err(TokenError::Invalid),
         }
@@ -105,6 +107,26 @@ impl Provider {
     }
 }
 
+/// Returns the hash of a signature algorithm; `None` for those that sign the data themselves.
+fn hash(algorithm: &str) -> Option<Hash> {
+    Some(match algorithm {
+        "ssh-rsa" => Hash::Sha1,
+        "rsa-sha2-256" | "ecdsa-sha2-nistp256" => Hash::Sha256,
+        "ecdsa-sha2-nistp384" => Hash::Sha384,
+        "rsa-sha2-512" | "ecdsa-sha2-nistp521" => Hash::Sha512,
+        _ => return None,
+    })
+}
+
+/// Returns the signature if it is one of `data` by this key. A token that signs something else, or with another
+/// key of the same id, is found here.
+fn verified(key: &[u8], algorithm: &str, data: &[u8], signature: Vec<u8>) -> Result<Vec<u8>, TokenError> {
+    match PublicKey::from_blob(key).map(|key| key.verify(algorithm, data, &signature)) {
+        Ok(Ok(())) => Ok(signature),
+        _ => Err(TokenError::InvalidSignature),
+    }
+}
+
 impl Drop for Provider {
     fn drop(&mut self) {
         // The helper ends at the end of its input. A library that hangs must not hang its user, so the wait is
@@ -113,5 +135,41 @@ impl Drop for Provider {
         if let Some(mut child) = self.child.take() {
             let _ = std::thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::{KeyType, PrivateKey};
+
+    #[test]
+    fn digests_are_those_of_the_algorithms() {
+        for (name, length) in [
+            ("ssh-rsa", 20),
+            ("rsa-sha2-256", 32),
+            ("rsa-sha2-512", 64),
+            ("ecdsa-sha2-nistp256", 32),
+            ("ecdsa-sha2-nistp384", 48),
+            ("ecdsa-sha2-nistp521", 64),
+        ] {
+            let digest = hash(name).map(|hash| hash.digest(&[b"data"]).as_ref().len());
+            assert_eq!(digest, Some(length), "{name}");
+        }
+        assert!(hash("ssh-ed25519").is_none());
+    }
+
+    #[test]
+    fn signatures_of_other_keys_and_data_are_refused() {
+        let make = || PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+        let (key, other) = (make(), make());
+        let signature = key.sign("ssh-ed25519", b"data").expect("signs");
+        let check = |key: &PrivateKey, data: &[u8]| {
+            verified(key.public().blob(), "ssh-ed25519", data, signature.clone())
+        };
+        assert_eq!(check(&key, b"data").ok(), Some(signature.clone()));
+        assert!(matches!(check(&key, b"other"), Err(TokenError::InvalidSignature)));
+        assert!(matches!(check(&other, b"data"), Err(TokenError::InvalidSignature)));
+        assert!(verified(b"no key", "ssh-ed25519", b"data", signature.clone()).is_err());
     }
 }
