@@ -38,6 +38,7 @@ pub mod whole;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
+pub use refusal::REPLACED;
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};
 pub use session::{Incoming, Session, SessionError, WriteHeader};

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::io;
 
+/// Text of the refusal to rename a file whose name refers to another one now: short enough for replies about batches.
+pub const REPLACED: &str = "replaced by another program while it was copied";
+
 /// A refusal that the client gets as FAILURE with this text: many clients show no text of PERMISSION_DENIED, and
 /// take it for a directory in which files are to be written in place.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Two sessions that write whole files of the same name at the same time.
+//! Two sessions that write whole files of the same name at the same time, and other programs in between.
 
 mod support;
 
@@ -12,7 +12,7 @@ use lh_sftp::batch::{PUT_COMPARED, PUT_PLACED, PutFailure, PutFile, PutStep};
 use lh_sftp::fs::{Directory, File, FileSystem};
 use lh_sftp::server::ServerOptions;
 use lh_sftp::whole::{Made, Whole};
-use lh_sftp::{Attrs, OpenFlags, ReplyBody, Request, StatVfs};
+use lh_sftp::{Attrs, OpenFlags, REPLACED, ReplyBody, Request, StatVfs};
 use lh_sftp_fs::LocalFs;
 use support::{Peer, Troubled};
 
@@ -26,10 +26,19 @@ fn put(peer: &mut Peer, name: &str, data: &[u8]) -> Vec<PutFailure> {
     PutFailure::read_all(&fields).unwrap()
 }
 
-/// Files of the host, with something that happens once before a rename.
+type Happens = Box<dyn FnOnce() + Send>;
+
+/// Files of the host, with something that happens once before a rename or after it.
 struct Interrupted {
     inner: LocalFs,
-    before_rename: Option<Box<dyn FnOnce() + Send>>,
+    before_rename: Option<Happens>,
+    after_rename: Option<Happens>,
+}
+
+impl Interrupted {
+    fn new(dir: &Path) -> Self {
+        Self { inner: LocalFs::new(dir), before_rename: None, after_rename: None }
+    }
 }
 
 impl FileSystem for Interrupted {
@@ -64,7 +73,11 @@ impl FileSystem for Interrupted {
         if let Some(happens) = self.before_rename.take() {
             happens();
         }
-        self.inner.rename(old, new, replace)
+        self.inner.rename(old, new, replace)?;
+        if let Some(happens) = self.after_rename.take() {
+            happens();
+        }
+        Ok(())
     }
     fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
         self.inner.read_link(path)
@@ -91,11 +104,11 @@ fn names(dir: &Path) -> Vec<String> {
 fn put_interrupted(dir: &Path, happens: impl FnOnce(PathBuf) + Send + 'static) -> Vec<PutFailure> {
     let ran = Arc::new(AtomicBool::new(false));
     let (told, there) = (Arc::clone(&ran), dir.to_owned());
-    let before_rename: Box<dyn FnOnce() + Send> = Box::new(move || {
+    let before_rename: Happens = Box::new(move || {
         happens(there);
         told.store(true, Ordering::SeqCst);
     });
-    let fs = Interrupted { inner: LocalFs::new(dir), before_rename: Some(before_rename) };
+    let fs = Interrupted { before_rename: Some(before_rename), ..Interrupted::new(dir) };
     let mut first = Peer::with(Box::new(fs), ServerOptions::default());
     let failed = put(&mut first, "f", b"of the first session");
     assert!(ran.load(Ordering::SeqCst), "the file was renamed");
@@ -144,6 +157,44 @@ fn many_sessions_put_the_same_name_at_once() {
     put_at_depth(dir.path(), 5);
     assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"of the first session");
     assert_eq!(names(dir.path()), ["f"]);
+}
+
+/// Another user's program may be faster than the look at the name before the rename.
+///
+/// Covers: wire put-files@longhaul; wire posix-rename@openssh.com
+#[test]
+fn a_part_replaced_right_before_its_rename_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("f"), b"before").unwrap();
+    let replace = |dir: PathBuf| {
+        fs::write(dir.join("theirs"), b"of another program").unwrap();
+        fs::rename(dir.join("theirs"), dir.join(".f.lhpart")).unwrap();
+    };
+    let failed = put_interrupted(dir.path(), replace);
+    let said: Vec<_> = failed.iter().map(|failed| (failed.step, failed.text.as_str())).collect();
+    assert_eq!(said, [(PutStep::Write, REPLACED)]);
+
+    let there = dir.path().to_owned();
+    let fs =
+        Interrupted { before_rename: Some(Box::new(move || replace(there))), ..Interrupted::new(dir.path()) };
+    let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
+    let handle = peer.open(b".f.lhpart", OpenFlags::NEW_FILE);
+    peer.ok(&Request::Write { handle: &handle, offset: 0, data: b"of the client" });
+    peer.ok(&Request::Close { handle: &handle });
+    let rename = Request::PosixRename { old: b".f.lhpart", new: b"f" };
+    assert_eq!(peer.status(&rename).message, REPLACED);
+}
+
+/// Programs that wait for files in a directory take them away at once.
+#[test]
+fn a_file_that_is_taken_away_at_once_was_placed() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().to_owned();
+    let take = move || fs::rename(there.join("f"), there.join("taken")).unwrap();
+    let fs = Interrupted { after_rename: Some(Box::new(take)), ..Interrupted::new(dir.path()) };
+    let mut peer = Peer::with(Box::new(fs), ServerOptions::default());
+    assert_eq!(put(&mut peer, "f", b"of the client"), []);
+    assert_eq!(fs::read(dir.path().join("taken")).unwrap(), b"of the client");
 }
 
 /// Covers: wire put-files@longhaul

@@ -87,6 +87,9 @@ fn whole_file(
 }
 
 fn fault(status: &Status) -> Fault {
+    if status.code == StatusCode::FAILURE && status.message == lh_sftp::REPLACED {
+        return Fault::replaced();
+    }
     let kind = match status.code {
         StatusCode::EOF => FaultKind::Eof,
         StatusCode::NO_SUCH_FILE => FaultKind::NotFound,

@@ -307,9 +307,8 @@ impl Fault {
 
     /// Another user or program has put something else under the name of a file that is copied.
     pub(crate) fn replaced() -> Self {
-        let text = "the file was replaced by another program while it was copied".to_owned();
         // As of a name that is gone: nothing else can be tried.
-        Self { kind: FaultKind::NotFound, text }
+        Self { kind: FaultKind::NotFound, text: lh_sftp::REPLACED.to_owned() }
     }
 
     /// Another copy writes to this part file.

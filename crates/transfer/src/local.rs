@@ -19,7 +19,7 @@ use crate::local_path::real_path;
 pub(crate) use contents::{holds, lengthen, read_at, sum_written, write_all_at, write_sparse_at};
 use facts::local;
 pub(crate) use facts::{info, mode_of};
-pub(crate) use part::{expect_named, keep_lock, place_open};
+pub(crate) use part::{expect_named, expect_placed, keep_lock, place_open};
 
 /// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
 const ENTRIES_AT_A_TIME: usize = 512;

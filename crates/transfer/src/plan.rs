@@ -2,6 +2,7 @@
 
 pub(crate) mod first_flight;
 pub(crate) mod patterns;
+pub(crate) mod preparing;
 
 use crate::Plan;
 use crate::end::{Fault, FaultKind, Outcome, path_of};
@@ -13,18 +14,18 @@ use crate::plan::patterns::{Found, Patterns};
 pub(crate) struct Prepare {
     /// What was asked before it was known to be right.
     pub(crate) first_flight: FirstFlight,
-    pub(crate) begun: bool,
+    begun: bool,
     /// The target could not be made, and was looked at once more.
-    pub(crate) looked_again: bool,
-    pub(crate) target: Target,
-    pub(crate) sources: Vec<Source>,
+    looked_again: bool,
+    target: Target,
+    sources: Vec<Source>,
     /// Sources before this one have been handed on.
-    pub(crate) next: usize,
+    next: usize,
     pub(crate) patterns: Patterns,
 }
 
 #[derive(Debug)]
-pub(crate) enum Target {
+enum Target {
     Waiting,
     Known {
         path: Vec<u8>,
@@ -36,14 +37,14 @@ pub(crate) enum Target {
 }
 
 #[derive(Debug)]
-pub(crate) struct Source {
+struct Source {
     /// As typed, `~` resolved.
-    pub(crate) path: Vec<u8>,
-    pub(crate) state: SourceState,
+    path: Vec<u8>,
+    state: SourceState,
 }
 
 #[derive(Debug)]
-pub(crate) enum SourceState {
+enum SourceState {
     Waiting,
     Found(Found),
     Failed,
@@ -81,13 +82,13 @@ impl Prepare {
     }
 
     /// Remembers that there is nothing, if that is so.
-    pub(crate) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
+    fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
         if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
             self.first_flight.absent.push(path);
         }
     }
 
-    pub(crate) fn source_real(&mut self, at: usize, outcome: Outcome) {
+    fn source_real(&mut self, at: usize, outcome: Outcome) {
         if let Some(Some(source)) = self.first_flight.sources.get_mut(at) {
             source.real = path_of(outcome).ok();
         }

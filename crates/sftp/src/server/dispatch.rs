@@ -41,6 +41,7 @@ impl Server {
                 if outcome.is_ok() {
                     self.log.sink.removed(path);
                 }
+                self.name_changed(&outcome, path);
                 self.reply_change(id, Operation::new("remove", path), &outcome);
             }
             Request::Mkdir { path, attrs } => {
@@ -50,12 +51,14 @@ impl Server {
                     format_args!("mkdir name \"{}\" mode 0{permissions:o}", Shown(path)),
                 );
                 let outcome = self.fs.make_dir(path, permissions);
+                self.name_changed(&outcome, path);
                 let made_with = Attrs { permissions: Some(permissions), ..Attrs::NONE };
                 self.reply_change(id, Operation::new("mkdir", path).setting(made_with), &outcome);
             }
             Request::Rmdir { path } => {
                 self.log.line(LogLevel::Info, format_args!("rmdir name \"{}\"", Shown(path)));
                 let outcome = self.fs.remove_dir(path);
+                self.name_changed(&outcome, path);
                 self.reply_change(id, Operation::new("rmdir", path), &outcome);
             }
             Request::Realpath { path } => {
@@ -64,7 +67,7 @@ impl Server {
             }
             Request::Rename { old, new } => {
                 self.log.two("rename old", old, "new", new);
-                let outcome = self.rename_checked(old, new, false);
+                let outcome = self.rename_written(old, new, false);
                 if outcome.is_ok() {
                     self.log.sink.renamed(old, new);
                 }
@@ -72,7 +75,7 @@ impl Server {
             }
             Request::PosixRename { old, new } => {
                 self.log.two("posix-rename old", old, "new", new);
-                let outcome = self.rename_checked(old, new, true);
+                let outcome = self.rename_written(old, new, true);
                 if outcome.is_ok() {
                     self.log.sink.renamed(old, new);
                 }
@@ -87,6 +90,7 @@ impl Server {
             Request::Hardlink { old, new } => {
                 self.log.two("hardlink old", old, "new", new);
                 let outcome = self.hard_link_checked(old, new);
+                self.name_changed(&outcome, new);
                 self.reply_change(id, Operation::new("hardlink", old).and(new), &outcome);
             }
             Request::Statvfs { path } => {
@@ -187,6 +191,9 @@ impl Server {
                 self.reply_outcome(id, &outcome);
             }
             Some(mut open) => {
+                if let Open::File(file) = &mut open {
+                    self.closed_parts.note_closed(file);
+                }
                 self.log.close(&mut open, false);
                 drop(open);
                 self.reply_status(id, StatusCode::OK);

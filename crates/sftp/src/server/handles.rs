@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 use bytes::Bytes;
 
 use super::log::{FileEvent, FileOutcome};
+use super::paths::is_at_or_below;
 use crate::fs::{Directory, File};
 use crate::{OpenFlags, PieceSum, ReadBack, RunningSum, StatusCode};
 
@@ -18,12 +19,19 @@ pub(super) struct OpenFile {
     pub(super) read_back: ReadBack,
     /// It is hidden until it is closed and accepted.
     pub(super) held: Option<Held>,
+    /// The client has not changed what the path refers to since it opened the file.
+    pub(super) named: bool,
 }
 
 impl OpenFile {
     pub(super) fn new(number: u64, file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
         let event = FileEvent::new(number, path, flags);
-        Self { file, event, sum: None, read_back: ReadBack::Whole, held: None }
+        Self { file, event, sum: None, read_back: ReadBack::Whole, held: None, named: true }
+    }
+
+    /// Returns true where the client writes under the name that the file still has, as far as the client knows.
+    pub(super) fn is_writer(&self) -> bool {
+        self.named && self.held.is_none() && self.event.flags.contains(OpenFlags::WRITE)
     }
 
     pub(super) fn did_read(&mut self, offset: u64, n: usize) {
@@ -146,6 +154,26 @@ impl Handles {
         match self.slots.get_disjoint_mut([a, b]).ok()? {
             [Slot { open: Some(Open::File(a)), .. }, Slot { open: Some(Open::File(b)), .. }] => Some((a, b)),
             _ => None,
+        }
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut OpenFile> {
+        self.slots.iter_mut().filter_map(|slot| match &mut slot.open {
+            Some(Open::File(file)) => Some(file),
+            Some(Open::Dir(_)) | None => None,
+        })
+    }
+
+    /// Returns the file that was last opened for writing under this name.
+    pub(super) fn written_at(&mut self, path: &[u8]) -> Option<&mut OpenFile> {
+        let writers = self.files().filter(|file| file.event.path == path && file.is_writer());
+        writers.max_by_key(|file| file.event.number)
+    }
+
+    /// The client has changed what `path` refers to, and all paths below it.
+    pub(super) fn forget_names(&mut self, path: &[u8]) {
+        for file in self.files().filter(|file| is_at_or_below(&file.event.path, path)) {
+            file.named = false;
         }
     }
 

@@ -27,6 +27,7 @@ mod output;
 mod pace;
 mod paths;
 mod put;
+mod renames;
 mod replies;
 mod requests;
 mod session_log;
@@ -34,6 +35,7 @@ mod state;
 mod symlink;
 mod upload_check;
 mod uploads;
+mod written;
 
 pub use closing::OpenFiles;
 pub use engine::Progress;

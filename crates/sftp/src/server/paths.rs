@@ -7,9 +7,31 @@ pub(super) fn directory_and_name(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }
 
+/// Returns true where `name` is `path` or, if that is a directory, in it.
+pub(super) fn is_at_or_below(name: &[u8], path: &[u8]) -> bool {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    name.strip_prefix(path.get(..end).unwrap_or(path))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_below_a_directory_begin_with_it() {
+        for (name, path, is_below) in [
+            ("d/x", "d", true),
+            ("d/x", "d/", true),
+            ("d", "d", true),
+            ("d", "d/", true),
+            ("dx", "d", false),
+            ("d", "d/x", false),
+            ("/x", "/", true),
+        ] {
+            assert_eq!(is_at_or_below(name.as_bytes(), path.as_bytes()), is_below, "{name:?} {path:?}");
+        }
+    }
 
     #[test]
     fn slashes_at_the_end_belong_to_no_part() {

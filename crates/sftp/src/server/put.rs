@@ -14,6 +14,7 @@ use super::paths::directory_and_name;
 use super::state::Server;
 use super::upload_check::outcome_of;
 use super::uploads::Links;
+use super::written::{is_same, rename_open};
 use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
 use crate::extended_attrs::{Xattrs, is_wanted};
 use crate::fill::fill;
@@ -60,6 +61,9 @@ impl Server {
         let mut failures = Vec::new();
         for (index, put) in (0..).zip(&files) {
             let Filled { not_kept, outcome, .. } = self.put_file(put, flags, made.next());
+            if outcome.is_ok() {
+                self.forget_written(put.file.path);
+            }
             for (step, error) in not_kept.into_iter().chain(outcome.err()) {
                 let (code, text) = (status_of(&error), text_of(&error));
                 self.log.line(LogLevel::Info, format_args!("sent status {text}"));
@@ -128,11 +132,11 @@ impl Server {
         let old_mode = old.and_then(|old| old.permissions).map(|bits| bits & 0o7777);
         let whole = put.whole(flags, old_mode);
         let permissions = part_permissions(whole.made_with, old_mode);
-        let (name, OpenFile { mut file, event, .. }) = self.open_part(path, old, permissions)?;
+        let (name, attrs, OpenFile { mut file, event, .. }) = self.open_part(path, old, permissions)?;
         let filled = fill(&mut *file, &whole, true);
         let mut filled = self.filled(event, &whole, filled);
         if filled.outcome.is_ok() {
-            let renamed = self.fs.rename(&name, path, true);
+            let renamed = rename_open(&mut *self.fs, &mut *file, &attrs, &name, path);
             filled.outcome = renamed.map_err(|error| (PutStep::Write, error));
         }
         if filled.outcome.is_err() {
@@ -197,19 +201,21 @@ impl Server {
         }
     }
 
-    /// Opens a temporary file with the owner of the file that it replaces; `None` where that is impossible.
+    /// Opens a temporary file with the owner of the file that it replaces; `None` where that is impossible. Returns
+    /// its name and the attributes that it was made with, too.
     fn open_part(
         &mut self,
         path: &[u8],
         old: Option<Attrs>,
         permissions: u32,
-    ) -> Option<(Vec<u8>, OpenFile)> {
+    ) -> Option<(Vec<u8>, Attrs, OpenFile)> {
         let mut own = |name: Vec<u8>| {
-            own_part(&mut *self.fs, &name, permissions).map(|file| Some((name, file?))).transpose()
+            own_part(&mut *self.fs, &name, permissions).map(|part| Some((name, part?))).transpose()
         };
-        let (name, mut file) = (0..PART_NAMES).find_map(|number| own(part_name(path, number)))?.ok()?;
+        let (name, (mut file, attrs)) =
+            (0..PART_NAMES).find_map(|number| own(part_name(path, number)))?.ok()?;
         if let Some(ids) = old.and_then(|old| old.ids)
-            && file.attrs().ok().and_then(|attrs| attrs.ids) != Some(ids)
+            && attrs.ids != Some(ids)
             && file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE }).is_err()
         {
             let _ = self.fs.remove_file(&name);
@@ -218,7 +224,7 @@ impl Server {
         // Log lines and usage records have the final name.
         let number = self.handles.number_file();
         self.log.sink.file_opened(number);
-        Some((name, OpenFile::new(number, file, path, OpenFlags::NEW_FILE)))
+        Some((name, attrs, OpenFile::new(number, file, path, OpenFlags::NEW_FILE)))
     }
 }
 
@@ -235,7 +241,11 @@ const fn part_permissions(made_with: u32, old_mode: Option<u32>) -> u32 {
 ///
 /// What an interrupted session has left is removed. What another session writes is locked: its name is left
 /// alone, since that session renames by it.
-fn own_part(fs: &mut dyn FileSystem, name: &[u8], permissions: u32) -> io::Result<Option<Box<dyn File>>> {
+fn own_part(
+    fs: &mut dyn FileSystem,
+    name: &[u8],
+    permissions: u32,
+) -> io::Result<Option<(Box<dyn File>, Attrs)>> {
     let mut file = match fs.open(name, OpenFlags::NEW_FILE, Some(permissions)) {
         Ok(file) => file,
         // The directory takes no files.
@@ -246,13 +256,15 @@ fn own_part(fs: &mut dyn FileSystem, name: &[u8], permissions: u32) -> io::Resul
         },
         Err(_) => return Ok(None),
     };
-    let ours = match file.try_lock() {
+    let locked = file.try_lock();
+    let attrs = file.attrs()?;
+    let ours = match locked {
         // Before it was locked, another session may have taken it for left, and removed it.
-        Ok(locked) => locked && is_named(fs, &mut *file, name),
+        Ok(locked) => locked && is_named(fs, &attrs, name),
         // Without locks no session removes what is there.
         Err(_) => true,
     };
-    Ok(ours.then_some(file))
+    Ok(ours.then_some((file, attrs)))
 }
 
 /// Removes a temporary file that no session writes any more. Returns true where that is done.
@@ -263,14 +275,13 @@ fn remove_left(fs: &mut dyn FileSystem, name: &[u8]) -> bool {
     }
     let Ok(mut file) = fs.open(name, OpenFlags::READ, None) else { return false };
     let locked = file.try_lock().is_ok_and(|locked| locked);
-    locked && is_named(fs, &mut *file, name) && fs.remove_file(name).is_ok()
+    let ours = locked && file.attrs().is_ok_and(|attrs| is_named(fs, &attrs, name));
+    ours && fs.remove_file(name).is_ok()
 }
 
-/// Returns true where this file, and no other one, has the name.
-fn is_named(fs: &mut dyn FileSystem, file: &mut dyn File, name: &[u8]) -> bool {
-    let identity = |attrs: Attrs| attrs.inode.map(|inode| (inode.device, inode.number));
-    let named = fs.attrs(name, false).ok().and_then(identity);
-    named.is_some() && file.identity().ok() == named
+/// Returns true where the file with these attributes, and no other one, has the name.
+fn is_named(fs: &mut dyn FileSystem, attrs: &Attrs, name: &[u8]) -> bool {
+    fs.attrs(name, false).is_ok_and(|named| is_same(attrs, &named))
 }
 
 /// Returns a temporary name beside `path`: `.NAME.lhpart`, and with a number the form of the names that copies

@@ -2,8 +2,8 @@
 //!
 //! Parts with a state of their own have their modules: [`super::input`], [`super::replies`], [`super::handles`],
 //! [`super::jobs`], [`super::pace`], [`super::session_log`]. The files with methods of [`Server`] call each other one
-//! way: `engine` calls `dispatch` and `data`, these call the files of their requests, these `opening`, `uploads` and
-//! `operations`, and all of them this file.
+//! way: `engine` calls `dispatch` and `data`, these call the files of their requests, these `renames`, `opening`,
+//! `uploads` and `operations`, and all of them this file.
 
 use std::io;
 
@@ -20,6 +20,7 @@ use super::pace::Pace;
 use super::replies::Replies;
 use super::requests::RequestInfo;
 use super::session_log::SessionLog;
+use super::written::ClosedParts;
 use crate::fs::{FileSystem, status_of, text_of};
 use crate::link_order::Known;
 use crate::{ReplyWriter, StatusCode};
@@ -73,6 +74,7 @@ pub struct Server {
     pub(super) names: NameCache,
     pub(super) options: ServerOptions,
     pub(super) handles: Handles,
+    pub(super) closed_parts: ClosedParts,
     pub(super) jobs: Jobs,
     pub(super) placing: Placing,
     /// Decides about uploads, where they are checked.
@@ -106,6 +108,7 @@ impl Server {
             names: NameCache::default(),
             options,
             handles: Handles::default(),
+            closed_parts: ClosedParts::default(),
             jobs: Jobs::default(),
             placing: Placing::default(),
             uploads: None,

@@ -15,6 +15,7 @@ impl Server {
         let (target, link) = order.sort(first, second);
         self.log.two("symlink old", target, "new", link);
         let outcome = self.symlink_checked(target, link);
+        self.name_changed(&outcome, link);
         self.reply_change(id, Operation::new("symlink", link).and(target), &outcome);
     }
 

@@ -6,6 +6,7 @@ use super::handles::{Held, OpenFile};
 use super::log::{LogLevel, Shown};
 use super::state::Server;
 use super::upload_check::{Upload, Verdict, held_name, in_capitals, is_held, is_part, outcome, uses_held};
+use super::written::unless_moved;
 use crate::fs::{File, FileSystem, status_of};
 use crate::refusal::{is_rejection, refused};
 use crate::{Attrs, OpenFlags, Request, StatusCode};
@@ -100,7 +101,8 @@ impl Server {
             let upload = Upload { file: &held.name, path: &event.path };
             self.decide(&upload, identity)?;
             drop(open);
-            self.fs.rename(&held.name, &event.path, held.replace)
+            self.fs.rename(&held.name, &event.path, held.replace)?;
+            unless_moved(self.expect_alone(&event.path, identity))
         });
         if outcome.is_err() {
             let _ = self.fs.remove_file(&held.name);

@@ -8,6 +8,7 @@ use crate::end::{Fault, Op};
 use crate::engine::Engine;
 use crate::handles::Holder;
 use crate::names::display_name;
+use crate::plan::Prepare;
 use crate::remote::Came;
 use crate::table::Key;
 use crate::token::{DirStep, FileStep, PlaceStep, PrepareStep, Side, Token};
@@ -60,7 +61,7 @@ impl Engine {
                 Token::Dir(key, _) if !holder.gone => self.tree.list_again(key, &mut self.ends),
                 Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => {
                     self.prepare.patterns.list_again(key);
-                    self.match_patterns();
+                    self.prepare_with(Prepare::match_patterns);
                 }
                 _ => {}
             }
@@ -94,7 +95,7 @@ impl Engine {
             }
             Token::Prepare(PrepareStep::GlobOpen(key)) => {
                 self.prepare.patterns.open(key);
-                self.match_patterns();
+                self.prepare_with(Prepare::match_patterns);
             }
             other => self.ends.answer((other, Err(Fault::other(WHY)))),
         }

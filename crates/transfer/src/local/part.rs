@@ -69,6 +69,18 @@ pub(crate) fn expect_named(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
     expect_at(path, &rustix::fs::fstat(file)?)
 }
 
+/// Like [`expect_named`], for a file that has just got this name: a program that waits for files may have taken it away.
+pub(crate) fn expect_placed(path: &[u8], file: &impl AsFd) -> Result<(), Fault> {
+    unless_moved(expect_at(path, &rustix::fs::fstat(file)?))
+}
+
+fn unless_moved(found: Result<(), Fault>) -> Result<(), Fault> {
+    match found {
+        Err(fault) if fault == Fault::from(Errno::NOENT) => Ok(()),
+        found => found,
+    }
+}
+
 fn expect_at(path: &[u8], open: &Stat) -> Result<(), Fault> {
     let named = rustix::fs::lstat(path)?;
     let same = (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino);
@@ -82,7 +94,7 @@ pub(crate) fn place_open(handle: &Handle, part: &[u8], target: &[u8]) -> Result<
     let open = rustix::fs::fstat(local(handle)?)?;
     expect_at(part, &open)?;
     rustix::fs::rename(part, target)?;
-    expect_at(target, &open)
+    unless_moved(expect_at(target, &open))
 }
 
 /// Returns true for a plain file of this process's user with one name.
@@ -162,6 +174,20 @@ mod tests {
         let Ok(Done::Opened(handle, _)) = open_part(&part_name, 0o600, AsFound::Fresh) else { panic!() };
         place_open(&handle, &part_name, &target_name).unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_placed_file_may_be_taken_away_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [placed, taken] = ["placed", "taken"].map(|name| dir.path().join(name));
+        let file = std::fs::File::create(&placed).unwrap();
+        let name = placed.as_os_str().as_bytes();
+        expect_placed(name, &file).unwrap();
+        std::fs::rename(&placed, taken).unwrap();
+        expect_placed(name, &file).unwrap();
+        expect_named(name, &file).unwrap_err();
+        std::fs::write(&placed, "of another user").unwrap();
+        assert_eq!(expect_placed(name, &file), Err(Fault::replaced()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::record::LONGEST;
+use super::violation::Violation;
 
 /// What the peer says to a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,14 +64,14 @@ impl Inbox {
         Some(byte)
     }
 
-    /// The next line without its newline. An error: it is too long to be one.
-    pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>, ()> {
+    /// The next line without its newline.
+    pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>, Violation> {
         while let Some(byte) = self.byte() {
             if byte == b'\n' {
                 return Ok(Some(self.line.split().to_vec()));
             }
             if self.line.len() >= LONGEST {
-                return Err(());
+                return Err(Violation::TooLong);
             }
             self.line.extend_from_slice(&[byte]);
         }
@@ -132,7 +133,7 @@ mod tests {
     fn a_line_without_end_is_refused() {
         let mut inbox = Inbox::default();
         inbox.push(Bytes::from(vec![b'C'; LONGEST + 1]));
-        assert_eq!(inbox.line(), Err(()));
+        assert_eq!(inbox.line(), Err(Violation::TooLong));
         let mut inbox = Inbox::default();
         inbox.push(Bytes::from(vec![1; 2 * LONGEST]));
         assert!(matches!(inbox.answer(), Some(Answer::Failed(_))));

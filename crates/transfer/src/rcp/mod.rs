@@ -21,6 +21,7 @@ mod source;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod violation;
 
 use std::time::Instant;
 
@@ -38,6 +39,7 @@ pub use request::Request;
 pub use sink::Sink;
 pub use source::Source;
 pub use stream::run;
+pub use violation::{Field, Violation};
 
 /// How to copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

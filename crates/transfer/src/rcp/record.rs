@@ -14,6 +14,8 @@
 use crate::end::Times;
 use crate::names::is_safe_name;
 
+use super::violation::{Field, Violation};
+
 /// Longest line taken from a peer: a name of [`libc::NAME_MAX`](https://man7.org/linux/man-pages/man7/path_resolution.7.html)
 /// bytes fits many times over, and OpenSSH's limit is the same.
 pub(super) const LONGEST: usize = 16 * 1024;
@@ -47,8 +49,8 @@ pub(super) enum Record {
 pub(super) enum Malformed {
     /// It begins with nothing that a record begins with: perhaps it was written by a shell.
     Unknown,
-    /// What `scp` says after `protocol error: `.
-    Protocol(&'static str),
+    /// It breaks a rule of the protocol.
+    Protocol(Violation),
     /// A file or directory of this name would not be where it belongs (CVE-2019-6111).
     Name(Vec<u8>),
 }
@@ -57,7 +59,7 @@ impl Record {
     /// Understands a line.
     pub(super) fn parse(line: &[u8]) -> Result<Self, Malformed> {
         match line.split_first() {
-            None => Err(Malformed::Protocol("unexpected <newline>")),
+            None => Err(Malformed::Protocol(Violation::Empty)),
             Some((b'\x01', text)) => Ok(Self::Failed { text: text.to_vec(), fatal: false }),
             Some((b'\x02', text)) => Ok(Self::Failed { text: text.to_vec(), fatal: true }),
             Some((b'E', _)) => Ok(Self::EndDir),
@@ -114,78 +116,79 @@ fn named(head: String, name: &[u8]) -> Vec<u8> {
     line
 }
 
+/// Why there is no number.
+enum NoNumber {
+    Missing,
+    NotDelimited,
+    OutOfRange,
+}
+
+impl NoNumber {
+    const fn of(self, field: Field) -> Violation {
+        match self {
+            Self::Missing => Violation::Missing(field),
+            Self::NotDelimited => Violation::NotDelimited(field),
+            Self::OutOfRange => Violation::OutOfRange(field),
+        }
+    }
+}
+
 /// Digits up to `end`, at least one; what is behind it.
-fn number<'a>(
-    text: &'a [u8],
-    end: Option<u8>,
-    missing: &'static str,
-    not_delimited: &'static str,
-    out_of_range: &'static str,
-) -> Result<(u64, &'a [u8]), &'static str> {
+fn number(text: &[u8], end: Option<u8>) -> Result<(u64, &[u8]), NoNumber> {
     let len = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(len);
     if digits.is_empty() {
-        return Err(missing);
+        return Err(NoNumber::Missing);
     }
     let rest = match (end, rest.split_first()) {
         (Some(end), Some((byte, rest))) if *byte == end => rest,
         (None, None) => rest,
-        _ => return Err(not_delimited),
+        _ => return Err(NoNumber::NotDelimited),
     };
     let value = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     // Sizes and times are signed numbers at both ends.
-    let value = value.filter(|&value: &u64| i64::try_from(value).is_ok()).ok_or(out_of_range)?;
+    let value = value.filter(|&value: &u64| i64::try_from(value).is_ok()).ok_or(NoNumber::OutOfRange)?;
     Ok((value, rest))
 }
 
-fn times(text: &[u8]) -> Result<Times, &'static str> {
-    const RANGE: &str = "mtime.sec not present";
-    let space = Some(b' ');
-    let (mtime, text) = number(text, space, "mtime.sec not present", "mtime.sec not delimited", RANGE)?;
-    let (micros, text) = number(
-        text,
-        space,
-        "mtime.usec not delimited",
-        "mtime.usec not delimited",
-        "mtime.usec not delimited",
-    )?;
-    let (atime, text) =
-        number(text, space, "atime.sec not present", "atime.sec not delimited", "atime.sec not present")?;
-    let (amicros, _) = number(
-        text,
-        None,
-        "atime.usec not delimited",
-        "atime.usec not delimited",
-        "atime.usec not delimited",
-    )?;
-    let part = |micros: u64| u32::try_from(micros).ok().filter(|&micros| micros < 1_000_000);
-    match (part(micros), part(amicros)) {
-        (Some(micros), Some(amicros)) => {
-            Ok(Times { modification: (mtime as i64, micros * 1000), access: (atime as i64, amicros * 1000) })
-        }
-        (None, _) => Err("mtime.usec not delimited"),
-        (_, None) => Err("atime.usec not delimited"),
-    }
+fn times(text: &[u8]) -> Result<Times, Violation> {
+    // `scp` has one text for two things that can be wrong with seconds, and one for all that can be with microseconds.
+    let seconds = |text, field| {
+        number(text, Some(b' ')).map_err(|why| match why {
+            NoNumber::OutOfRange => Violation::Missing(field),
+            why => why.of(field),
+        })
+    };
+    let micros = |text, end, field| {
+        let (micros, rest) = number(text, end).map_err(|_| Violation::NotDelimited(field))?;
+        let micros = u32::try_from(micros).ok().filter(|&micros| micros < 1_000_000);
+        Ok((micros.ok_or(Violation::NotDelimited(field))? * 1000, rest))
+    };
+    let (mtime, text) = seconds(text, Field::ModificationSeconds)?;
+    let (mtime_nanos, text) = micros(text, Some(b' '), Field::ModificationMicros)?;
+    let (atime, text) = seconds(text, Field::AccessSeconds)?;
+    let (atime_nanos, _) = micros(text, None, Field::AccessMicros)?;
+    Ok(Times { modification: (mtime as i64, mtime_nanos), access: (atime as i64, atime_nanos) })
 }
 
 /// Four octal digits and a space.
-fn mode(text: &[u8]) -> Result<(u32, &[u8]), &'static str> {
-    let digits = text.get(..4).ok_or("bad mode")?;
+fn mode(text: &[u8]) -> Result<(u32, &[u8]), Violation> {
+    let digits = text.get(..4).ok_or(Violation::Mode)?;
     let mut mode = 0;
     for digit in digits {
         if !(b'0'..=b'7').contains(digit) {
-            return Err("bad mode");
+            return Err(Violation::Mode);
         }
         mode = mode * 8 + u32::from(digit - b'0');
     }
     match text.get(4) {
         Some(b' ') => Ok((mode, text.get(5..).unwrap_or_default())),
-        _ => Err("mode not delimited"),
+        _ => Err(Violation::NotDelimited(Field::Mode)),
     }
 }
 
-fn size(text: &[u8]) -> Result<(u64, &[u8]), &'static str> {
-    number(text, Some(b' '), "size not present", "size not delimited", "size out of range")
+fn size(text: &[u8]) -> Result<(u64, &[u8]), Violation> {
+    number(text, Some(b' ')).map_err(|why| why.of(Field::Size))
 }
 
 /// For the fuzz targets: reads a line; what is written of it can be read again, and says the same.
@@ -244,27 +247,37 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_in_openssh_s_words() {
-        use Malformed::{Name, Protocol, Unknown};
+        let refused = |line| match Record::parse(line) {
+            Err(Malformed::Protocol(why)) => why.to_string(),
+            other => panic!("{other:?}"),
+        };
         for (line, why) in [
-            (&b""[..], Protocol("unexpected <newline>")),
-            (b"bash: scp: command not found", Unknown),
-            (b"C", Protocol("bad mode")),
-            (b"C0844 1 x", Protocol("bad mode")),
-            (b"C06441 1 x", Protocol("mode not delimited")),
-            (b"C0644 -1 x", Protocol("size not present")),
-            (b"C0644 1", Protocol("size not delimited")),
-            (b"C0644 9223372036854775808 x", Protocol("size out of range")),
-            (b"C0644 99999999999999999999999 x", Protocol("size out of range")),
-            (b"T-1 0 0 0", Protocol("mtime.sec not present")),
-            (b"T1 1000000 1 0", Protocol("mtime.usec not delimited")),
-            (b"T1 0 1 0x", Protocol("atime.usec not delimited")),
-            (b"C0644 1 ../x", Name(b"../x".to_vec())),
-            (b"C0644 1 ..", Name(b"..".to_vec())),
-            (b"C0644 1 .", Name(b".".to_vec())),
-            (b"C0644 1 ", Name(b"".to_vec())),
-            (b"D0755 0 a/b", Name(b"a/b".to_vec())),
+            (&b""[..], "unexpected <newline>"),
+            (b"C", "bad mode"),
+            (b"C0844 1 x", "bad mode"),
+            (b"C06441 1 x", "mode not delimited"),
+            (b"C0644 -1 x", "size not present"),
+            (b"C0644 1", "size not delimited"),
+            (b"C0644 9223372036854775808 x", "size out of range"),
+            (b"C0644 99999999999999999999999 x", "size out of range"),
+            (b"T-1 0 0 0", "mtime.sec not present"),
+            (b"T9223372036854775808 0 0 0", "mtime.sec not present"),
+            (b"T1 x 1 0", "mtime.usec not delimited"),
+            (b"T1 1000000 1 0", "mtime.usec not delimited"),
+            (b"T1 0 1", "atime.sec not delimited"),
+            (b"T1 0 1 0x", "atime.usec not delimited"),
         ] {
-            assert_eq!(Record::parse(line), Err(why), "{}", line.escape_ascii());
+            assert_eq!(refused(line), why, "{}", line.escape_ascii());
+        }
+        assert_eq!(Record::parse(b"bash: scp: command not found"), Err(Malformed::Unknown));
+        for (line, name) in [
+            (&b"C0644 1 ../x"[..], "../x"),
+            (b"C0644 1 ..", ".."),
+            (b"C0644 1 .", "."),
+            (b"C0644 1 ", ""),
+            (b"D0755 0 a/b", "a/b"),
+        ] {
+            assert_eq!(Record::parse(line), Err(Malformed::Name(name.into())), "{}", line.escape_ascii());
         }
     }
 

@@ -13,6 +13,7 @@ use crate::names::display_name;
 use super::Request;
 use super::inbox::{Answer, Inbox};
 use super::record::{Malformed, Record};
+use super::violation::Violation;
 
 /// Read in one go.
 const CHUNK: usize = 256 * 1024;
@@ -28,7 +29,7 @@ pub enum RelayError {
     Stream(#[from] io::Error),
     /// The source does not speak the protocol; the words of `scp`.
     #[error("protocol error: {0}")]
-    Protocol(&'static str),
+    Protocol(#[from] Violation),
     /// The source sends a name that leads elsewhere (CVE-2019-6111).
     #[error("error: unexpected filename: {}", display_name(.0))]
     Name(Vec<u8>),
@@ -43,8 +44,8 @@ pub enum RelayError {
 impl From<Malformed> for RelayError {
     fn from(malformed: Malformed) -> Self {
         match malformed {
-            Malformed::Unknown => Self::Protocol("expected control record"),
-            Malformed::Protocol(why) => Self::Protocol(why),
+            Malformed::Unknown => Violation::NoRecord.into(),
+            Malformed::Protocol(why) => why.into(),
             Malformed::Name(name) => Self::Name(name),
         }
     }
@@ -87,7 +88,7 @@ impl<R: Read, W: Write> Peer<R, W> {
                 Ok(None) if self.fill()? => {}
                 Ok(None) if self.inbox.mid_line() => return Err(RelayError::Lost),
                 Ok(None) => return Ok(None),
-                Err(()) => return Err(RelayError::Protocol("control record too long")),
+                Err(why) => return Err(why.into()),
             }
         }
     }
@@ -156,10 +157,10 @@ pub fn relay<R: Read, W: Write, S: Read, T: Write>(
         first = false;
         match &record {
             Record::Dir { .. } if !recursive => {
-                return Err(RelayError::Protocol("received directory without -r"));
+                return Err(Violation::Directory.into());
             }
             Record::File { name, .. } | Record::Dir { name, .. } if depth == 0 && !request.allows(name) => {
-                return Err(RelayError::Protocol("filename does not match request"));
+                return Err(Violation::Name.into());
             }
             _ => {}
         }
@@ -175,7 +176,7 @@ pub fn relay<R: Read, W: Write, S: Read, T: Write>(
             Record::Times(_) => _ = relay.acknowledged()?,
             Record::Dir { .. } => depth += u64::from(relay.acknowledged()?),
             Record::EndDir => {
-                depth = depth.checked_sub(1).ok_or(RelayError::Protocol("unexpected end of directory"))?;
+                depth = depth.checked_sub(1).ok_or(Violation::EndOfDirectory)?;
                 relay.acknowledged()?;
             }
             Record::File { size, .. } => {

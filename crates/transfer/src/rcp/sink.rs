@@ -19,6 +19,7 @@ use crate::names::{display_name, join};
 use super::inbox::{Answer, Inbox};
 use super::receiving::{Receiving, timestamps};
 use super::record::{Malformed, Record};
+use super::violation::Violation;
 use super::{Event, Options, Outbox, Party, Request};
 
 /// Receives files and directories from a [`Source`](super::Source).
@@ -118,7 +119,7 @@ impl Sink {
     }
 
     /// The peer broke a rule: nothing more is taken from it.
-    fn break_off(&mut self, why: &str) {
+    fn break_off(&mut self, why: Violation) {
         self.fail(None, &format!("protocol error: {why}"));
         self.finish();
     }
@@ -135,7 +136,7 @@ impl Sink {
                 State::Record => match self.inbox.line() {
                     Ok(Some(line)) => self.line(&line, now),
                     Ok(None) => break,
-                    Err(()) => return self.break_off("control record too long"),
+                    Err(why) => return self.break_off(why),
                 },
                 State::Data(file) => {
                     let Some(data) = self.inbox.data(file.left) else { break };
@@ -164,7 +165,7 @@ impl Sink {
     fn ended(&mut self) {
         match &self.state {
             State::Finished => {}
-            State::Record if self.inbox.mid_line() => self.break_off("lost connection"),
+            State::Record if self.inbox.mid_line() => self.fail(None, "protocol error: lost connection"),
             // The end of what a remote source was asked for, or of everything that an uploading client had.
             State::Record if self.levels.len() <= 1 => self.finish(),
             State::Record | State::Trailer(_) => self.say("lost connection".to_owned()),
@@ -196,18 +197,18 @@ impl Sink {
                 self.begin_file(mode, size, name, now);
             }
             Ok(Record::Dir { .. }) if !self.options.recursive => {
-                self.break_off("received directory without -r");
+                self.break_off(Violation::Directory);
             }
             Ok(Record::Dir { mode, name }) if self.is_wanted(&name) => self.begin_dir(mode, &name),
             Ok(Record::File { .. } | Record::Dir { .. }) => {
-                self.break_off("filename does not match request");
+                self.break_off(Violation::Name);
             }
             // `scp remote:foo\*` where nothing matches: some shells say so themselves, on the same stream.
             Err(Malformed::Unknown) if first => {
                 self.fail(None, &display_name(line));
                 self.finish();
             }
-            Err(Malformed::Unknown) => self.break_off("expected control record"),
+            Err(Malformed::Unknown) => self.break_off(Violation::NoRecord),
             Err(Malformed::Protocol(why)) => self.break_off(why),
             Err(Malformed::Name(name)) => {
                 self.fail(None, &format!("error: unexpected filename: {}", display_name(&name)));

@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod deletions;
 pub(crate) mod same;
+pub(crate) mod terms;
 
 use lh_sftp::extended_attrs::Xattrs;
 

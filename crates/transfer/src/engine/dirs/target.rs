@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::item::There;
 use crate::names::{display_name, is_safe_name, join};
 use crate::sync::deletions::{Extraneous, is_deletable};
+use crate::sync::terms::Terms;
 use crate::table::Key;
 use crate::token::{DirStep, Side, Token};
 use crate::tree::MAX_LISTS;
@@ -200,7 +201,9 @@ impl Engine {
     }
 
     fn compare_entry(&mut self, key: Key, entry: Entry, there: Option<Info>, may_fold: bool) {
-        let plainly = there.is_some_and(|there| self.is_plainly_unchanged(&entry.info, &there));
+        let plainly = there.is_some_and(|there| {
+            Terms::new(&self.options, &self.ends).is_plainly_unchanged(&entry.info, &there)
+        });
         let leaves_links = !self.options.follow_links && !self.options.keep.links;
         let Some(dir) = self.tree.dirs.get_mut(key) else { return };
         if entry.info.kind == Kind::Special || (entry.info.kind == Kind::Symlink && leaves_links) {

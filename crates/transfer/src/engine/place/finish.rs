@@ -98,7 +98,7 @@ impl Engine {
         // It may have been replaced at the last moment.
         let outcome = match (step, &file.place.lock) {
             (PlaceStep::Rename | PlaceStep::RenameNew, Some(lock)) => {
-                outcome.and_then(|done| local::expect_named(&file.item.target, lock).map(|()| done))
+                outcome.and_then(|done| local::expect_placed(&file.item.target, lock).map(|()| done))
             }
             _ => outcome,
         };

@@ -7,6 +7,7 @@ use crate::names::{base_name, display_name, join};
 use crate::sync::Compare;
 use crate::sync::backup::Replaced;
 use crate::sync::same::{has_exact_time, is_newer, is_unchanged};
+use crate::sync::terms::Terms;
 use crate::table::Key;
 use crate::target_facts::NotKept;
 use crate::task::File;
@@ -230,7 +231,7 @@ impl Engine {
         if self.options.dry_run || info.kind == Kind::Symlink {
             return self.leave_out(key);
         }
-        if self.compares_xattrs() {
+        if Terms::new(&self.options, &self.ends).xattrs {
             let wanted = self.options.keep.xattr_kinds();
             self.ask_compare(key, Side::Source, Op::Xattrs { path: &source, wanted }, SyncStep::SourceXattrs);
             let op = Op::Xattrs { path: &target, wanted };
@@ -254,7 +255,7 @@ impl Engine {
             }
             _ => None,
         };
-        let (owner, change) = self.attributes_to_mend(&info, &there);
+        let (owner, change) = Terms::new(&self.options, &self.ends).attributes_to_mend(&info, &there);
         if owner.is_none() && xattrs.is_none() && change == Change::default() {
             return self.leave_out(key);
         }

@@ -7,4 +7,3 @@
 
 mod compare;
 mod removal;
-mod unchanged;

@@ -1,0 +1,65 @@
+//! Renames, and requests that change what a name refers to: what the client has written is known by its name.
+
+use std::io;
+
+use super::handles::OpenFile;
+use super::state::Server;
+use super::upload_check::is_part;
+use super::written::{Written, is_same, unless_moved};
+
+#[cfg(doc)]
+use crate::fs::FileSystem;
+
+impl Server {
+    /// Renames as [`FileSystem::rename`] does. Fails where `old` refers, or `new` afterwards, to something else than
+    /// what the client wrote under the name `old`.
+    pub(super) fn rename_written(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
+        let written = self.written_at(old);
+        if let Some(written) = &written {
+            written.expect_at(&mut *self.fs, old)?;
+        }
+        self.rename_checked(old, new, replace)?;
+        // A directory takes what is in it with it.
+        self.forget_written(old);
+        self.forget_written(new);
+        match written {
+            Some(written) => unless_moved(written.expect_at(&mut *self.fs, new)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the file that the client has written under this name, as far as it is known.
+    fn written_at(&mut self, path: &[u8]) -> Option<Written> {
+        let is_part = is_part(path);
+        let closed = self.closed_parts.get(path);
+        let open = self.handles.written_at(path);
+        // The one that was opened last counts.
+        let is_later = |open: &&mut OpenFile| closed.is_none_or(|(number, _)| open.event.number > number);
+        let attrs = match open.filter(is_later) {
+            Some(open) => open.file.attrs().ok()?,
+            None => closed?.1,
+        };
+        // The client may have opened it through a link, which it renames now.
+        if !attrs.is_file()
+            || !is_part
+                && self.fs.attrs(path, false).is_ok_and(|named| named.is_symlink())
+                && self.fs.attrs(path, true).is_ok_and(|named| is_same(&attrs, &named))
+        {
+            return None;
+        }
+        Some(Written { attrs, is_part })
+    }
+
+    /// Takes the outcome of a request that changes what `path` refers to.
+    pub(super) fn name_changed(&mut self, outcome: &io::Result<()>, path: &[u8]) {
+        if outcome.is_ok() {
+            self.forget_written(path);
+        }
+    }
+
+    /// The client has changed what `path` refers to.
+    pub(super) fn forget_written(&mut self, path: &[u8]) {
+        self.closed_parts.forget_names(path);
+        self.handles.forget_names(path);
+    }
+}

@@ -1,0 +1,192 @@
+//! What happens to names of files that the client writes: by other programs, and by the client itself.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use lh_sftp::{Attrs, OpenFlags, REPLACED, Request, StatusCode};
+use support::Peer;
+
+const MAKE: OpenFlags = OpenFlags(OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::TRUNC.0);
+const PART: &[u8] = b".f.0123456789ab.lhpart";
+
+fn at(dir: &Path, name: &[u8]) -> std::path::PathBuf {
+    dir.join(std::str::from_utf8(name).unwrap())
+}
+
+/// Another program renames a file of its own to this name.
+fn replace(dir: &Path, name: &[u8]) {
+    fs::write(dir.join("theirs"), b"of another program").unwrap();
+    fs::rename(dir.join("theirs"), at(dir, name)).unwrap();
+}
+
+fn write(peer: &mut Peer, name: &[u8], data: &[u8]) -> lh_sftp::Handle {
+    let handle = peer.open(name, MAKE);
+    peer.ok(&Request::Write { handle: &handle, offset: 0, data });
+    handle
+}
+
+/// Covers: wire posix-rename@openssh.com
+#[test]
+fn a_part_that_was_replaced_gets_no_final_name() {
+    for closed in [false, true] {
+        for posix in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut peer = Peer::new(dir.path());
+            if posix {
+                fs::write(dir.path().join("f"), b"before").unwrap();
+            }
+            let handle = write(&mut peer, PART, b"of the client");
+            if closed {
+                peer.ok(&Request::Close { handle: &handle });
+            }
+            replace(dir.path(), PART);
+            let rename = match posix {
+                true => Request::PosixRename { old: PART, new: b"f" },
+                false => Request::Rename { old: PART, new: b"f" },
+            };
+            // Also when it is asked again.
+            for _ in 0..2 {
+                let status = peer.status(&rename);
+                assert_eq!((status.code, status.message.as_str()), (StatusCode::FAILURE, REPLACED));
+            }
+            let now = fs::read(dir.path().join("f")).ok();
+            assert_eq!(now, posix.then(|| b"before".to_vec()));
+            // The client begins anew.
+            let handle = write(&mut peer, PART, b"again");
+            peer.ok(&Request::Close { handle: &handle });
+            peer.ok(&rename);
+            assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"again");
+        }
+    }
+}
+
+#[test]
+fn a_link_or_nothing_in_the_place_of_a_part_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    let handle = write(&mut peer, PART, b"of the client");
+    peer.ok(&Request::Close { handle: &handle });
+    // It leads to the same file.
+    fs::rename(at(dir.path(), PART), dir.path().join("away")).unwrap();
+    symlink("away", at(dir.path(), PART)).unwrap();
+    let rename = Request::PosixRename { old: PART, new: b"f" };
+    assert_eq!(peer.status(&rename).message, REPLACED);
+    fs::remove_file(at(dir.path(), PART)).unwrap();
+    assert_eq!(peer.status(&rename).code, StatusCode::NO_SUCH_FILE);
+    fs::rename(dir.path().join("away"), at(dir.path(), PART)).unwrap();
+    peer.ok(&rename);
+}
+
+/// Editors and programs that keep files in step do such things.
+#[test]
+fn clients_replace_their_own_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    let peer = &mut peer;
+    for name in [b"f".as_slice(), PART] {
+        for keep_open in [false, true] {
+            let close = |peer: &mut Peer, handle: lh_sftp::Handle| {
+                if !keep_open {
+                    peer.ok(&Request::Close { handle: &handle });
+                }
+            };
+            let of_client = |peer: &mut Peer, content: &[u8]| {
+                peer.ok(&Request::PosixRename { old: name, new: b"last" });
+                assert_eq!(fs::read(dir.path().join("last")).unwrap(), content);
+            };
+            // Renamed while it is open, and closed before that.
+            let handle = write(peer, name, b"1");
+            close(peer, handle);
+            of_client(peer, b"1");
+            // Replaced by another file of the client.
+            let handle = write(peer, name, b"1");
+            close(peer, handle);
+            let other = write(peer, b"other", b"2");
+            close(peer, other);
+            peer.ok(&Request::PosixRename { old: b"other", new: name });
+            of_client(peer, b"2");
+            // Removed and made again, by OPEN, by a hard link, by a rename of what stood beside it.
+            for step in 0..3 {
+                let handle = write(peer, name, b"1");
+                close(peer, handle);
+                let other = write(peer, b"other", b"2");
+                close(peer, other);
+                peer.ok(&Request::Remove { path: name });
+                match step {
+                    0 => {
+                        let handle = write(peer, name, b"2");
+                        close(peer, handle);
+                    }
+                    1 => peer.ok(&Request::Hardlink { old: b"other", new: name }),
+                    _ => peer.ok(&Request::Rename { old: b"other", new: name }),
+                }
+                of_client(peer, b"2");
+                let _ = fs::remove_file(dir.path().join("other"));
+            }
+            // A directory in its place, and other files in the place of its directory.
+            let handle = write(peer, name, b"1");
+            close(peer, handle);
+            peer.ok(&Request::Remove { path: name });
+            peer.ok(&Request::Mkdir { path: name, attrs: Attrs::NONE });
+            peer.ok(&Request::PosixRename { old: name, new: b"d" });
+            let inside = [b"d/", name].concat();
+            let handle = write(peer, &inside, b"1");
+            close(peer, handle);
+            peer.ok(&Request::PosixRename { old: b"d", new: b"e" });
+            fs::create_dir(dir.path().join("d")).unwrap();
+            fs::write(at(dir.path(), &inside), b"2").unwrap();
+            peer.ok(&Request::PosixRename { old: &inside, new: b"last" });
+            fs::remove_dir_all(dir.path().join("d")).unwrap();
+            fs::remove_dir_all(dir.path().join("e")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn other_files_are_renamed_as_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    let rename = |old| Request::PosixRename { old, new: b"last" };
+    // A program of the same user has replaced it, as an editor does.
+    let open = write(&mut peer, b"f", b"of the client");
+    replace(dir.path(), b"f");
+    peer.ok(&rename(b"f"));
+    peer.ok(&Request::Close { handle: &open });
+    // A part file that was only read.
+    fs::write(at(dir.path(), PART), b"as it was").unwrap();
+    let handle = peer.open(PART, OpenFlags::READ);
+    replace(dir.path(), PART);
+    peer.ok(&rename(PART));
+    peer.ok(&Request::Close { handle: &handle });
+    // A link through which the client has written.
+    fs::write(dir.path().join("file"), b"").unwrap();
+    symlink("file", dir.path().join("link")).unwrap();
+    let handle = write(&mut peer, b"link", b"through it");
+    peer.ok(&rename(b"link"));
+    peer.ok(&Request::Close { handle: &handle });
+    // Two names of one file: rename(2) leaves both.
+    let handle = write(&mut peer, b"one", b"1");
+    peer.ok(&Request::Hardlink { old: b"one", new: b"two" });
+    peer.ok(&Request::PosixRename { old: b"one", new: b"two" });
+    peer.ok(&Request::Close { handle: &handle });
+    assert_eq!(fs::read(dir.path().join("two")).unwrap(), b"1");
+}
+
+#[test]
+fn a_bounded_number_of_closed_parts_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = Peer::new(dir.path());
+    let name = |n: u32| format!(".{n}.lhpart").into_bytes();
+    for n in 0..1100 {
+        let handle = write(&mut peer, &name(n), b"of the client");
+        peer.ok(&Request::Close { handle: &handle });
+    }
+    for (n, code) in [(0, StatusCode::OK), (75, StatusCode::OK), (76, StatusCode::FAILURE)] {
+        replace(dir.path(), &name(n));
+        let status = peer.status(&Request::PosixRename { old: &name(n), new: b"f" });
+        assert_eq!(status.code, code, "{n}");
+    }
+}

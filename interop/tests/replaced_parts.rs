@@ -1,0 +1,88 @@
+//! Uploads to a directory in which another user puts files of his own in the place of unfinished ones.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
+use lh_testkit::leftovers;
+
+const SIZE: usize = 12_000_001;
+const THEIRS: &str = "of another user";
+
+/// Runs `copy` while another program renames a file of its own over each part file of at least `size` bytes.
+/// Returns how many it has replaced, too.
+fn while_parts_are_replaced(dir: &Path, size: u64, copy: impl FnOnce() -> Ran) -> (Ran, usize) {
+    let (over, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let theirs = dir.join("theirs");
+            while !over.load(Ordering::SeqCst) {
+                let is_theirs =
+                    |path: &Path| fs::read(path).is_ok_and(|content| content == THEIRS.as_bytes());
+                for part in leftovers(dir) {
+                    if fs::metadata(&part).is_ok_and(|meta| meta.len() >= size) && !is_theirs(&part) {
+                        fs::write(&theirs, THEIRS).unwrap();
+                        // The part file may have got its final name since.
+                        let last = part.exists() && fs::rename(&theirs, &part).is_ok();
+                        replaced.fetch_add(usize::from(last), Ordering::SeqCst);
+                    }
+                }
+            }
+        });
+        let ran = copy();
+        over.store(true, Ordering::SeqCst);
+        ran
+    });
+    (ran, replaced.into_inner())
+}
+
+fn upload(lab: &Lab, port: u16, flags: &[&str]) -> Ran {
+    let mut args = lab.client_options();
+    args.extend(["-P".to_owned(), port.to_string()]);
+    args.extend(flags.iter().map(|&flag| flag.to_owned()));
+    args.extend(["blob".to_owned(), format!("127.0.0.1:{}", lab.arg("open/copy"))]);
+    lab.run(&our("lhscp"), &args)
+}
+
+/// Covers: wire posix-rename@openssh.com; lhscp --verify
+#[test]
+fn a_part_file_of_another_user_is_not_published() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), SIZE);
+    let open = lab.path("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let server = Lhsshd::start(&lab, "");
+    let copy = lab.path("open/copy");
+    for flags in [&[][..], &["--no-verify"], &["-j", "2"]] {
+        fs::write(&copy, "as it was").unwrap();
+        let (ran, replaced) = while_parts_are_replaced(&open, 0, || upload(&lab, server.port, flags));
+        assert!(replaced > 0, "{flags:?}: {}", ran.err);
+        assert_eq!(ran.code, 1, "{flags:?}: {}", ran.err);
+        let said = format!("{}\": replaced by another program while it was copied", lab.arg("open/copy"));
+        assert!(ran.err.contains(&said), "{flags:?}: {}", ran.err);
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "as it was", "{flags:?}");
+        for part in leftovers(&open) {
+            fs::remove_file(part).unwrap();
+        }
+    }
+    // Between the last write and the rename: whoever is faster, the copy never reports a file that it has not made.
+    for _ in 0..8 {
+        let _ = fs::remove_file(&copy);
+        let (ran, replaced) =
+            while_parts_are_replaced(&open, SIZE as u64, || upload(&lab, server.port, &["--no-verify"]));
+        if ran.code == 0 {
+            assert_same_file(&lab.path("blob"), &copy);
+        } else {
+            assert!(replaced > 0, "{}", ran.err);
+            assert!(fs::metadata(&copy).is_ok_and(|meta| meta.size() != SIZE as u64) || !copy.exists());
+        }
+        for part in leftovers(&open) {
+            fs::remove_file(part).unwrap();
+        }
+    }
+    upload(&lab, server.port, &["--verify"]).ok("nobody is in the way");
+    assert_same_file(&lab.path("blob"), &copy);
+}
