@@ -64,7 +64,7 @@ pub const SESSION_FLAG: &str = "--session-process";
 /// In front of the client's address, an argument of session processes whose connection a load balancer has
 /// made.
 pub(crate) const CLIENT_FLAG: &str = "--client=";
-/// In front of the nice value that a session process with a lower priority gets at the login.
+/// In front of the priority that a session process has until the login, where that is lower.
 pub(crate) const NICE_FLAG: &str = "--nice=";
 /// Argument 0 of session processes, for `ps`.
 pub const SESSION_NAME: &str = "lhsshd-session";
