@@ -47,6 +47,7 @@ mod resolve;
 mod resume;
 mod resumption;
 mod round_trip;
+mod serving;
 mod share;
 mod sink;
 mod spin;
