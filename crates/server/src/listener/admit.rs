@@ -14,9 +14,10 @@ use rustix::process::Pid;
 
 use super::balancers::Arrived;
 use super::priority::Lowered;
+use super::room::block_of;
 use super::startup::Startup;
 use super::{
-    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, priority,
+    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, exporter, priority,
 };
 use crate::arrivals::Rank;
 use crate::log::{error, verbose};
@@ -148,7 +149,7 @@ impl Listener {
     fn queue(&mut self, arrived: Arrived) {
         let origin = self.origin_of(arrived.peer.ip());
         if !self.is_penalised(&arrived, origin) {
-            self.arrivals.push(self.block_of(arrived.peer.ip()), arrived);
+            self.arrivals.push(block_of(&self.hand_over, arrived.peer.ip()), arrived);
         }
     }
 
@@ -172,7 +173,7 @@ impl Listener {
         let waiting = self.startups.len();
         verbose!(self.log, "drop connection #{waiting} from [{address}]:{} {reason}", peer.port());
         turn_away(socket, b"Not allowed at this time\r\n");
-        self.saw(|seen| seen.penalised += 1);
+        exporter::count(&mut self.exporter, |seen| seen.penalised += 1);
         true
     }
 
@@ -191,14 +192,14 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Exceeded MaxStartups\r\n");
-            self.saw(|seen| seen.throttled += 1);
+            exporter::count(&mut self.exporter, |seen| seen.throttled += 1);
             return;
         }
         let lowered = if expected { None } else { self.lowered(address) };
         match self.start_session(socket, client, lowered) {
             Ok((control, pid)) => {
                 if !expected {
-                    self.admission.begin(pid, self.block_of(address), Instant::now());
+                    self.admission.begin(pid, block_of(&self.hand_over, address), Instant::now());
                 }
                 let grace = self.hand_over.config.login_grace_time.value.0;
                 let deadline =
@@ -214,7 +215,7 @@ impl Listener {
                     reports: None,
                 };
                 self.running.insert(pid, running);
-                self.saw(|seen| seen.accepted += 1);
+                exporter::count(&mut self.exporter, |seen| seen.accepted += 1);
                 let mut startup = Startup {
                     control,
                     pid,
@@ -231,7 +232,7 @@ impl Listener {
             }
             Err(problem) => {
                 error!(self.log, "cannot start a session process: {problem}");
-                self.saw(|seen| seen.errors += 1);
+                exporter::count(&mut self.exporter, |seen| seen.errors += 1);
             }
         }
     }
@@ -239,7 +240,7 @@ impl Listener {
     /// The priority of a connection until the login. `None`, the listener's own: users have logged in from its source
     /// lately, or it is the source's only one and others are few.
     fn lowered(&self, address: IpAddr) -> Option<Lowered> {
-        let source = self.block_of(address);
+        let source = block_of(&self.hand_over, address);
         let held = self.admission.held(source);
         let begin = self.hand_over.config.max_startups.value.begin as usize;
         let is_welcome = (held == 0 && !priority::are_many(self.admission.waiting(), begin))
