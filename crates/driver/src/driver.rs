@@ -171,8 +171,9 @@ impl Driver {
                 let text = error.to_string();
                 self.core.link.transport().disconnect(error.disconnect_reason(), &text);
             }
-            Err(DriverError::Resume(text)) => {
-                self.core.link.transport().disconnect(disconnect::PROTOCOL_ERROR, text);
+            Err(DriverError::Resume(violation)) => {
+                let text = violation.to_string();
+                self.core.link.transport().disconnect(disconnect::PROTOCOL_ERROR, &text);
             }
             _ => {}
         }

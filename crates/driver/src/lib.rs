@@ -59,7 +59,7 @@ mod worker_pool;
 pub use control::{Control, ControlEvent};
 pub use dial::{Family, Target, dial};
 pub use driver::Driver;
-pub use error::DriverError;
+pub use error::{DriverError, ResumeViolation};
 pub use event::ChannelEvent;
 pub use facts::Traffic;
 pub use handler::{ChannelCx, ChannelHandler, ControlCx, Source};

@@ -103,7 +103,7 @@ impl Driver {
                 Ok(None)
             }
             message::NUMBER => {
-                self.core.on_resume_message(&payload).map_err(DriverError::Resume)?;
+                self.core.on_resume_message(&payload)?;
                 Ok(None)
             }
             5 | 6 | 50..=79 => Ok(Some(ControlEvent::Packet(payload))),
