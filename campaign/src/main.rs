@@ -15,6 +15,8 @@ fn main() -> ExitCode {
     let outcome = match args.split_first() {
         Some((command, rest)) if command == "explore" => explore(rest),
         Some((command, rest)) if command == "load" => load(rest),
+        // Started by `load`.
+        Some((command, rest)) if command == "hostile-clients" => hostile_clients(rest),
         Some((command, rest)) if command == "faults" => faults(rest),
         Some((command, rest)) if command == "cuts" => cuts(rest),
         _ => Err(USAGE.to_owned()),
@@ -26,6 +28,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn hostile_clients(args: &[String]) -> Result<(), String> {
+    let port =
+        number(args, "--port")?.and_then(|port| u16::try_from(port).ok()).ok_or("--port is missing")?;
+    let count = number(args, "--count")?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    lh_campaign::load::run_hostile_clients(port, count)
 }
 
 fn number(args: &[String], flag: &str) -> Result<Option<u64>, String> {

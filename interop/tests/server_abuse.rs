@@ -305,25 +305,37 @@ fn may_raise_priority() -> bool {
     ran.status.success()
 }
 
+/// Returns whether the priority of connections can be seen here; says why not.
+fn have_priorities() -> bool {
+    if !is_root() {
+        skip("priority", "needs root, who may raise a priority again");
+    } else if !may_raise_priority() {
+        skip_unavailable("priority", "this container may not raise a priority again");
+    } else if have_idle_policy() {
+        skip("priority", "nice values have no meaning under SCHED_IDLE, which these tests have");
+    } else {
+        return true;
+    }
+    false
+}
+
+/// The values of a process whose nice value is larger by this than the server's. Each connection begins a session; the
+/// server itself need not be in one.
+fn lowered(own: i32, by: i32) -> (i32, Option<i32>) {
+    // 19 is the largest value there is, and these tests may have a high one themselves.
+    ((own + by).min(19), sessions_have_groups().then_some(by))
+}
+
 /// Covers: priority of connections before the login
 #[test]
 fn one_of_many_connections_has_a_low_priority() {
-    if !is_root() {
-        return skip("priority", "needs root, who may raise a priority again");
-    }
-    if !may_raise_priority() {
-        return skip_unavailable("priority", "this container may not raise a priority again");
-    }
-    if have_idle_policy() {
-        return skip("priority", "nice values have no meaning under SCHED_IDLE, which these tests have");
+    if !have_priorities() {
+        return;
     }
     let Some(scene) = Scene::new("priority", "") else { return };
     let (server, port) = (scene.server.pid(), scene.server.port);
     let (own, _) = nice(server).expect("the server runs");
-    // Each connection begins a session; the server itself need not be in one.
-    let group = |nice| sessions_have_groups().then_some(nice);
-    // 19 is the largest value there is, and these tests may have a high one themselves.
-    let low = ((own + 10).min(19), group(10));
+    let low = lowered(own, 10);
     if low == (own, None) {
         return skip("priority", "these tests have the lowest priority themselves");
     }
@@ -343,7 +355,47 @@ fn one_of_many_connections_has_a_low_priority() {
            sed 's/.* //' /proc/$pid/autogroup 2>/dev/null; done"],
     );
     let session: Vec<i32> = shown.text().split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert_eq!(session, [&[own][..], &Vec::from_iter(group(0))].concat().repeat(3));
+    assert_eq!(
+        session,
+        [&[own][..], &Vec::from_iter(sessions_have_groups().then_some(0))].concat().repeat(3)
+    );
+}
+
+/// Covers: priority of connections before the login (sources with many)
+#[test]
+fn each_further_connection_has_a_lower_priority() {
+    if !have_priorities() {
+        return;
+    }
+    // A high limit is no reason to let many connections take the time of logins.
+    let Some(scene) = Scene::new("priority", "MaxStartups 1000") else { return };
+    let (server, port) = (scene.server.pid(), scene.server.port);
+    let (own, _) = nice(server).expect("the server runs");
+    if lowered(own, 10).1.is_none() && own > 0 {
+        return skip(
+            "priority",
+            "these tests have a low priority themselves, so that values cannot be told apart",
+        );
+    }
+    let mut held = Vec::new();
+    // `before`: processes that have the values already.
+    let mut expect = |source: u8, by: i32, before: usize| {
+        held.push(connect_from(Ipv4Addr::new(127, 0, 2, source), port).unwrap());
+        let wanted = lowered(own, by);
+        let have =
+            || process::below(server).into_iter().filter_map(nice).filter(|&one| one == wanted).count();
+        let what = format!("connection {}, from source {source}, has {wanted:?}", held.len());
+        eventually(&what, || process::below(server).len() == 3 * held.len() && have() == before + 3);
+    };
+    // One source, and what is added to the nice value of each of its connections.
+    for (by, before) in [(0, 0), (10, 0), (13, 0), (16, 0), (19, 0)] {
+        expect(1, by, before);
+    }
+    // Others, until there are ten; the eleventh is one of many.
+    for source in 2..=6 {
+        expect(source, 0, 3 * usize::from(source - 1));
+    }
+    expect(7, 10, 3);
 }
 
 /// Covers: connections that wait to be accepted

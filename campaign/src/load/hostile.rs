@@ -1,7 +1,8 @@
-//! Hostile clients, each of which runs until it is stopped.
+//! Hostile clients in a process of their own, each of which runs until it is stopped.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use lh_wire::Writer;
 use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, connect as connect_socket, socket};
 
 use super::handshake::handshake;
+use super::memory::raise_descriptor_limit;
+use super::priority::yield_processor;
 use crate::client::Client;
 use crate::explore::sockets::Socket;
 
@@ -19,9 +22,55 @@ const LOOK: Duration = Duration::from_millis(50);
 /// the machine with the server that is measured.
 const PACE: usize = 512 << 10;
 
+/// The process of the hostile clients. They stand for other machines: the processor time that they get is what the
+/// server and honest logins leave.
+#[derive(Debug)]
+pub(super) struct HostileClients(Child);
+
+impl HostileClients {
+    /// Starts so many clients of the server at this port of the host.
+    pub(super) fn start(port: u16, count: usize) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["hostile-clients", "--port", &port.to_string(), "--count", &count.to_string()]);
+        command.stdin(Stdio::piped()).spawn().map(Self)
+    }
+
+    /// Ends all of them.
+    ///
+    /// # Errors
+    /// They had ended before.
+    pub(super) fn stop(mut self) -> Result<(), String> {
+        drop(self.0.stdin.take());
+        match self.0.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("the hostile clients ended: {status}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The process of [`HostileClients`]: runs until its standard input is closed.
+///
+/// # Errors
+/// The process cannot have as many descriptors as it needs.
+pub fn run(port: u16, count: usize) -> Result<(), String> {
+    raise_descriptor_limit().map_err(|error| format!("descriptors: {error}"))?;
+    yield_processor();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..count {
+            let stop = &stop;
+            scope.spawn(move || Hostility::of(number).harass(Target::of(port, number), stop));
+        }
+        let _ = io::stdin().read(&mut [0]);
+        stop.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}
+
 /// Behaviour of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hostility {
+enum Hostility {
     /// Connects and sends nothing.
     HalfOpen,
     /// Sends one byte now and then.
@@ -50,12 +99,12 @@ impl Hostility {
     ];
 
     /// Kinds take turns.
-    pub(super) fn of(number: usize) -> Self {
+    fn of(number: usize) -> Self {
         Self::ALL[number % Self::ALL.len()]
     }
 
     /// Runs until stopped. Reconnects when the server closes the connection.
-    pub(super) fn harass(self, server: Target, stop: &AtomicBool) {
+    fn harass(self, server: Target, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self {
                 Self::HalfOpen => half_open(server, stop),
@@ -73,7 +122,7 @@ impl Hostility {
 
 /// A server, and the address from which to connect to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
+struct Target {
     port: u16,
     from: Ipv4Addr,
 }
@@ -83,7 +132,7 @@ impl Target {
     const ADDRESSES: usize = 50;
 
     /// Clients take turns with their addresses. None of them is that of the honest client.
-    pub(super) fn of(port: u16, client: usize) -> Self {
+    fn of(port: u16, client: usize) -> Self {
         let last = u8::try_from(client % Self::ADDRESSES).unwrap_or(0);
         Self { port, from: Ipv4Addr::new(127, 0, 1, 1 + last) }
     }

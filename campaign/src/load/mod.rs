@@ -5,6 +5,7 @@ mod handshake;
 mod honest;
 mod hostile;
 mod memory;
+mod priority;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ use crate::client::{Client, End};
 use crate::explore::sockets::Socket;
 use handshake::handshake;
 use honest::{PHASES, Timing};
-use hostile::{Hostility, Target};
+use hostile::HostileClients;
+pub use hostile::run as run_hostile_clients;
 use memory::{CpuTime, Footprint};
 
 /// Sizes of a run.
@@ -198,16 +200,11 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
     println!("load: {} honest logins, quiet: {quiet}", plan.honest);
     print_phases(&times);
     let stop = AtomicBool::new(false);
+    let hostile =
+        HostileClients::start(scene.server.port, plan.hostile).map_err(|error| error.to_string())?;
     let (busy, peak) = std::thread::scope(|scope| {
-        for number in 0..plan.hostile {
-            let stop = &stop;
-            scope.spawn(move || {
-                yield_processor();
-                Hostility::of(number).harass(Target::of(scene.server.port, number), stop);
-            });
-        }
         let sampler = scope.spawn(|| {
-            yield_processor();
+            priority::yield_to_other_threads();
             let mut peak = Footprint::default();
             while !stop.load(Ordering::Relaxed) {
                 peak = peak.max(&scene.footprint());
@@ -221,6 +218,7 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
         stop.store(true, Ordering::Relaxed);
         (busy, sampler.join().unwrap_or_default())
     });
+    hostile.stop()?;
     let times = busy?;
     let busy = Percentiles::of(totals(&times));
     println!("load: {} honest logins beside {} hostile connections: {busy}", plan.honest, plan.hostile);
@@ -234,12 +232,6 @@ fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
         return Err(format!("one process had {} KiB", peak.largest_kib));
     }
     Ok(())
-}
-
-/// Gives this thread the lowest priority. Hostile clients stand for other machines: they get the processor time that
-/// the server and honest logins leave, which is all of it when those wait.
-fn yield_processor() {
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 fn totals(times: &[Timing]) -> Vec<Duration> {

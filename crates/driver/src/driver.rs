@@ -1,17 +1,16 @@
 //! The readiness loop of a connection.
 
+mod dispatch;
+
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use lh_connection::{Config, Connection, Event as ConnectionEvent, WindowPolicy};
-use lh_resume::message;
-use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
-use crate::control::{Control, ControlEvent};
+use crate::control::Control;
 use crate::error::DriverError;
 use crate::event::ChannelEvent;
-use crate::handler::{ControlCx, Core, Source};
+use crate::handler::{ControlCx, Core};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::WORKER_POOL;
 use crate::poller::{Interests, Owner, Ready};
@@ -134,7 +133,7 @@ impl Driver {
     /// can be run again afterwards.
     ///
     /// Handlers may still hold output when this returns, and when it fails: wait for
-    /// [`ControlEvent::ChannelGone`] before stopping, or call [`drain`](Self::drain) afterwards.
+    /// [`ControlEvent::ChannelGone`](crate::ControlEvent::ChannelGone) before stopping, or call [`drain`](Self::drain) afterwards.
     ///
     /// # Errors
     /// The connection is over.
@@ -172,8 +171,9 @@ impl Driver {
                 let text = error.to_string();
                 self.core.link.transport().disconnect(error.disconnect_reason(), &text);
             }
-            Err(DriverError::Resume(text)) => {
-                self.core.link.transport().disconnect(disconnect::PROTOCOL_ERROR, text);
+            Err(DriverError::Resume(violation)) => {
+                let text = violation.to_string();
+                self.core.link.transport().disconnect(disconnect::PROTOCOL_ERROR, &text);
             }
             _ => {}
         }
@@ -224,7 +224,7 @@ impl Driver {
             self.core.deliver(channel, ChannelEvent::Closed);
         }
         loop {
-            self.drain_notifications(control);
+            self.core.drain_notifications(control);
             // The loop is over already, so a stop has no meaning; it must not skip the remaining handlers.
             self.core.stop = None;
             if self.core.slots.iter().all(Option::is_none) {
@@ -236,11 +236,11 @@ impl Driver {
             }
             let mut ready = Vec::new();
             let mut interests = Interests::new();
-            self.handlers_interests(&mut interests);
+            self.core.handlers_interests(&mut interests);
             if interests.wait(left, &mut ready).is_err() {
                 return false;
             }
-            self.serve(control, &ready);
+            self.core.serve(control, &ready, self.rotation);
         }
     }
 
@@ -253,7 +253,7 @@ impl Driver {
         // released.
         self.dispatch(control)?;
         // Also after these events, which workers may have brought: the wait may be a long one.
-        self.deliver_pending(control);
+        self.core.deliver_pending(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
             return Ok(());
@@ -289,16 +289,16 @@ impl Driver {
                     break;
                 }
             }
-            self.drain_notifications(control);
+            self.core.drain_notifications(control);
         }
-        self.serve(control, &ready);
+        self.core.serve(control, &ready, self.rotation);
         self.ready = ready;
-        self.produce();
-        self.drain_notifications(control);
+        self.core.produce(self.rotation);
+        self.core.drain_notifications(control);
         self.time_out(control)?;
         self.core.acknowledge();
         // Also at the end, so that a caller of single turns sees a stop at once.
-        self.deliver_pending(control);
+        self.core.deliver_pending(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())
     }
@@ -321,13 +321,7 @@ impl Driver {
         self.core.link.interests(self.core.link.reads_on(), &mut interests);
         interests.set_owner(Owner::Control);
         control.interests(&mut interests);
-        self.handlers_interests(&mut interests);
-        for (id, source) in &self.core.sources {
-            if let Some(source) = source {
-                interests.set_owner(Owner::Source(*id));
-                source.interests(&mut interests);
-            }
-        }
+        self.core.owners_interests(&mut interests);
         let Some(wait) = wait else {
             return interests.ask(Some(Duration::ZERO), ready).map_err(DriverError::Poll);
         };
@@ -352,230 +346,14 @@ impl Driver {
         result
     }
 
-    fn handlers_interests<'a>(&'a self, interests: &mut Interests<'a>) {
-        for (index, slot) in self.core.slots.iter().enumerate() {
-            let Some(slot) = slot else { continue };
-            if let Some(handler) = &slot.handler {
-                interests.set_owner(Owner::Handler(index, slot.id));
-                handler.interests(interests);
-            }
-        }
-    }
-
     fn next_deadline(&self, control: &dyn Control) -> Option<Instant> {
-        let handlers =
-            self.core.slots.iter().flatten().filter_map(|slot| slot.handler.as_ref()?.next_deadline());
-        let sources = self.core.sources.iter().filter_map(|(_, source)| source.as_ref()?.next_deadline());
         let keepalive = self.keepalive.as_ref().map(Keepalive::next_deadline);
         let keepalive = keepalive.filter(|_| !self.core.link.is_lost());
         let acknowledgement = self.core.resumption.as_ref().and_then(Resumption::deadline);
-        [self.core.link.next_deadline(), control.next_deadline(), keepalive, acknowledgement]
+        [self.core.link.next_deadline(), self.core.owners_deadline(control), keepalive, acknowledgement]
             .into_iter()
             .flatten()
-            .chain(handlers)
-            .chain(sources)
             .min()
-    }
-
-    /// Delivers every event that the transport has.
-    fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
-        self.core.link.see();
-        while self.core.stop.is_none() && !self.core.link.is_lost() {
-            let event = match self.core.link.transport().poll(self.core.now) {
-                Ok(Some(event)) => event,
-                Ok(None) => {
-                    self.core.link.give_out();
-                    // Workers may have finished jobs in the meantime.
-                    if self.core.link.take_back() {
-                        self.core.link.see();
-                        continue;
-                    }
-                    break;
-                }
-                Err(error) => {
-                    self.core.end_batch();
-                    return Err(self.core.link.transport_failed(error).into());
-                }
-            };
-            let event = match event {
-                TransportEvent::Packet(payload) => match self.on_packet(payload, control)? {
-                    Some(event) => event,
-                    None => continue,
-                },
-                TransportEvent::HostKey { algorithm, blob, .. } => ControlEvent::HostKey { algorithm, blob },
-                TransportEvent::SignExchangeHash { algorithm, key_index, data } => {
-                    ControlEvent::SignExchangeHash { algorithm, key_index, data }
-                }
-                TransportEvent::KexDone { names, .. } => {
-                    self.core.rekeys += 1;
-                    if std::mem::take(&mut self.spreads) {
-                        // On failure the socket stays unpaced.
-                        let _ = lh_sys::tuning::spread_out(self.core.link.stream().write_fd());
-                    }
-                    ControlEvent::KexDone { names }
-                }
-                TransportEvent::ExtInfo(extensions) => {
-                    self.round_trip_probe.ask(&mut self.core);
-                    ControlEvent::ExtInfo(extensions)
-                }
-                TransportEvent::Pong(content) => match self.round_trip_probe.on_pong(&content) {
-                    Some(round_trip) => {
-                        // The value covers the whole path, unlike the socket's, which may end at a jump host.
-                        self.core.connection.peer_answered(round_trip);
-                        self.core.set_acknowledge_pace(round_trip);
-                        continue;
-                    }
-                    None => ControlEvent::Pong(content),
-                },
-                TransportEvent::Debug { always_display, text } => {
-                    ControlEvent::Debug { always_display, text }
-                }
-                TransportEvent::Disconnected { reason, description } => {
-                    self.core.end_batch();
-                    let event = ControlEvent::Disconnected { reason, description: description.clone() };
-                    control.on_event(event, &mut ControlCx::new(&mut self.core));
-                    if self.core.stop.is_none() {
-                        return Err(DriverError::Disconnected { reason, description });
-                    }
-                    break;
-                }
-                // Events of the first key exchange, which was handled before channels existed.
-                _ => continue,
-            };
-            control.on_event(event, &mut ControlCx::new(&mut self.core));
-        }
-        self.core.end_batch();
-        Ok(())
-    }
-
-    /// Handles a message above the transport. Returns an event for those that are not about channels.
-    fn on_packet(
-        &mut self,
-        payload: Bytes,
-        control: &mut dyn Control,
-    ) -> Result<Option<ControlEvent>, DriverError> {
-        let number = payload.first().copied().unwrap_or(0);
-        self.core.count_message(number, payload.len());
-        match number {
-            80..=100 => {
-                let now = self.core.now;
-                let (connection, sink) = self.core.speak();
-                connection.handle(payload, now, sink)?;
-                while let Some(event) = self.core.connection.poll_event() {
-                    self.on_connection_event(event, control);
-                }
-                Ok(None)
-            }
-            message::NUMBER => {
-                self.core.on_resume_message(&payload).map_err(DriverError::Resume)?;
-                Ok(None)
-            }
-            5 | 6 | 50..=79 => Ok(Some(ControlEvent::Packet(payload))),
-            _ => {
-                self.core.link.transport().reply_unimplemented();
-                Ok(None)
-            }
-        }
-    }
-
-    fn on_connection_event(&mut self, event: ConnectionEvent, control: &mut dyn Control) {
-        let (id, event) = match event {
-            ConnectionEvent::Data { id, ext, data } => (id, ChannelEvent::Data { ext, data }),
-            ConnectionEvent::Opened { id, fields } => (id, ChannelEvent::Opened { fields }),
-            ConnectionEvent::OpenFailed { id, reason, description } => {
-                (id, ChannelEvent::OpenFailed { reason, description })
-            }
-            ConnectionEvent::Eof { id } => (id, ChannelEvent::Eof),
-            ConnectionEvent::Closed { id } => (id, ChannelEvent::Closed),
-            ConnectionEvent::Request { id, name, want_reply, fields } => {
-                (id, ChannelEvent::Request { name, want_reply, fields })
-            }
-            ConnectionEvent::RequestReply { id, name, ok } => (id, ChannelEvent::RequestReply { name, ok }),
-            ConnectionEvent::OpenRequested { id, kind, fields } => {
-                // The peer may open as many channels as it has closed in the same batch.
-                if self.core.has_closed_in_batch() {
-                    self.drain_notifications(control);
-                }
-                let event = ControlEvent::OpenRequested { id, kind, fields };
-                return control.on_event(event, &mut ControlCx::new(&mut self.core));
-            }
-            ConnectionEvent::GlobalRequest { name, want_reply, fields } => {
-                let event = ControlEvent::GlobalRequest { name, want_reply, fields };
-                return control.on_event(event, &mut ControlCx::new(&mut self.core));
-            }
-            ConnectionEvent::Relayed { id, message } => {
-                let event = ControlEvent::Relayed { id, message };
-                return control.on_event(event, &mut ControlCx::new(&mut self.core));
-            }
-            // Any answer, a failure too, shows that the peer is alive; its arrival has been counted already.
-            ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => {
-                if let Some(round_trip) = self.round_trip_probe.on_reply() {
-                    self.core.connection.peer_answered(round_trip);
-                }
-                return;
-            }
-            ConnectionEvent::GlobalReply { name, ok, fields } => {
-                let event = ControlEvent::GlobalReply { name, ok, fields };
-                return control.on_event(event, &mut ControlCx::new(&mut self.core));
-            }
-            // Budgets are checked every turn, so these events need no delivery.
-            _ => return,
-        };
-        self.core.deliver(id, event);
-    }
-
-    /// Calls the owners of ready descriptors, starting with another one each turn.
-    fn serve(&mut self, control: &mut dyn Control, ready: &[(Owner, usize, Ready)]) {
-        let start = self.rotation % ready.len().max(1);
-        let (later, first) = ready.split_at(start);
-        for &(owner, token, ready) in first.iter().chain(later) {
-            if self.core.stop.is_some() {
-                break;
-            }
-            match owner {
-                Owner::Link => {}
-                Owner::Control => control.on_ready(token, ready, &mut ControlCx::new(&mut self.core)),
-                Owner::Handler(index, id) => {
-                    if self.core.slots.get(index).and_then(Option::as_ref).is_some_and(|slot| slot.id == id) {
-                        self.core.call(index, |handler, cx| handler.on_ready(token, ready, cx));
-                        self.core.reap(index);
-                    }
-                }
-                Owner::Source(id) => {
-                    if let Some(index) = self.core.sources.iter().position(|(other, _)| *other == id) {
-                        self.call_source(index, |source, cx| source.on_ready(token, ready, cx));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Calls producers that wait for budget and have some now, starting with another one each turn.
-    fn produce(&mut self) {
-        let count = self.core.slots.len();
-        for step in 0..count {
-            let index = (self.rotation.wrapping_add(step)) % count;
-            let waits = self.core.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write);
-            if !waits || self.core.stop.is_some() || self.core.budget(index) == 0 {
-                continue;
-            }
-            if let Some(slot) = &mut self.core.slots[index] {
-                slot.wants_write = false;
-            }
-            self.core.call(index, |handler, cx| handler.on_writable(cx));
-            self.core.reap(index);
-        }
-        if !self.core.sources_wait() {
-            return;
-        }
-        let count = self.core.sources.len();
-        for step in 0..count {
-            let index = (self.rotation.wrapping_add(step)) % count;
-            let waits = self.core.sources[index].1.as_ref().is_some_and(|source| source.waits_for_room());
-            if waits && self.core.stop.is_none() && self.core.room() > 0 {
-                self.call_source(index, |source, cx| source.on_room(cx));
-            }
-        }
     }
 
     fn time_out(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
@@ -584,21 +362,7 @@ impl Driver {
         if due(self.core.link.next_deadline()) {
             self.core.link.on_timeout(now)?;
         }
-        for index in 0..self.core.slots.len() {
-            let slot = self.core.slots[index].as_ref();
-            if due(slot.and_then(|slot| slot.handler.as_ref()?.next_deadline())) {
-                self.core.call(index, |handler, cx| handler.on_timeout(cx));
-                self.core.reap(index);
-            }
-        }
-        for index in 0..self.core.sources.len() {
-            if due(self.core.sources[index].1.as_ref().and_then(|source| source.next_deadline())) {
-                self.call_source(index, |source, cx| source.on_timeout(cx));
-            }
-        }
-        if due(control.next_deadline()) {
-            control.on_timeout(&mut ControlCx::new(&mut self.core));
-        }
+        self.core.time_out(control);
         self.keep_alive(now)
     }
 
@@ -624,42 +388,5 @@ impl Driver {
             KeepaliveAction::Dead => return Err(DriverError::KeepaliveTimeout),
         }
         Ok(())
-    }
-
-    fn call_source(&mut self, index: usize, f: impl FnOnce(&mut dyn Source, &mut ControlCx<'_>)) {
-        let Some(mut source) = self.core.sources.get_mut(index).and_then(|(_, source)| source.take()) else {
-            return;
-        };
-        f(&mut *source, &mut ControlCx::new(&mut self.core));
-        if !source.finished()
-            && let Some((_, place)) = self.core.sources.get_mut(index)
-        {
-            *place = Some(source);
-        }
-    }
-
-    /// Delivers pending notes, calls [`Control::before_wait`], and delivers the notes that this caused.
-    fn deliver_pending(&mut self, control: &mut dyn Control) {
-        self.drain_notifications(control);
-        control.before_wait(&mut ControlCx::new(&mut self.core));
-        self.drain_notifications(control);
-    }
-
-    /// Ends the batch and delivers pending notes and channel ends to the control, until there are none.
-    fn drain_notifications(&mut self, control: &mut dyn Control) {
-        loop {
-            self.core.end_batch();
-            if let Some((handler, id, note)) = self.core.notes.pop_front() {
-                let event = ControlEvent::Note { handler, id, note };
-                control.on_event(event, &mut ControlCx::new(&mut self.core));
-            } else if let Some((id, handler)) = self.core.gone.pop_front() {
-                let event = ControlEvent::ChannelGone { id, handler };
-                control.on_event(event, &mut ControlCx::new(&mut self.core));
-            } else {
-                break;
-            }
-        }
-        let removed = std::mem::take(&mut self.core.removed_sources);
-        self.core.sources.retain(|(id, source)| source.is_some() && !removed.contains(id));
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 
 use lh_connection::ConnectionError;
+use lh_transport::ResumeError;
+use lh_wire::WireError;
 
 use crate::link::LinkError;
 use crate::resumption::Break;
@@ -29,11 +31,25 @@ pub enum DriverError {
     #[error("timeout, peer not responding")]
     KeepaliveTimeout,
     /// The peer broke the rules of `resume@longhaul`. It has been sent a disconnect message.
-    #[error("{0}")]
-    Resume(String),
+    #[error(transparent)]
+    Resume(#[from] ResumeViolation),
     /// Waiting for descriptors failed.
     #[error("poll: {0}")]
     Poll(#[source] io::Error),
+}
+
+/// The rule of `resume@longhaul` that the peer broke.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResumeViolation {
+    /// A message that cannot be decoded.
+    #[error(transparent)]
+    Message(#[from] WireError),
+    /// An acknowledgement of what was not sent.
+    #[error(transparent)]
+    Acknowledgement(#[from] ResumeError),
+    /// A session on a connection that has one already, or from a client.
+    #[error("a second session on one connection")]
+    SecondSession,
 }
 
 impl From<Break> for DriverError {

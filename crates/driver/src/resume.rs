@@ -9,6 +9,7 @@ use lh_transport::{ResumeError, Role};
 use lh_wire::PacketSink as _;
 
 use crate::Link;
+use crate::error::ResumeViolation;
 use crate::handler::{ControlCx, Core};
 use crate::link::LinkError;
 use crate::resumption::{Break, Resumption};
@@ -34,19 +35,19 @@ impl Core {
     ///
     /// # Errors
     /// The rule that the peer broke.
-    pub(crate) fn on_resume_message(&mut self, payload: &[u8]) -> Result<(), String> {
+    pub(crate) fn on_resume_message(&mut self, payload: &[u8]) -> Result<(), ResumeViolation> {
         let Some(resumption) = &mut self.resumption else {
             self.link.transport().reply_unimplemented();
             return Ok(());
         };
-        match Message::decode(payload).map_err(|error| error.to_string())? {
+        match Message::decode(payload)? {
             Message::Acknowledge(Acknowledge { received }) => {
                 resumption.has_received = true;
-                self.link.transport().acknowledge(received).map_err(|error| error.to_string())
+                Ok(self.link.transport().acknowledge(received)?)
             }
             Message::Session(session) => {
                 if self.link.transport_ref().role() == Role::Server || resumption.session.is_some() {
-                    return Err("a second session on one connection".to_owned());
+                    return Err(ResumeViolation::SecondSession);
                 }
                 resumption.session = Some(session);
                 Ok(())

@@ -8,6 +8,7 @@ mod admit;
 mod adopted;
 mod balancers;
 mod bind;
+mod ended;
 mod exporter;
 mod manager;
 pub(crate) mod oom;
@@ -17,6 +18,7 @@ mod reports;
 mod restart;
 mod room;
 mod startup;
+mod told;
 mod waiting;
 
 use std::collections::HashMap;
@@ -31,20 +33,17 @@ use lh_resume::Limits;
 use lh_session_list::Id;
 use lh_sys::service::Service;
 use lh_sys::signals::Signals;
-use lh_sys::spawn::NOT_EXECUTED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions};
 use zeroize::Zeroizing;
 
 use crate::admission::Admission;
 use crate::arrivals::{Arrivals, most_waiting};
-use crate::counters::Counters;
-use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
+use crate::hand_over::{CoreLimit, HandOver, LogTarget};
 use crate::host_keys::HostKey;
 use crate::log::{Log, debug, error, info};
-use crate::penalties::{Consequence, Misdeed, Source, Table};
-use crate::quotas::{Moved, Quotas};
-use crate::resuming::Notice;
+use crate::penalties::{Source, Table};
+use crate::quotas::Quotas;
 use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use crate::user_connections::UserConnections;
@@ -54,7 +53,7 @@ use exporter::{Exporter, Present};
 use manager::Manager;
 use options::system;
 pub use options::{ListenError, ListenerOptions};
-use reports::{Reports, Word};
+use reports::Reports;
 pub use restart::is_restarted;
 use startup::Startup;
 use waiting::{Owner, WaitingSessions};
@@ -64,16 +63,13 @@ pub const SESSION_FLAG: &str = "--session-process";
 /// In front of the client's address, an argument of session processes whose connection a load balancer has
 /// made.
 pub(crate) const CLIENT_FLAG: &str = "--client=";
-/// In front of the nice value that a session process with a lower priority gets at the login.
+/// In front of the priority that a session process has until the login, where that is lower.
 pub(crate) const NICE_FLAG: &str = "--nice=";
 /// Argument 0 of session processes, for `ps`.
 pub const SESSION_NAME: &str = "lhsshd-session";
 
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
-
-/// Why sessions of a user end whose quota is used up.
-const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
 
 /// A session process that has not been waited for.
 struct Running {
@@ -258,27 +254,6 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     }
 }
 
-/// Reads what a session has said, and adds its counts to the exporter's, where there is one; false when no more will come.
-fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, bool) {
-    let (mut unused, mut words) = (Counters::default(), Vec::new());
-    let sum = exporter.map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
-    let goes_on = reports.read(sum, &mut words);
-    (words, goes_on)
-}
-
-/// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
-/// its end.
-fn first_word(control: &OwnedFd) -> Option<u8> {
-    let mut byte = [0; 1];
-    let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
-    matches!(got, Ok((1, _))).then_some(byte[0])
-}
-
-/// Seconds with one decimal where there is one.
-fn in_tenths(time: Duration) -> f64 {
-    (time.as_secs_f64() * 10.0).round() / 10.0
-}
-
 enum End {
     Status(i32),
     Restart,
@@ -406,221 +381,6 @@ impl Listener {
         })
     }
 
-    /// News of startups: logged in, or gone. Either way they no longer count.
-    fn hear(&mut self, heard: &[Pid]) {
-        for pid in heard {
-            let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
-            if self.startups.get_mut(at).is_some_and(Startup::take_started) {
-                continue;
-            }
-            let is_answered = |startup: &Startup| {
-                startup.answer_joiner(&mut self.tickets, Instant::now())
-                    || startup.answer_user(&mut self.users)
-                    || startup.answer_quota(&mut self.quotas, Instant::now())
-            };
-            if self.startups.get(at).is_some_and(is_answered) {
-                continue;
-            }
-            let startup = self.startups.swap_remove(at);
-            self.admission.end(*pid);
-            if let Some(mut running) = self.running.remove(pid) {
-                self.take_word(startup, &mut running);
-                self.running.insert(*pid, running);
-            }
-        }
-        if self.throttling
-            && self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize
-        {
-            self.throttling = false;
-            info!(self.log, "exited MaxStartups throttling");
-        }
-    }
-
-    /// Takes what a startup says first.
-    fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
-        // A session may have ended before its first word was read.
-        startup.take_started();
-        let first = first_word(&startup.control);
-        running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
-        if running.authenticated {
-            self.admission.logged_in(self.block_of(running.address), Instant::now());
-        }
-        if let Some(exporter) = &mut self.exporter {
-            exporter.seen.logged_in += u64::from(running.authenticated);
-        }
-        if running.authenticated || self.exporter.is_some() {
-            running.reports = Some(Reports::new(startup.control, first));
-        }
-    }
-
-    /// Takes what sessions have counted.
-    fn read_reports(&mut self, reporting: &[Pid]) {
-        for pid in reporting {
-            let Some(running) = self.running.get_mut(pid) else { continue };
-            let Some(reports) = &mut running.reports else { continue };
-            let (words, goes_on) = read(reports, self.exporter.as_mut());
-            if !goes_on {
-                running.reports = None;
-            }
-            let address = running.address;
-            for word in words {
-                match word {
-                    Word::Ticket((id, record)) => {
-                        self.tickets.keep(*pid, address, id, record, Instant::now());
-                    }
-                    // Said at the login, to the listener that adopts the session.
-                    Word::User(_) => {}
-                    Word::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
-                    Word::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
-                }
-            }
-        }
-    }
-
-    /// Takes what sessions of earlier listeners say.
-    fn hear_adopted(&mut self, ready: &[Id]) {
-        for (id, words, has_ended) in self.adopted.read(ready) {
-            let owner = Owner::Adopted(id);
-            for word in words {
-                match word {
-                    Word::Ticket(_) => {}
-                    Word::User(connection) => {
-                        self.users.admit(owner, connection);
-                    }
-                    Word::Notice(notice) => self.on_notice(owner, notice),
-                    Word::Moved(moved) if has_ended => {
-                        self.quotas.add(moved, Instant::now());
-                    }
-                    Word::Moved(moved) => self.on_moved(owner, moved),
-                }
-            }
-            if has_ended {
-                self.waiting.gone(owner);
-                self.users.end(&owner);
-            }
-        }
-    }
-
-    /// Takes what a session says about waiting for its client.
-    fn on_notice(&mut self, owner: Owner, notice: Notice) {
-        let why = WaitingSessions::reason(&notice);
-        let owners = self.waiting.hear(owner, notice, Instant::now());
-        self.end_sessions(owners, why);
-    }
-
-    /// Counts what a session has moved, and ends it, once, where its user has used up the quota.
-    fn on_moved(&mut self, owner: Owner, moved: Moved) {
-        if self.quotas.add(moved, Instant::now()) {
-            return;
-        }
-        if let Owner::Process(pid) = owner
-            && let Some(running) = self.running.get_mut(&pid)
-            && std::mem::replace(&mut running.over_quota, true)
-        {
-            return;
-        }
-        self.end_sessions(vec![owner], USED_UP);
-    }
-
-    /// Ends sessions beyond the limits.
-    fn end_sessions(&self, owners: Vec<Owner>, why: &str) {
-        for owner in owners {
-            match owner {
-                Owner::Process(pid) => {
-                    let number = pid.as_raw_nonzero();
-                    info!(self.log, "session of process {number} ends: {why}");
-                    let _ = kill_process(pid, Signal::TERM);
-                }
-                Owner::Adopted(id) => {
-                    info!(self.log, "session {id} ends: {why}");
-                    self.adopted.end(id);
-                }
-            }
-        }
-    }
-
-    fn kill_overdue(&mut self) {
-        let now = Instant::now();
-        for startup in &mut self.startups {
-            if startup.deadline.is_some_and(|deadline| deadline <= now) {
-                startup.deadline = None;
-                let (ip, port) = (startup.peer.ip(), startup.peer.port());
-                info!(self.log, "Timeout before authentication for {ip} port {port}: session process killed");
-                if let Some(running) = self.running.get_mut(&startup.pid) {
-                    running.overdue = true;
-                }
-                let _ = kill_process(startup.pid, Signal::KILL);
-            }
-        }
-    }
-
-    /// Takes what a session has counted that has ended.
-    fn read_last(&mut self, running: &mut Running) {
-        let Some(reports) = &mut running.reports else { return };
-        for word in read(reports, self.exporter.as_mut()).0 {
-            if let Word::Moved(moved) = word {
-                self.quotas.add(moved, Instant::now());
-            }
-        }
-    }
-
-    fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
-            let Some(mut running) = self.running.remove(&pid) else { continue };
-            if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
-                let startup = self.startups.swap_remove(at);
-                self.admission.end(pid);
-                self.take_word(startup, &mut running);
-            }
-            self.read_last(&mut running);
-            self.tickets.void(pid);
-            self.waiting.gone(Owner::Process(pid));
-            self.users.end(&Owner::Process(pid));
-            if status.exit_status() == Some(NOT_EXECUTED) {
-                error!(self.log, "cannot start a session process: the program cannot be executed");
-                self.saw(|seen| seen.errors += 1);
-                continue;
-            }
-            let misdeed = match (status.exit_status(), status.terminating_signal()) {
-                _ if running.overdue => Some(Misdeed::GraceExceeded),
-                _ if running.replaced => None,
-                (Some(status), _) => Misdeed::of_status(status),
-                // Ended from outside.
-                (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
-                _ => Some(Misdeed::Crash),
-            };
-            self.saw(|seen| seen.ended(misdeed.as_ref(), running.authenticated));
-            if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
-                let lost = status.exit_status().is_some_and(Misdeed::may_be_a_lost_path);
-                // The session may have begun to wait after this connection did.
-                if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
-                    debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
-                } else {
-                    self.punish(&running, misdeed);
-                }
-            }
-        }
-    }
-
-    fn punish(&mut self, running: &Running, misdeed: Misdeed) {
-        let address = running.address;
-        match self.penalties.punish(address, running.source, misdeed, Instant::now()) {
-            Consequence::None => {}
-            Consequence::Activated(time, reason) => {
-                let seconds = in_tenths(time);
-                info!(self.log, "{address}: activating penalty of {seconds} seconds for {reason}");
-            }
-        }
-    }
-
-    /// Counts an event, where `PrometheusListen` is set.
-    fn saw(&mut self, what: impl FnOnce(&mut exporter::Seen)) {
-        if let Some(exporter) = &mut self.exporter {
-            what(&mut exporter.seen);
-        }
-    }
-
     /// `-d`: one connection, and then the end with its status.
     fn serve_one(&mut self, arrived: Arrived) -> Result<End, ListenError> {
         let Arrived { socket, peer, client } = arrived;
@@ -636,18 +396,5 @@ impl Listener {
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);
         Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn penalties_are_told_in_tenths_of_seconds() {
-        let told = |nanos: u64| in_tenths(Duration::from_nanos(nanos)).to_string();
-        assert_eq!(told(60_000_000_000), "60");
-        assert_eq!(told(14_999_999_123), "15");
-        assert_eq!(told(16_523_001_456), "16.5");
     }
 }

@@ -13,9 +13,11 @@ use lh_sys::spawn::Program;
 use rustix::process::Pid;
 
 use super::balancers::Arrived;
+use super::priority::Lowered;
+use super::room::block_of;
 use super::startup::Startup;
 use super::{
-    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, priority,
+    CLIENT_FLAG, GRACE_OF_GRACE, Listener, NICE_FLAG, Running, SESSION_FLAG, SESSION_NAME, exporter, priority,
 };
 use crate::arrivals::Rank;
 use crate::log::{error, verbose};
@@ -147,7 +149,7 @@ impl Listener {
     fn queue(&mut self, arrived: Arrived) {
         let origin = self.origin_of(arrived.peer.ip());
         if !self.is_penalised(&arrived, origin) {
-            self.arrivals.push(self.block_of(arrived.peer.ip()), arrived);
+            self.arrivals.push(block_of(&self.hand_over, arrived.peer.ip()), arrived);
         }
     }
 
@@ -171,7 +173,7 @@ impl Listener {
         let waiting = self.startups.len();
         verbose!(self.log, "drop connection #{waiting} from [{address}]:{} {reason}", peer.port());
         turn_away(socket, b"Not allowed at this time\r\n");
-        self.saw(|seen| seen.penalised += 1);
+        exporter::count(&mut self.exporter, |seen| seen.penalised += 1);
         true
     }
 
@@ -190,14 +192,14 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Exceeded MaxStartups\r\n");
-            self.saw(|seen| seen.throttled += 1);
+            exporter::count(&mut self.exporter, |seen| seen.throttled += 1);
             return;
         }
-        let nice = if expected || self.is_welcome(address) { None } else { priority::own() };
-        match self.start_session(socket, client, nice) {
+        let lowered = if expected { None } else { self.lowered(address) };
+        match self.start_session(socket, client, lowered) {
             Ok((control, pid)) => {
                 if !expected {
-                    self.admission.begin(pid, self.block_of(address), Instant::now());
+                    self.admission.begin(pid, block_of(&self.hand_over, address), Instant::now());
                 }
                 let grace = self.hand_over.config.login_grace_time.value.0;
                 let deadline =
@@ -213,7 +215,7 @@ impl Listener {
                     reports: None,
                 };
                 self.running.insert(pid, running);
-                self.saw(|seen| seen.accepted += 1);
+                exporter::count(&mut self.exporter, |seen| seen.accepted += 1);
                 let mut startup = Startup {
                     control,
                     pid,
@@ -230,27 +232,30 @@ impl Listener {
             }
             Err(problem) => {
                 error!(self.log, "cannot start a session process: {problem}");
-                self.saw(|seen| seen.errors += 1);
+                exporter::count(&mut self.exporter, |seen| seen.errors += 1);
             }
         }
     }
 
-    /// True when the connection's session need not wait for others: users have logged in from its source lately, or it
-    /// is the source's only one and others are few.
-    fn is_welcome(&self, address: IpAddr) -> bool {
-        let source = self.block_of(address);
-        let few = self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize;
-        (few && self.admission.held(source) == 0) || self.admission.is_known(source, Instant::now())
+    /// The priority of a connection until the login. `None`, the listener's own: users have logged in from its source
+    /// lately, or it is the source's only one and others are few.
+    fn lowered(&self, address: IpAddr) -> Option<Lowered> {
+        let source = block_of(&self.hand_over, address);
+        let held = self.admission.held(source);
+        let begin = self.hand_over.config.max_startups.value.begin as usize;
+        let is_welcome = (held == 0 && !priority::are_many(self.admission.waiting(), begin))
+            || self.admission.is_known(source, Instant::now());
+        if is_welcome { None } else { priority::own().map(|own| Lowered::new(own, held)) }
     }
 
     /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
-    /// `client` is the client's address where a load balancer has named it. With `nice` it has a lower priority until
-    /// the login, and then this one.
+    /// `client` is the client's address where a load balancer has named it. With `lowered` it has that
+    /// priority until the login.
     pub(super) fn start_session(
         &self,
         socket: OwnedFd,
         client: Option<SocketAddr>,
-        nice: Option<i32>,
+        lowered: Option<Lowered>,
     ) -> io::Result<(OwnedFd, Pid)> {
         let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
@@ -261,8 +266,8 @@ impl Listener {
         if let Some(client) = client {
             program = program.arg(format!("{CLIENT_FLAG}{client}"));
         }
-        if let Some(nice) = nice {
-            program = program.arg(format!("{NICE_FLAG}{nice}"));
+        if let Some(lowered) = lowered {
+            program = program.arg(format!("{NICE_FLAG}{lowered}"));
         }
         let pid = program.stdio(socket, theirs.into(), stderr).new_session().start()?;
         Ok((ours.into(), pid))

@@ -241,6 +241,13 @@ fn exposition(seen: &Seen, present: Present) -> String {
     out
 }
 
+/// Counts an event, where `PrometheusListen` is set.
+pub(super) fn count(exporter: &mut Option<Exporter>, what: impl FnOnce(&mut Seen)) {
+    if let Some(exporter) = exporter {
+        what(&mut exporter.seen);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,9 @@
 //! Where the kernel schedules by session (`kernel.sched_autogroup_enabled`, sched(7)), nice values count only among the
 //! processes of a session. Each session process begins a session, so its group's value is set as well.
 
+use std::fmt;
 use std::fs;
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,8 +16,16 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 /// scheduler gives it about a tenth of the time of a process with the listener's own value.
 const LOWER: i32 = 10;
 
+/// What is added for each further unauthenticated connection of its source: half of the time of the one before it.
+/// The connections of one source get together less than twice the time of the first.
+const FURTHER: i32 = 3;
+
 /// The largest nice value (sched(7)).
 const LARGEST: i32 = 19;
+
+/// With fewer unauthenticated connections than this, the first one of a source has the listener's priority: where
+/// `MaxStartups` begins to count unless it is set.
+const MANY: usize = 10;
 
 /// The time slice of such a process: longer than the scheduler's own, a few milliseconds. Processes with shorter ones
 /// need not wait for its end, and a login passes ten times from a process to one that has to wake up.
@@ -40,11 +50,50 @@ pub(super) fn own() -> Option<i32> {
     })
 }
 
-/// Lowers the priority of the calling process, which has begun a session, below that of processes with this nice
-/// value, and has it displaced as soon as one of those wakes up. Processes that split off have it too.
-pub(crate) fn lower(nice: i32) {
-    set(None, nice.saturating_add(LOWER).min(LARGEST), Some(SLICE));
-    set_group(LOWER);
+/// The priority of a session process until the login. As text, `OWN,BY`, it is an argument of such processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lowered {
+    /// The nice value of the listener, which the process has after the login.
+    pub(crate) own: i32,
+    /// What is added to it.
+    by: i32,
+}
+
+impl Lowered {
+    /// The priority of a connection whose source holds so many other ones that are not authenticated.
+    pub(super) fn new(own: i32, held: usize) -> Self {
+        let further = i32::try_from(held.saturating_sub(1)).unwrap_or(i32::MAX);
+        Self { own, by: LOWER.saturating_add(further.saturating_mul(FURTHER)).min(LARGEST) }
+    }
+}
+
+impl fmt::Display for Lowered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.own, self.by)
+    }
+}
+
+impl FromStr for Lowered {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (own, by) = text.split_once(',').ok_or("bad priority")?;
+        let number = |text: &str| text.parse().map_err(|_| "bad priority");
+        Ok(Self { own: number(own)?, by: number(by)? })
+    }
+}
+
+/// Returns whether so many unauthenticated connections are too many for each to have the listener's priority.
+/// `begin` is where `MaxStartups` begins to count.
+pub(super) fn are_many(waiting: usize, begin: usize) -> bool {
+    waiting >= MANY.min(begin)
+}
+
+/// Lowers the priority of the calling process, which has begun a session, and has it displaced as soon as a process
+/// with a higher priority wakes up. Processes that split off have it too.
+pub(crate) fn lower(lowered: Lowered) {
+    set(None, lowered.own.saturating_add(lowered.by).min(LARGEST), Some(SLICE));
+    set_group(lowered.by);
 }
 
 /// Gives the calling process, and `other` of its session, back what [`own`] has returned.
@@ -75,4 +124,35 @@ fn is_group_settable() -> bool {
 fn set_group(nice: i32) {
     // There is no such file without that feature.
     let _ = fs::write(GROUP, nice.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_with_more_connections_have_less_time_for_each() {
+        let by = |held| Lowered::new(-5, held).by;
+        assert_eq!([by(0), by(1), by(2), by(3), by(4), by(1000)], [10, 10, 13, 16, 19, 19]);
+        // The kernel's weights fall to four fifths with each value.
+        let weight = |held| 0.8_f64.powi(by(held));
+        let first = weight(1);
+        assert!((2..4).map(weight).sum::<f64>() < first);
+    }
+
+    #[test]
+    fn priorities_are_read_as_they_are_written() {
+        let lowered = Lowered::new(-20, 3);
+        assert_eq!(lowered.to_string().parse(), Ok(lowered));
+        for wrong in ["", "1", "1,", "x,1", "1,2,3"] {
+            assert!(wrong.parse::<Lowered>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn many_does_not_depend_on_a_high_limit() {
+        assert!(!are_many(9, 20_000));
+        assert!(are_many(10, 20_000));
+        assert!(are_many(3, 3));
+    }
 }

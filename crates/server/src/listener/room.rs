@@ -7,19 +7,20 @@ use lh_config::server_values::NetBlockSize;
 use lh_crypto::{Random, SystemRandom};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Listener;
+use super::{Listener, exporter};
 use crate::admission::Answer;
+use crate::hand_over::HandOver;
 use crate::log::{error, verbose};
 use crate::penalties::Source;
 
-impl Listener {
-    /// The source that counts for the admission of connections. A network of IPv6 has too many addresses to
-    /// count each.
-    pub(super) fn block_of(&self, address: IpAddr) -> Source {
-        let block = self.hand_over.config.per_source_net_block_size.value;
-        Source::of(address, NetBlockSize { ipv6: block.ipv6.min(64), ..block })
-    }
+/// The source that counts for the admission of connections. A network of IPv6 has too many addresses to
+/// count each.
+pub(super) fn block_of(hand_over: &HandOver, address: IpAddr) -> Source {
+    let block = hand_over.config.per_source_net_block_size.value;
+    Source::of(address, NetBlockSize { ipv6: block.ipv6.min(64), ..block })
+}
 
+impl Listener {
     /// Why one more connection is refused. Where another one has to give way to it, that one is ended.
     pub(super) fn make_room(&mut self, per_address: Source, address: IpAddr) -> Option<&'static str> {
         if let Some(per_source) = self.hand_over.config.per_source_max_startups.value.0 {
@@ -32,7 +33,7 @@ impl Listener {
         SystemRandom.fill(&mut random);
         // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
         let random = u32::from_ne_bytes(random);
-        let source = self.block_of(address);
+        let source = block_of(&self.hand_over, address);
         let mut answer = self.admission.decide(source, Instant::now(), random);
         if answer != Answer::Admit {
             // Some may have ended since the last turn.
@@ -64,6 +65,6 @@ impl Listener {
             running.replaced = true;
         }
         let _ = kill_process(pid, Signal::KILL);
-        self.saw(|seen| seen.throttled += 1);
+        exporter::count(&mut self.exporter, |seen| seen.throttled += 1);
     }
 }

@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(startup.begun_by(), None);
         // The next word stays where it is, and is not this one.
         assert!(!startup.take_started());
-        assert_eq!(super::super::first_word(&startup.control), AUTHENTICATED.first().copied());
+        assert_eq!(super::super::told::first_word(&startup.control), AUTHENTICATED.first().copied());
     }
 
     #[test]

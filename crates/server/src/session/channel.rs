@@ -1,32 +1,37 @@
 //! A session channel (RFC 4254 section 6): first requests, then one program.
 
-use std::ffi::{OsStr, OsString};
+mod fields;
+mod idle;
+mod messages;
+mod program;
+mod start_log;
+
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
-use lh_sftp_server::{Arguments, CLIENT_IDENTIFICATION};
-use lh_sys::pty::Pty;
+use lh_sftp_server::Arguments;
 use lh_sys::records::Last;
-use lh_sys::spawn::Program;
 use lh_transport::Unencrypted;
 use lh_wire::{Reader, Writer};
-use rustix::termios::Winsize;
 
-use super::agent;
-use super::auth_info::AuthInfo;
-use super::command::{self, Decision, Plan, Wanted};
+use self::fields::{one_string, window_size};
+use self::idle::Idle;
+use self::messages::Messages;
+use self::program::{Requested, Terminal};
+use self::start_log::log_start;
+use super::command::{self, Plan, Wanted};
 use super::command_usage::{Files, Work};
-use super::environment::{self, ClientVariables, Sources, UserFile};
+use super::environment::ClientVariables;
 use super::listed_program::ListedProgram;
-use super::process::{Errors, Process};
+use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
-use super::{greeting, rc, recording, terminal};
+use super::{agent, terminal};
 use crate::log::{error, info, verbose};
 use crate::monitor_ipc::{MonitorRequest, decode_last};
 
@@ -38,12 +43,6 @@ enum State {
     Sftp(Box<Sftp>),
     /// It has said what there was to say.
     Over,
-}
-
-/// A terminal that was asked for and waits for its program.
-struct Terminal {
-    pty: Pty,
-    kind: String,
 }
 
 /// See the module documentation.
@@ -64,19 +63,6 @@ pub(super) struct SessionChannel {
     work: Option<Work>,
     /// What runs, as the monitor has been told.
     listed: ListedProgram,
-}
-
-/// How long the channel may carry nothing, and since when it has not.
-#[derive(Debug, Clone, Copy)]
-struct Idle {
-    limit: Duration,
-    since: Instant,
-}
-
-impl Idle {
-    fn over(self) -> Option<Instant> {
-        self.since.checked_add(self.limit)
-    }
 }
 
 impl SessionChannel {
@@ -275,7 +261,8 @@ impl SessionChannel {
             has_terminal,
             notice,
         );
-        self.log_start(&decision, wanted);
+        let terminal = self.terminal.as_ref().map(|terminal| terminal.pty.name());
+        log_start(&shared, &decision, wanted, self.number, terminal);
         let kind = match wanted {
             Wanted::Shell => "session:shell".to_owned(),
             Wanted::Command(_) => "session:command".to_owned(),
@@ -284,6 +271,7 @@ impl SessionChannel {
         self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
+        let messages = Messages { shared: &shared, on_terminal: has_terminal };
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
             if want_reply {
                 cx.reply(ok);
@@ -294,10 +282,11 @@ impl SessionChannel {
             Plan::Message(text, status) => {
                 answer(cx, true);
                 if shared.must_change_password {
-                    self.pass_on_said(has_terminal, cx);
-                    self.say(command::password_warning(has_terminal), cx);
+                    messages.pass_on_said(cx);
+                    messages.say(command::password_warning(has_terminal), cx);
                 }
-                self.say_and_end(text, *status, cx);
+                messages.say(text, cx);
+                self.end(*status, cx);
             }
             Plan::SftpOnly => {
                 answer(cx, true);
@@ -314,7 +303,7 @@ impl SessionChannel {
                     self.listed.start(wanted, &self.shared);
                     answer(cx, true);
                     if let Ok(file) = shared.user_environment() {
-                        self.tell_about_files(wanted, &file, cx);
+                        messages.tell_about_files(wanted, &file, cx);
                     }
                 }
                 Err(stop) => {
@@ -343,20 +332,28 @@ impl SessionChannel {
                         return self.end(255, cx);
                     }
                 };
-                match self.run(&decision, wanted, &user_file, files.as_ref(), client) {
+                let requested = Requested {
+                    variables: &self.variables,
+                    display: self.display.as_ref(),
+                    terminal: self.terminal.take(),
+                };
+                let line = requested.terminal.as_ref().and_then(Terminal::line);
+                match program::run(&shared, &decision, wanted, &user_file, files.as_ref(), client, requested)
+                {
                     Ok(mut process) => {
+                        self.line = line;
                         answer(cx, true);
                         if shared.must_change_password {
-                            self.pass_on_said(has_terminal, cx);
-                            self.say(command::password_warning(has_terminal), cx);
+                            messages.pass_on_said(cx);
+                            messages.say(command::password_warning(has_terminal), cx);
                         }
                         let last = self.record(process.pid());
                         if login {
-                            self.greet(last.as_ref(), cx);
+                            messages.greet(last.as_ref(), cx);
                         } else if *login_shell {
-                            self.pass_on_said(has_terminal, cx);
+                            messages.pass_on_said(cx);
                         }
-                        self.tell_about_files(wanted, &user_file, cx);
+                        messages.tell_about_files(wanted, &user_file, cx);
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
                         self.listed.start(wanted, &self.shared);
@@ -368,7 +365,8 @@ impl SessionChannel {
                         let shell = shared.user.shell.display();
                         error!(shared.log, "cannot run {shell}: {problem}");
                         answer(cx, true);
-                        self.say_and_end(&format!("{shell}: {problem}\n"), 1, cx);
+                        messages.say(&format!("{shell}: {problem}\n"), cx);
+                        self.end(1, cx);
                     }
                 }
             }
@@ -391,128 +389,6 @@ impl SessionChannel {
         }
     }
 
-    fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
-        let shared = &self.shared;
-        let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
-        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, last, motd) {
-            cx.send(text.as_bytes());
-        }
-    }
-
-    /// Sends what PAM's modules say (the message of the day, why a password must change) to a session without a greeting of its
-    /// own, as sshd does.
-    fn pass_on_said(&self, has_terminal: bool, cx: &mut ChannelCx<'_>) {
-        let shared = &self.shared;
-        if let Some(text) = greeting::text(&shared.user, &shared.modules.said, None, None) {
-            let text = if has_terminal { text } else { text.replace("\r\n", "\n") };
-            cx.send(text.as_bytes());
-        }
-    }
-
-    fn run(
-        &mut self,
-        decision: &Decision,
-        wanted: &Wanted,
-        user_file: &UserFile,
-        files: Option<&Files>,
-        client: Option<String>,
-    ) -> std::io::Result<Process> {
-        let Plan::Program { path, arg0, args, .. } = &decision.plan else {
-            return Err(std::io::ErrorKind::InvalidInput.into());
-        };
-        let shared = &self.shared;
-        let agent = shared.programs.agent.borrow();
-        let environment = environment::build(&Sources {
-            client: &self.variables,
-            user: &shared.user,
-            key: &shared.programs.key_environment,
-            set_env: &shared.settings.set_env.0,
-            user_file: &user_file.variables,
-            credentials: shared.programs.credentials.as_ref().map(|credentials| credentials.name()),
-            pam: crate::pam_use::uses_pam(&shared.settings),
-            modules: &shared.modules.environment,
-            connection: shared.client.endpoints.get(),
-            agent: agent.as_deref(),
-            display: self.display.as_ref().map(Display::name),
-            terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
-            original_command: decision.original.as_ref(),
-            auth_info: shared.programs.auth_info.as_ref().map(AuthInfo::path),
-        });
-        let mut variables = environment.into_variables();
-        let told = files.map(Files::for_command).transpose()?;
-        if let Some(client) = client {
-            variables.push((CLIENT_IDENTIFICATION.into(), client.into()));
-        }
-        if let Some((_, (name, value))) = &told {
-            variables.push((name.into(), value.into()));
-        }
-        let mut program = Program::new(path).arg0(arg0).env(variables);
-        if let Some((fd, _)) = told {
-            program = program.keep(fd);
-        }
-        for arg in args {
-            program = program.arg(arg);
-        }
-        let mut before = None;
-        // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
-        if !matches!(wanted, Wanted::Subsystem(_))
-            && !shared.restricted()
-            && shared.settings.force_command.command().is_none()
-        {
-            let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
-            let input = self.display.as_ref().map(Display::for_rc).unwrap_or_default();
-            before = rc::program(&shared.user, allowed, &input)?;
-        }
-        if before.is_none()
-            && let Some(display) = &self.display
-        {
-            // A script of the user's own calls xauth itself.
-            before = Some(display.xauth()?);
-        }
-        if let Some(before) = before {
-            program = program.before(before);
-        }
-        match self.terminal.take() {
-            Some(terminal) => {
-                let name = terminal.pty.name();
-                self.line = name.strip_prefix("/dev").ok().map(|line| line.display().to_string());
-                let recording =
-                    recording::open(shared, &terminal.kind, rustix::termios::tcgetwinsize(&terminal.pty)?)?;
-                Process::in_terminal(program, terminal.pty, recording)
-            }
-            None if matches!(wanted, Wanted::Subsystem(_)) => Process::with_pipes(program, Errors::Discarded),
-            None => Process::with_pipes(program, Errors::Sent),
-        }
-    }
-
-    /// Bad lines of `~/.ssh/environment`, and that the home directory cannot be entered. Not for subsystems, whose standard error
-    /// OpenSSH does not send either: programs read what comes.
-    fn tell_about_files(&self, wanted: &Wanted, file: &UserFile, cx: &mut ChannelCx<'_>) {
-        if matches!(wanted, Wanted::Subsystem(_)) {
-            return;
-        }
-        let home = self.shared.programs.start.notice.as_deref().unwrap_or_default();
-        for text in [&file.problems, home] {
-            if !text.is_empty() {
-                self.say(text, cx);
-            }
-        }
-    }
-
-    fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
-        // A program that runs has taken the terminal.
-        if self.terminal.is_some() || self.line.is_some() {
-            cx.send(text.replace('\n', "\r\n").as_bytes());
-        } else {
-            cx.send_ext(1, text.as_bytes());
-        }
-    }
-
-    fn say_and_end(&mut self, text: &str, status: u32, cx: &mut ChannelCx<'_>) {
-        self.say(text, cx);
-        self.end(status, cx);
-    }
-
     /// Ends a session that runs nothing with this exit status.
     fn end(&mut self, status: u32, cx: &mut ChannelCx<'_>) {
         let mut fields = Vec::new();
@@ -521,75 +397,6 @@ impl SessionChannel {
         cx.eof();
         cx.close();
         self.state = State::Over;
-    }
-
-    /// Which server for SFTP it is, where the configuration or the client names OpenSSH's.
-    fn log_sftp(&self, decision: &Decision, wanted: &Wanted) {
-        let shared = &self.shared;
-        let settings = &shared.settings;
-        let named: Option<&OsStr> = match (settings.force_command.command(), &shared.options.command, wanted)
-        {
-            (Some(command), ..) => Some(command.as_ref()),
-            (None, Some(command), _) => Some(command.as_ref()),
-            (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name).map(OsStr::new),
-            (None, None, Wanted::Command(command)) => Some(command),
-            (None, None, Wanted::Shell) => None,
-        };
-        let Some(command) = named.and_then(command::sftp_server) else { return };
-        match decision.plan {
-            Plan::InternalSftp(_) => {
-                info!(
-                    shared.log,
-                    "serving SFTP by internal-sftp in place of {command} (LonghaulSftp internal)"
-                );
-            }
-            Plan::Program { .. } => {
-                info!(
-                    shared.log,
-                    "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, its arguments, or the user's shell)"
-                );
-            }
-            Plan::Message(..) | Plan::SftpOnly | Plan::Nothing => {}
-        }
-    }
-
-    /// That `UploadHook` does not see what this program writes, once in a session.
-    fn log_unchecked(&self, decision: &Decision) {
-        let shared = &self.shared;
-        let bypasses =
-            shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
-        if bypasses && !shared.files.unchecked_logged.replace(true) {
-            error!(
-                shared.log,
-                "UploadHook checks no files that {} of {} writes; ForceCommand internal-sftp permits checked uploads alone",
-                decision.what,
-                shared.user.name
-            );
-        }
-    }
-
-    fn log_start(&self, decision: &Decision, wanted: &Wanted) {
-        let shared = &self.shared;
-        let (user, ip, port) =
-            (&shared.user.name, shared.client.peer.get().ip(), shared.client.peer.get().port());
-        let (what, number) = (&decision.what, self.number);
-        match (&decision.plan, wanted) {
-            (Plan::Nothing, Wanted::Subsystem(name)) => {
-                info!(shared.log, "subsystem request for {name} by user {user} failed, subsystem not found");
-                return;
-            }
-            (_, Wanted::Subsystem(name)) => {
-                info!(shared.log, "subsystem request for {name} by user {user}");
-            }
-            _ => {}
-        }
-        self.log_sftp(decision, wanted);
-        self.log_unchecked(decision);
-        let on = self.terminal.as_ref().map_or_else(String::new, |terminal| {
-            let name = terminal.pty.name();
-            format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())
-        });
-        verbose!(shared.log, "Starting session: {what}{on} for {user} from {ip} port {port} id {number}");
     }
 }
 
@@ -674,19 +481,4 @@ impl ChannelHandler for SessionChannel {
     fn finished(&self) -> bool {
         self.running_ref().is_none_or(ChannelHandler::finished)
     }
-}
-
-/// Fields that are one string.
-fn one_string(fields: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader::new(fields);
-    let text = reader.string().ok()?.to_vec();
-    reader.finish().ok()?;
-    Some(text)
-}
-
-/// Columns, rows, width and height in pixels; numbers no terminal has are cut to what the kernel can hold.
-fn window_size(reader: &mut Reader<'_>) -> lh_wire::Result<Winsize> {
-    let mut number = || reader.u32().map(|value| u16::try_from(value).unwrap_or(u16::MAX));
-    let (ws_col, ws_row, ws_xpixel, ws_ypixel) = (number()?, number()?, number()?, number()?);
-    Ok(Winsize { ws_row, ws_col, ws_xpixel, ws_ypixel })
 }

@@ -39,6 +39,8 @@ pub(super) struct Serving {
     /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
     negotiated: String,
     opened: u32,
+    /// Session channels that were refused.
+    refused_sessions: u32,
     forwards: Rc<RefCell<Forwards>>,
     replies: Replies,
     /// What is told the monitor about the connection.
@@ -77,6 +79,7 @@ impl Serving {
             no_more_sessions: false,
             negotiated,
             opened: 0,
+            refused_sessions: 0,
             forwards,
             replies: Replies::default(),
             unused_until,
@@ -142,13 +145,23 @@ impl Serving {
     fn open_session(&mut self, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
         let most = self.shared.settings.max_sessions.value as usize;
         if self.sessions.len() >= most || !fields.is_empty() {
-            info!(self.shared.log, "error: no more sessions");
+            self.log_refused_session();
             return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
         }
         let handler = Box::new(SessionChannel::new(Rc::clone(&self.shared), self.opened));
         self.opened = self.opened.wrapping_add(1);
         if cx.accept(id, &ChannelOptions::default(), b"", handler) {
             self.sessions.push(id);
+        }
+    }
+
+    /// Logs the first refusal, the second, the fourth and so on: a client can ask for sessions without end.
+    fn log_refused_session(&mut self) {
+        self.refused_sessions = self.refused_sessions.saturating_add(1);
+        match self.refused_sessions {
+            1 => info!(self.shared.log, "error: no more sessions"),
+            n if n.is_power_of_two() => info!(self.shared.log, "error: no more sessions ({n} refused)"),
+            _ => {}
         }
     }
 

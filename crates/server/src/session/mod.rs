@@ -57,6 +57,7 @@ use std::process::Command;
 
 use crate::exit_status::{EXIT_FAILURE, EXIT_REFUSED};
 use crate::hand_over::{CoreLimit, HandOver, STARTED, Secrets, Session, receive_secrets};
+use crate::listener::priority::Lowered;
 use crate::listener::{CLIENT_FLAG, NICE_FLAG, SESSION_FLAG, SESSION_NAME, oom, priority};
 use crate::log::{debug, error, info};
 use crate::monitor::Monitor;
@@ -74,8 +75,8 @@ struct Started {
     write: Option<i32>,
     /// The client's address, where the connection comes from a load balancer.
     client: Option<SocketAddr>,
-    /// The nice value that it gets at the login. Until then its priority is lower.
-    nice: Option<i32>,
+    /// Its priority until the login, where that is lower.
+    lowered: Option<Lowered>,
 }
 
 impl Started {
@@ -85,7 +86,7 @@ impl Started {
             let text = argument.to_str().ok_or("bad argument")?;
             match (text.strip_prefix(CLIENT_FLAG), text.strip_prefix(NICE_FLAG)) {
                 (Some(address), _) => started.client = Some(address.parse()?),
-                (None, Some(nice)) => started.nice = Some(nice.parse()?),
+                (None, Some(nice)) => started.lowered = Some(nice.parse()?),
                 (None, None) => started.write = Some(text.parse()?),
             }
         }
@@ -106,8 +107,8 @@ pub fn main(arguments: &[OsString]) -> i32 {
 }
 
 fn begin(started: &Started) -> Result<(Session, Connection, File), Failure> {
-    if let Some(nice) = started.nice {
-        priority::lower(nice);
+    if let Some(lowered) = started.lowered {
+        priority::lower(lowered);
     }
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
@@ -190,7 +191,7 @@ fn serve(session: Session, connection: Connection, started: &Started, control: F
     };
     // Each process opens its own, and the pre-auth process none: it must not have the descriptor.
     drop(log);
-    match split(common, connection, control, started.nice) {
+    match split(common, connection, control, started.lowered.map(|lowered| lowered.own)) {
         Ok(status) => status,
         Err((common, problem)) => {
             error!(common.log(), "{problem}");
@@ -290,7 +291,10 @@ mod tests {
         assert_eq!(parse(&["7"]), Some(Started { write: Some(7), ..Started::default() }));
         let client = "[2001:db8::7]:22".parse().ok();
         assert_eq!(parse(&["--client=[2001:db8::7]:22"]), Some(Started { client, ..Started::default() }));
-        assert_eq!(parse(&["--nice=-5"]), Some(Started { nice: Some(-5), ..Started::default() }));
+        assert_eq!(
+            parse(&["--nice=-5,10"]),
+            Some(Started { lowered: "-5,10".parse().ok(), ..Started::default() })
+        );
         for wrong in ["x", "--client=", "--client=192.0.2.7", "--nice=x"] {
             assert_eq!(parse(&[wrong]), None, "{wrong}");
         }

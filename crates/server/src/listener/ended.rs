@@ -1,0 +1,96 @@
+//! Session processes that have ended or must end, and the penalties of their clients.
+
+use std::time::{Duration, Instant};
+
+use lh_sys::spawn::NOT_EXECUTED;
+use rustix::process::{Signal, WaitOptions, kill_process};
+
+use super::waiting::Owner;
+use super::{Listener, Running, exporter};
+use crate::log::{debug, error, info};
+use crate::penalties::{Consequence, Misdeed};
+
+/// Seconds with one decimal where there is one.
+fn in_tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
+
+impl Listener {
+    pub(super) fn kill_overdue(&mut self) {
+        let now = Instant::now();
+        for startup in &mut self.startups {
+            if startup.deadline.is_some_and(|deadline| deadline <= now) {
+                startup.deadline = None;
+                let (ip, port) = (startup.peer.ip(), startup.peer.port());
+                info!(self.log, "Timeout before authentication for {ip} port {port}: session process killed");
+                if let Some(running) = self.running.get_mut(&startup.pid) {
+                    running.overdue = true;
+                }
+                let _ = kill_process(startup.pid, Signal::KILL);
+            }
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
+            let Some(mut running) = self.running.remove(&pid) else { continue };
+            if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
+                let startup = self.startups.swap_remove(at);
+                self.admission.end(pid);
+                self.take_word(startup, &mut running);
+            }
+            self.read_last(&mut running);
+            self.tickets.void(pid);
+            self.waiting.gone(Owner::Process(pid));
+            self.users.end(&Owner::Process(pid));
+            if status.exit_status() == Some(NOT_EXECUTED) {
+                error!(self.log, "cannot start a session process: the program cannot be executed");
+                exporter::count(&mut self.exporter, |seen| seen.errors += 1);
+                continue;
+            }
+            let misdeed = match (status.exit_status(), status.terminating_signal()) {
+                _ if running.overdue => Some(Misdeed::GraceExceeded),
+                _ if running.replaced => None,
+                (Some(status), _) => Misdeed::of_status(status),
+                // Ended from outside.
+                (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
+                _ => Some(Misdeed::Crash),
+            };
+            exporter::count(&mut self.exporter, |seen| seen.ended(misdeed.as_ref(), running.authenticated));
+            if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
+                let lost = status.exit_status().is_some_and(Misdeed::may_be_a_lost_path);
+                // The session may have begun to wait after this connection did.
+                if lost && (running.excused || self.waiting.excuse(running.source, Instant::now())) {
+                    debug!(self.log, "{}: no penalty: a session waits for its client", running.address);
+                } else {
+                    self.punish(&running, misdeed);
+                }
+            }
+        }
+    }
+
+    fn punish(&mut self, running: &Running, misdeed: Misdeed) {
+        let address = running.address;
+        match self.penalties.punish(address, running.source, misdeed, Instant::now()) {
+            Consequence::None => {}
+            Consequence::Activated(time, reason) => {
+                let seconds = in_tenths(time);
+                info!(self.log, "{address}: activating penalty of {seconds} seconds for {reason}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn penalties_are_told_in_tenths_of_seconds() {
+        let told = |nanos: u64| in_tenths(Duration::from_nanos(nanos)).to_string();
+        assert_eq!(told(60_000_000_000), "60");
+        assert_eq!(told(14_999_999_123), "15");
+        assert_eq!(told(16_523_001_456), "16.5");
+    }
+}

@@ -1,0 +1,183 @@
+//! What sessions tell the listener: that they have logged in, what they have counted, and which of them wait.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use lh_session_list::Id;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::exporter::Exporter;
+use super::reports::{Reports, Word};
+use super::room::block_of;
+use super::startup::Startup;
+use super::waiting::{Owner, WaitingSessions};
+use super::{Listener, Running};
+use crate::counters::Counters;
+use crate::hand_over::AUTHENTICATED;
+use crate::log::info;
+use crate::quotas::Moved;
+use crate::resuming::Notice;
+
+/// Why sessions of a user end whose quota is used up.
+const USED_UP: &str = "its user has used up the transfer quota (PerUserTransferQuota)";
+
+/// Reads what a session has said, and adds its counts to the exporter's, where there is one; false when no more will come.
+fn read(reports: &mut Reports, exporter: Option<&mut Exporter>) -> (Vec<Word>, bool) {
+    let (mut unused, mut words) = (Counters::default(), Vec::new());
+    let sum = exporter.map_or(&mut unused, |exporter| &mut exporter.seen.sessions);
+    let goes_on = reports.read(sum, &mut words);
+    (words, goes_on)
+}
+
+/// First byte of the session process: [`AUTHENTICATED`], or the kind of a report; `None` when it has closed
+/// its end.
+pub(super) fn first_word(control: &OwnedFd) -> Option<u8> {
+    let mut byte = [0; 1];
+    let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
+    matches!(got, Ok((1, _))).then_some(byte[0])
+}
+
+impl Listener {
+    /// News of startups: logged in, or gone. Either way they no longer count.
+    pub(super) fn hear(&mut self, heard: &[Pid]) {
+        for pid in heard {
+            let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
+            if self.startups.get_mut(at).is_some_and(Startup::take_started) {
+                continue;
+            }
+            let is_answered = |startup: &Startup| {
+                startup.answer_joiner(&mut self.tickets, Instant::now())
+                    || startup.answer_user(&mut self.users)
+                    || startup.answer_quota(&mut self.quotas, Instant::now())
+            };
+            if self.startups.get(at).is_some_and(is_answered) {
+                continue;
+            }
+            let startup = self.startups.swap_remove(at);
+            self.admission.end(*pid);
+            if let Some(mut running) = self.running.remove(pid) {
+                self.take_word(startup, &mut running);
+                self.running.insert(*pid, running);
+            }
+        }
+        if self.throttling
+            && self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize
+        {
+            self.throttling = false;
+            info!(self.log, "exited MaxStartups throttling");
+        }
+    }
+
+    /// Takes what a startup says first.
+    pub(super) fn take_word(&mut self, mut startup: Startup, running: &mut Running) {
+        // A session may have ended before its first word was read.
+        startup.take_started();
+        let first = first_word(&startup.control);
+        running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
+        if running.authenticated {
+            self.admission.logged_in(block_of(&self.hand_over, running.address), Instant::now());
+        }
+        if let Some(exporter) = &mut self.exporter {
+            exporter.seen.logged_in += u64::from(running.authenticated);
+        }
+        if running.authenticated || self.exporter.is_some() {
+            running.reports = Some(Reports::new(startup.control, first));
+        }
+    }
+
+    /// Takes what sessions have counted.
+    pub(super) fn read_reports(&mut self, reporting: &[Pid]) {
+        for pid in reporting {
+            let Some(running) = self.running.get_mut(pid) else { continue };
+            let Some(reports) = &mut running.reports else { continue };
+            let (words, goes_on) = read(reports, self.exporter.as_mut());
+            if !goes_on {
+                running.reports = None;
+            }
+            let address = running.address;
+            for word in words {
+                match word {
+                    Word::Ticket((id, record)) => {
+                        self.tickets.keep(*pid, address, id, record, Instant::now());
+                    }
+                    // Said at the login, to the listener that adopts the session.
+                    Word::User(_) => {}
+                    Word::Notice(notice) => self.on_notice(Owner::Process(*pid), notice),
+                    Word::Moved(moved) => self.on_moved(Owner::Process(*pid), moved),
+                }
+            }
+        }
+    }
+
+    /// Takes what sessions of earlier listeners say.
+    pub(super) fn hear_adopted(&mut self, ready: &[Id]) {
+        for (id, words, has_ended) in self.adopted.read(ready) {
+            let owner = Owner::Adopted(id);
+            for word in words {
+                match word {
+                    Word::Ticket(_) => {}
+                    Word::User(connection) => {
+                        self.users.admit(owner, connection);
+                    }
+                    Word::Notice(notice) => self.on_notice(owner, notice),
+                    Word::Moved(moved) if has_ended => {
+                        self.quotas.add(moved, Instant::now());
+                    }
+                    Word::Moved(moved) => self.on_moved(owner, moved),
+                }
+            }
+            if has_ended {
+                self.waiting.gone(owner);
+                self.users.end(&owner);
+            }
+        }
+    }
+
+    /// Takes what a session says about waiting for its client.
+    fn on_notice(&mut self, owner: Owner, notice: Notice) {
+        let why = WaitingSessions::reason(&notice);
+        let owners = self.waiting.hear(owner, notice, Instant::now());
+        self.end_sessions(owners, why);
+    }
+
+    /// Counts what a session has moved, and ends it, once, where its user has used up the quota.
+    fn on_moved(&mut self, owner: Owner, moved: Moved) {
+        if self.quotas.add(moved, Instant::now()) {
+            return;
+        }
+        if let Owner::Process(pid) = owner
+            && let Some(running) = self.running.get_mut(&pid)
+            && std::mem::replace(&mut running.over_quota, true)
+        {
+            return;
+        }
+        self.end_sessions(vec![owner], USED_UP);
+    }
+
+    /// Ends sessions beyond the limits.
+    fn end_sessions(&self, owners: Vec<Owner>, why: &str) {
+        for owner in owners {
+            match owner {
+                Owner::Process(pid) => {
+                    let number = pid.as_raw_nonzero();
+                    info!(self.log, "session of process {number} ends: {why}");
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                Owner::Adopted(id) => {
+                    info!(self.log, "session {id} ends: {why}");
+                    self.adopted.end(id);
+                }
+            }
+        }
+    }
+
+    /// Takes what a session has counted that has ended.
+    pub(super) fn read_last(&mut self, running: &mut Running) {
+        let Some(reports) = &mut running.reports else { return };
+        for word in read(reports, self.exporter.as_mut()).0 {
+            if let Word::Moved(moved) = word {
+                self.quotas.add(moved, Instant::now());
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The program of a session channel: its environment, what runs before it, and its terminal or pipes.
+
+use std::io;
+
+use lh_sftp_server::CLIENT_IDENTIFICATION;
+use lh_sys::pty::Pty;
+use lh_sys::spawn::Program;
+
+use crate::session::auth_info::AuthInfo;
+use crate::session::command::{Decision, Plan, Wanted};
+use crate::session::command_usage::Files;
+use crate::session::environment::{self, ClientVariables, Sources, UserFile};
+use crate::session::process::{Errors, Process};
+use crate::session::shared::Shared;
+use crate::session::x11::Display;
+use crate::session::{rc, recording};
+
+/// A terminal that was asked for and waits for its program.
+pub(super) struct Terminal {
+    pub(super) pty: Pty,
+    pub(super) kind: String,
+}
+
+impl Terminal {
+    /// Its name, as records of logins have it.
+    pub(super) fn line(&self) -> Option<String> {
+        self.pty.name().strip_prefix("/dev").ok().map(|line| line.display().to_string())
+    }
+}
+
+/// What the client has asked for before the program.
+pub(super) struct Requested<'a> {
+    pub(super) variables: &'a ClientVariables,
+    pub(super) display: Option<&'a Display>,
+    pub(super) terminal: Option<Terminal>,
+}
+
+/// Runs the program of this decision. `files` are those that it moves, for the log of transfers; `client` is the
+/// client's identification line for programs that want it.
+pub(super) fn run(
+    shared: &Shared,
+    decision: &Decision,
+    wanted: &Wanted,
+    user_file: &UserFile,
+    files: Option<&Files>,
+    client: Option<String>,
+    requested: Requested<'_>,
+) -> io::Result<Process> {
+    let Plan::Program { path, arg0, args, .. } = &decision.plan else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let Requested { variables: client_variables, display, terminal } = requested;
+    let agent = shared.programs.agent.borrow();
+    let environment = environment::build(&Sources {
+        client: client_variables,
+        user: &shared.user,
+        key: &shared.programs.key_environment,
+        set_env: &shared.settings.set_env.0,
+        user_file: &user_file.variables,
+        credentials: shared.programs.credentials.as_ref().map(|credentials| credentials.name()),
+        pam: crate::pam_use::uses_pam(&shared.settings),
+        modules: &shared.modules.environment,
+        connection: shared.client.endpoints.get(),
+        agent: agent.as_deref(),
+        display: display.map(Display::name),
+        terminal: terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
+        original_command: decision.original.as_ref(),
+        auth_info: shared.programs.auth_info.as_ref().map(AuthInfo::path),
+    });
+    let mut variables = environment.into_variables();
+    let told = files.map(Files::for_command).transpose()?;
+    if let Some(client) = client {
+        variables.push((CLIENT_IDENTIFICATION.into(), client.into()));
+    }
+    if let Some((_, (name, value))) = &told {
+        variables.push((name.into(), value.into()));
+    }
+    let mut program = Program::new(path).arg0(arg0).env(variables);
+    if let Some((fd, _)) = told {
+        program = program.keep(fd);
+    }
+    for arg in args {
+        program = program.arg(arg);
+    }
+    let mut before = None;
+    // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
+    if !matches!(wanted, Wanted::Subsystem(_))
+        && !shared.restricted()
+        && shared.settings.force_command.command().is_none()
+    {
+        let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
+        let input = display.map(Display::for_rc).unwrap_or_default();
+        before = rc::program(&shared.user, allowed, &input)?;
+    }
+    if before.is_none()
+        && let Some(display) = display
+    {
+        // A script of the user's own calls xauth itself.
+        before = Some(display.xauth()?);
+    }
+    if let Some(before) = before {
+        program = program.before(before);
+    }
+    match terminal {
+        Some(terminal) => {
+            let recording =
+                recording::open(shared, &terminal.kind, rustix::termios::tcgetwinsize(&terminal.pty)?)?;
+            Process::in_terminal(program, terminal.pty, recording)
+        }
+        None if matches!(wanted, Wanted::Subsystem(_)) => Process::with_pipes(program, Errors::Discarded),
+        None => Process::with_pipes(program, Errors::Sent),
+    }
+}

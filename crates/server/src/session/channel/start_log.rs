@@ -1,0 +1,75 @@
+//! Log lines about what a session starts.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::log::{error, info, verbose};
+use crate::session::command::{self, Decision, Plan, Wanted};
+use crate::session::shared::Shared;
+
+/// Which server for SFTP it is, where the configuration or the client names OpenSSH's.
+fn log_sftp(shared: &Shared, decision: &Decision, wanted: &Wanted) {
+    let settings = &shared.settings;
+    let named: Option<&OsStr> = match (settings.force_command.command(), &shared.options.command, wanted) {
+        (Some(command), ..) => Some(command.as_ref()),
+        (None, Some(command), _) => Some(command.as_ref()),
+        (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name).map(OsStr::new),
+        (None, None, Wanted::Command(command)) => Some(command),
+        (None, None, Wanted::Shell) => None,
+    };
+    let Some(command) = named.and_then(command::sftp_server) else { return };
+    match decision.plan {
+        Plan::InternalSftp(_) => {
+            info!(shared.log, "serving SFTP by internal-sftp in place of {command} (LonghaulSftp internal)");
+        }
+        Plan::Program { .. } => {
+            info!(
+                shared.log,
+                "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, its arguments, or the user's shell)"
+            );
+        }
+        Plan::Message(..) | Plan::SftpOnly | Plan::Nothing => {}
+    }
+}
+
+/// That `UploadHook` does not see what this program writes, once in a session.
+fn log_unchecked(shared: &Shared, decision: &Decision) {
+    let bypasses = shared.settings.upload_hook.0.is_some() && matches!(decision.plan, Plan::Program { .. });
+    if bypasses && !shared.files.unchecked_logged.replace(true) {
+        error!(
+            shared.log,
+            "UploadHook checks no files that {} of {} writes; ForceCommand internal-sftp permits checked uploads alone",
+            decision.what,
+            shared.user.name
+        );
+    }
+}
+
+/// Logs what is started for what was asked for, in the channel of this `number`.
+pub(super) fn log_start(
+    shared: &Shared,
+    decision: &Decision,
+    wanted: &Wanted,
+    number: u32,
+    terminal: Option<&Path>,
+) {
+    let (user, ip, port) =
+        (&shared.user.name, shared.client.peer.get().ip(), shared.client.peer.get().port());
+    let what = &decision.what;
+    match (&decision.plan, wanted) {
+        (Plan::Nothing, Wanted::Subsystem(name)) => {
+            info!(shared.log, "subsystem request for {name} by user {user} failed, subsystem not found");
+            return;
+        }
+        (_, Wanted::Subsystem(name)) => {
+            info!(shared.log, "subsystem request for {name} by user {user}");
+        }
+        _ => {}
+    }
+    log_sftp(shared, decision, wanted);
+    log_unchecked(shared, decision);
+    let on = terminal.map_or_else(String::new, |name| {
+        format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())
+    });
+    verbose!(shared.log, "Starting session: {what}{on} for {user} from {ip} port {port} id {number}");
+}
