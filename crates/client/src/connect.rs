@@ -488,7 +488,7 @@ fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
 }
 
 fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached, ClientError> {
-    use lh_config::enums::AddressFamily;
+    use lh_config::enums::{AddressFamily, TcpKeepAlive};
     let config = &options.config;
     let host = &config.host;
     let family = match *config.address_family {
@@ -504,7 +504,7 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
         interface: config.bind_interface.value.clone(),
         timeout: config.connect_timeout.duration(),
         attempts: *config.connection_attempts,
-        keepalive: *config.tcp_keep_alive,
+        keepalive: *config.tcp_keep_alive != TcpKeepAlive::No,
         head_start: config.happy_eyes.then(|| happy_delay(config)),
         multipath: *config.use_mptcp,
         tuning: Tuning {
