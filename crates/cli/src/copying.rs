@@ -32,16 +32,21 @@ pub const ALWAYS: &[(&str, &str)] = &[
 /// Upper limit of channels of one copy. Every server refuses more.
 const MAX_CHANNELS: usize = 64;
 
+/// The value of `-j` is no number of channels.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid number of channels \"{0}\"")]
+pub struct InvalidChannels(String);
+
 /// Value of `-j`: the number of channels or connections that a copy uses; `None` adapts it to the measured
 /// gain.
 ///
 /// # Errors
-/// The message about an invalid number.
-pub fn channels(parsed: &Parsed) -> Result<Option<usize>, String> {
+/// It is no number, or too large a one.
+pub fn channels(parsed: &Parsed) -> Result<Option<usize>, InvalidChannels> {
     let Some(text) = parsed.text('j') else { return Ok(None) };
     match text.parse() {
         Ok(channels) if (1..=MAX_CHANNELS).contains(&channels) => Ok(Some(channels)),
-        _ => Err(format!("invalid number of channels \"{text}\"")),
+        _ => Err(InvalidChannels(text)),
     }
 }
 
