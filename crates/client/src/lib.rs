@@ -61,7 +61,7 @@ pub use forward::Forwards;
 pub use handshake::{NEWKEYS, remote_debug};
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
-pub use options::{Options, Purpose, SystemEnvironment, local_account};
+pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
 };

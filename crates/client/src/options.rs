@@ -182,14 +182,18 @@ pub(crate) fn user_shell() -> PathBuf {
         .map_or_else(|| "/bin/sh".into(), PathBuf::from)
 }
 
+/// The user database does not know the user with this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("No user exists for uid {0}")]
+pub struct UnknownUid(pub u32);
+
 /// The user who runs this process.
 ///
 /// # Errors
-/// The user database does not know the user id ("No user exists for uid N").
-pub fn local_account() -> Result<Account, String> {
+/// The user database does not know the user id.
+pub fn local_account() -> Result<Account, UnknownUid> {
     let uid = rustix::process::getuid().as_raw();
-    let user =
-        lh_sys::users::by_uid(uid).ok().flatten().ok_or_else(|| format!("No user exists for uid {uid}"))?;
+    let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or(UnknownUid(uid))?;
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(Account { name: user.name, uid, home: user.home, host_name })
 }
