@@ -18,7 +18,7 @@ use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
 use crate::AgentForward;
 use crate::algorithms;
-use crate::dial::{Dial, Family, Shortfall, UnusableSource, resolve};
+use crate::dial::{Dial, Shortfall, UnusableSource};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, shake_hands};
@@ -31,6 +31,7 @@ use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
 use crate::pending::{self, Pending};
 use crate::proxy::{ProxyCommand, carry};
+use crate::resolve::{family, resolve};
 use crate::resumable;
 use crate::resume::{Resumed, Resuming};
 use crate::service_quality::mark_packets;
@@ -488,15 +489,10 @@ fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
 }
 
 fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached, ClientError> {
-    use lh_config::enums::{AddressFamily, TcpKeepAlive};
+    use lh_config::enums::TcpKeepAlive;
     let config = &options.config;
     let host = &config.host;
-    let family = match *config.address_family {
-        AddressFamily::Any => Family::Any,
-        AddressFamily::Inet => Family::Inet,
-        AddressFamily::Inet6 => Family::Inet6,
-    };
-    let addresses = resolve(host, port, family).map_err(|words| {
+    let addresses = resolve(host, port, family(*config.address_family)).map_err(|words| {
         ClientError::Unreachable(format!("ssh: Could not resolve hostname {host}: {words}"))
     })?;
     let dial = Dial {

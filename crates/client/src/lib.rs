@@ -37,6 +37,7 @@ mod options;
 mod pending;
 mod proxy;
 mod race;
+pub mod resolve;
 mod resumable;
 mod resume;
 mod service_quality;

@@ -155,14 +155,7 @@ impl Environment for SystemEnvironment {
     }
 
     fn canonical_name(&self, name: &str, family: lh_config::enums::AddressFamily) -> Option<String> {
-        use lh_config::enums::AddressFamily;
-        use lh_sys::forward_lookup::Family;
-        let family = match family {
-            AddressFamily::Any => Family::Any,
-            AddressFamily::Inet => Family::Inet,
-            AddressFamily::Inet6 => Family::Inet6,
-        };
-        lh_sys::forward_lookup::canonical_name(name, family)
+        lh_sys::forward_lookup::canonical_name(name, crate::resolve::family(family))
     }
 
     fn local_addresses(&self) -> Vec<std::net::IpAddr> {

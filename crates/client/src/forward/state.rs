@@ -93,7 +93,7 @@ pub(super) struct Name {
 impl Forwards {
     /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
     pub fn new(config: &ClientConfig, logger: Logger) -> Self {
-        use lh_config::enums::{AddressFamily, TcpKeepAlive};
+        use lh_config::enums::TcpKeepAlive;
         let configured = configured(config);
         let rules = Rules {
             gateway_ports: *config.gateway_ports,
@@ -102,11 +102,7 @@ impl Forwards {
             exit_on_failure: *config.exit_on_forward_failure,
             permit_remote_open: config.permit_remote_open.value.clone(),
             timeouts: config.channel_timeout.value.clone(),
-            family: match *config.address_family {
-                AddressFamily::Any => Family::Any,
-                AddressFamily::Inet => Family::Inet,
-                AddressFamily::Inet6 => Family::Inet6,
-            },
+            family: crate::resolve::family(*config.address_family),
             probes: *config.tcp_keep_alive == TcpKeepAlive::All,
         };
         let shared =
