@@ -1,7 +1,6 @@
 //! [`connect`]: everything between a resolved configuration and a session.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use lh_config::client::JumpHost;
@@ -22,9 +21,8 @@ use crate::dial::{Dial, Shortfall, UnusableSource};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{DISCONNECT_TIMEOUT, shake_hands};
-use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
+use crate::hostkey::Policy;
 use crate::known::KnownFiles;
-use crate::known_command::KnownHostsCommand;
 use crate::log::{Log, Logger};
 use crate::login_setup::{login_config, session_proof};
 use crate::metrics::{Metered, Metrics};
@@ -347,7 +345,8 @@ fn connect_link(
         address: address.ip().to_canonical().to_string(),
         port: address.port(),
     });
-    let policy = Policy { session: session.cloned(), ..host_key_policy(options, reached.address.as_ref())? };
+    let policy =
+        Policy { session: session.cloned(), ..Policy::configured(options, reached.address.as_ref())? };
     let mut known = KnownFiles::read(&policy, log)?;
     let mut transport = TransportConfig::client();
     transport.algorithms = algorithms::offered(config, &known.types(&policy), known.has_authority(&policy))?;
@@ -546,70 +545,6 @@ fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached,
 fn happy_delay(settings: &ClientSettings) -> Duration {
     let millis = *settings.happy_delay;
     Duration::from_millis(if millis == 0 { 250 } else { millis.into() })
-}
-
-fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Policy, ClientError> {
-    use lh_config::enums::StrictHostKeyChecking;
-    let config = &options.config;
-    let port = config.port();
-    let name = match config.host_key_alias.as_deref() {
-        // An alias is used as it is: it may stand for many ports.
-        Some(alias) => alias.to_owned(),
-        None => known_name(&config.host.to_ascii_lowercase(), port),
-    };
-    let loopback = address.is_some_and(|address| is_loopback(&address.ip()));
-    Ok(Policy {
-        strict: match *config.strict_host_key_checking {
-            StrictHostKeyChecking::Yes => Strict::Yes,
-            StrictHostKeyChecking::No => Strict::Off,
-            StrictHostKeyChecking::Ask => Strict::Ask,
-            StrictHostKeyChecking::AcceptNew => Strict::AcceptNew,
-        },
-        portless: (config.host_key_alias.as_deref().is_none() && port != 22)
-            .then(|| config.host.to_ascii_lowercase()),
-        principal: config
-            .host_key_alias
-            .as_deref()
-            .map_or_else(|| config.host.to_ascii_lowercase(), str::to_owned),
-        ca_algorithms: algorithms::authorities(config)?,
-        name,
-        address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
-        skip_localhost: *config.no_host_authentication_for_localhost && loopback,
-        user_files: config.user_known_hosts_files(),
-        ssh_directory: config.account.home.join(".ssh"),
-        global_files: config.global_known_hosts_files(),
-        // The configuration loader has expanded them.
-        revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
-        hash: *config.hash_known_hosts,
-        fingerprint: options.fingerprint_hash(),
-        visual: *config.visual_host_key,
-        checks: checks(options, loopback),
-        session: None,
-    })
-}
-
-/// The sources besides the files that are checked for a host's key.
-fn checks(options: &Options, loopback: bool) -> Checks {
-    use lh_config::enums::YesNoAsk;
-    let config = &options.config;
-    Checks {
-        // An alias has no address of its own, and that of a loopback interface stands for many hosts.
-        ip: *config.check_host_ip && config.host_key_alias.is_none() && !loopback,
-        dns: match *config.verify_host_key_dns {
-            YesNoAsk::No => Dns::No,
-            YesNoAsk::Ask => Dns::Ask,
-            YesNoAsk::Yes => Dns::Yes,
-        },
-        dns_name: config.host.parse::<std::net::IpAddr>().is_err().then(|| config.host.clone()),
-        dns_found: None,
-        order: !algorithms::ordered_by_user(config),
-        least_rsa_bits: *config.required_rsa_size,
-        command: config.known_hosts_command.command().map(|text| KnownHostsCommand {
-            text: text.to_owned(),
-            tokens: config.tokens(&SystemEnvironment),
-            fingerprint: options.fingerprint_hash(),
-        }),
-    }
 }
 
 /// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Contacts
