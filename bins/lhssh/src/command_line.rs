@@ -80,7 +80,7 @@ impl ControlCommand {
     }
 }
 
-/// Flags that stand for a keyword with a fixed value.
+/// Flags that [set](assign) a keyword to a fixed value.
 const FIXED: &[(char, &str, &str)] = &[
     ('4', "AddressFamily", "inet"),
     ('6', "AddressFamily", "inet6"),
@@ -88,23 +88,20 @@ const FIXED: &[(char, &str, &str)] = &[
     ('C', "Compression", "yes"),
     ('K', "GSSAPIAuthentication", "yes"),
     ('K', "GSSAPIDelegateCredentials", "yes"),
-    ('N', "SessionType", "none"),
     ('a', "ForwardAgent", "no"),
     ('f', "ForkAfterAuthentication", "yes"),
     ('f', "StdinNull", "yes"),
     ('g', "GatewayPorts", "yes"),
     ('k', "GSSAPIDelegateCredentials", "no"),
     ('n', "StdinNull", "yes"),
-    ('s', "SessionType", "subsystem"),
     ('X', "ForwardX11", "yes"),
     ('Y', "ForwardX11", "yes"),
     ('Y', "ForwardX11Trusted", "yes"),
     ('x', "ForwardX11", "no"),
 ];
 
-/// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] =
-    &[('B', "BindInterface"), ('P', "Tag"), ('b', "BindAddress"), ('I', "PKCS11Provider"), ('l', "User")];
+/// Flags that [set](assign) a keyword to their value.
+const VALUED: &[(char, &str)] = &[('B', "BindInterface"), ('b', "BindAddress"), ('I', "PKCS11Provider")];
 
 /// Interprets a parsed command line.
 ///
@@ -141,7 +138,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
         for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
-            lines.push(CommandLine::Flag(keyword, vec![(*fixed).to_owned()]));
+            assign(lines, keyword, (*fixed).to_owned());
         }
         match flag {
             'i' => match identity_warning(&text(), &request.account) {
@@ -171,9 +168,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 );
             }
             'S' => {
-                // Unlike other flags, the last one wins, even against an earlier -o.
-                lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
-                lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
+                assign(lines, "ControlPath", text());
             }
             'c' | 'm' => {
                 let (keyword, algorithms, kind) = match flag {
@@ -185,7 +180,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 if !list.trim_start_matches(['+', '-', '^']).split(',').all(known) {
                     return Err(CommandLineError::Algorithm { kind, list });
                 }
-                lines.push(CommandLine::Flag(keyword, vec![list]));
+                assign(lines, keyword, list);
             }
             'p' => {
                 let port = text();
@@ -199,15 +194,19 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 if character.parse::<EscapeChar>().is_err() {
                     return Err(CommandLineError::Escape(character));
                 }
-                lines.push(CommandLine::Flag("EscapeChar", vec![character]));
+                assign(lines, "EscapeChar", character);
             }
             'w' => {
                 let spec = text();
                 if !is_tunnel(&spec) {
                     return Err(CommandLineError::Tunnel(spec));
                 }
-                lines.push(CommandLine::Flag("TunnelDevice", vec![spec]));
+                assign(lines, "TunnelDevice", spec);
             }
+            'N' => lines.push(CommandLine::Flag("SessionType", vec!["none".to_owned()])),
+            's' => lines.push(CommandLine::Flag("SessionType", vec!["subsystem".to_owned()])),
+            'P' => lines.push(CommandLine::Flag("Tag", vec![text()])),
+            'l' => lines.push(CommandLine::Flag("User", vec![text()])),
             'J' => lines.push(jump(lines, text())?),
             't' | 'T' => terminal = Some(terminal_after(terminal, *flag)),
             'O' => control = Some(ControlCommand::parse(&text())?),
@@ -220,7 +219,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             }
             _ => {
                 for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
-                    lines.push(CommandLine::Flag(keyword, vec![text()]));
+                    assign(lines, keyword, text());
                 }
             }
         }
@@ -246,15 +245,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     match parsed.count('M') {
         0 => {}
-        1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
-        _ => lines.push(CommandLine::Flag("ControlMaster", vec!["ask".to_owned()])),
+        1 => assign(lines, "ControlMaster", "yes".to_owned()),
+        _ => assign(lines, "ControlMaster", "ask".to_owned()),
     }
     if let Some(terminal) = terminal {
-        // Unlike other flags, these stand above an earlier -o.
-        lines.insert(0, CommandLine::Flag("RequestTTY", vec![terminal.to_owned()]));
+        assign(lines, "RequestTTY", terminal.to_owned());
     }
     if let Some(level) = log_level(parsed) {
-        lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
+        assign(lines, "LogLevel", level.to_owned());
     }
     lines.extend(user);
     if let Some(port) = destination.port {
@@ -273,6 +271,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         stdio,
         warnings,
     })
+}
+
+/// Sets a keyword as most of ssh's flags do: the last flag wins, and stands above every `-o`. So an alias like `ssh -A` can be
+/// taken back with `-a`.
+fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: String) {
+    lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
+    lines.insert(0, CommandLine::Flag(keyword, vec![value]));
 }
 
 /// Error of an `-o` on a command line without a host: programs use such a call to probe for options (`ssh -o
@@ -457,10 +462,10 @@ mod tests {
         let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"])
             .expect("fine");
         let pairs = keywords(&got);
-        assert_eq!(pairs[0], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
-        assert_eq!(pairs[1], ("RemoteForward".to_owned(), "8080".to_owned()));
-        assert_eq!(pairs[2], ("DynamicForward".to_owned(), "localhost:1080".to_owned()));
-        assert_eq!(pairs[3], ("GatewayPorts".to_owned(), "yes".to_owned()));
+        assert_eq!(pairs[0], ("GatewayPorts".to_owned(), "yes".to_owned()));
+        assert_eq!(pairs[1], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
+        assert_eq!(pairs[2], ("RemoteForward".to_owned(), "8080".to_owned()));
+        assert_eq!(pairs[3], ("DynamicForward".to_owned(), "localhost:1080".to_owned()));
         for (flag, kind) in [("-L", "local"), ("-R", "remote"), ("-D", "dynamic"), ("-W", "stdio")] {
             let text = interpreted(&[flag, "no:no:no", "h"]).err();
             assert_eq!(text, Some(format!("Bad {kind} forwarding specification 'no:no:no'")));
