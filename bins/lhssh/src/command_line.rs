@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use lh_cli::copying::log_level;
 use lh_cli::flags::Parsed;
 use lh_cli::identity::identity_warning;
 use lh_client::destination::DestinationError;
@@ -360,27 +361,6 @@ const fn has_port(endpoint: &Endpoint) -> bool {
 /// Joins words for the remote shell, which splits them again, as with ssh.
 fn join(words: &[&OsStr]) -> Vec<u8> {
     words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ')
-}
-
-/// Log level from `-q` and `-v`: the last flag decides, and further `-v` raise it.
-fn log_level(parsed: &Parsed) -> Option<&'static str> {
-    let mut level = None;
-    let mut debugs = 0;
-    for (flag, _) in &parsed.flags {
-        match flag {
-            'q' => level = Some("QUIET"),
-            'v' => {
-                debugs += 1;
-                level = Some(match debugs {
-                    1 => "DEBUG1",
-                    2 => "DEBUG2",
-                    _ => "DEBUG3",
-                });
-            }
-            _ => {}
-        }
-    }
-    level
 }
 
 #[cfg(test)]
