@@ -89,7 +89,7 @@ fn log_verbose_works_without_verbose_flags() {
     assert!(login.contains("mod.rs:lh_client::login():"), "{login}");
     assert!(login.contains(" Authentications that can continue: "), "{login}");
     assert!(!login.contains("Connecting to") && login.contains("debug1: "), "{login}");
-    let connect = said("mod.rs:nothing,*:lh_client::connect*");
+    let connect = said("mod.rs:nothing,*:lh_client::reach*");
     assert!(connect.contains("Connecting to") && !connect.contains("can continue"), "{connect}");
     assert_eq!(said("none"), "");
     assert_eq!(said("packet.c:*"), "");

@@ -362,15 +362,21 @@ fn without_descriptors_connections_wait_and_are_served_later() {
 
 /// The kernel's timer of a TCP connection from or to this port of 127.0.0.1: 02 is that of keepalives.
 fn timer(local: Option<u16>, remote: Option<u16>) -> Option<String> {
+    timers(local, remote).into_iter().next()
+}
+
+/// Like [`timer`], of all such connections.
+fn timers(local: Option<u16>, remote: Option<u16>) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let is =
         |field: &str, port: Option<u16>| port.is_none_or(|port| field.ends_with(&format!(":{port:04X}")));
-    table.lines().find_map(|line| {
+    let timer = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         // Established connections only, no listeners.
         let found = *fields.get(3)? == "01" && is(fields.get(1)?, local) && is(fields.get(2)?, remote);
         found.then(|| fields.get(5).and_then(|timer| timer.split(':').next()).map(str::to_owned))?
-    })
+    };
+    table.lines().filter_map(timer).collect()
 }
 
 /// Covers: sshd_config TCPKeepAlive (all)
@@ -408,5 +414,55 @@ fn the_kernel_probes_forwarded_connections_where_asked() {
                 timer(local, remote).as_deref() == Some(wanted)
             });
         }
+    }
+}
+
+/// Covers: ssh_config TCPKeepAlive (all)
+#[test]
+fn the_kernel_probes_the_client_s_forwarded_connections_where_asked() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "TCPKeepAlive no");
+    for (value, on_the_server_s, on_forwards) in
+        [("no", false, false), ("yes", true, false), ("transport", true, false), ("all", true, true)]
+    {
+        let pair = Pair::new(&lab, our("lhssh"), server.port);
+        let near = TcpListener::bind("127.0.0.1:0").unwrap();
+        let by_socks = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [near_port, socks_port] = [&near, &by_socks].map(|at| at.local_addr().unwrap().port());
+        let [local, dynamic, remote, remote_dynamic] = std::array::from_fn(|_| free_port());
+        let tunnel = pair.tunnel(&[
+            "-o",
+            &format!("TCPKeepAlive={value}"),
+            "-L",
+            &format!("{local}:127.0.0.1:{socks_port}"),
+            "-D",
+            &dynamic.to_string(),
+            "-R",
+            &format!("127.0.0.1:{remote}:127.0.0.1:{near_port}"),
+            "-R",
+            &format!("127.0.0.1:{remote_dynamic}"),
+        ]);
+        tunnel.wait_for_port(remote_dynamic);
+        let [_first, _second, _third, mut socks] = [local, dynamic, remote, remote_dynamic]
+            .map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap());
+        let [high, low] = socks_port.to_be_bytes();
+        socks.write_all(&[4, 1, high, low, 127, 0, 0, 1, 0]).unwrap();
+        for (what, local, remote, is_probed) in [
+            ("the server's", None, Some(server.port), on_the_server_s),
+            ("-L", Some(local), None, on_forwards),
+            ("-D", Some(dynamic), None, on_forwards),
+            ("-R", None, Some(near_port), on_forwards),
+        ] {
+            // Another timer runs until everything is acknowledged.
+            eventually(&format!("TCPKeepAlive {value}: {what}"), || {
+                timer(local, remote).as_deref() == Some(if is_probed { "02" } else { "00" })
+            });
+        }
+        // The server's connection to this listener, for -L, is not probed: the other one is the client's.
+        eventually(&format!("TCPKeepAlive {value}: -R without a target"), || {
+            let timers = timers(None, Some(socks_port));
+            timers.len() == 2
+                && timers.iter().filter(|timer| *timer == "02").count() == usize::from(on_forwards)
+        });
     }
 }

@@ -17,6 +17,20 @@ fn options_of_keys_shown_by_verbose_clients() {
     .run();
 }
 
+/// Copies with `-v` show it too, over SFTP and over the old protocol.
+///
+/// Covers: scp -v; sftp -v
+#[test]
+fn options_of_keys_shown_by_verbose_copies() {
+    Recipe {
+        setup: "account copier 2710; { echo '# options'; echo \"no-pty $(cat /world/authorized_keys)\"; } >/home/copier/.ssh/authorized_keys",
+        client: "echo text >f; shown() { grep -a '^debug1: Remote: ' err | tr -d '\\r' | awk '!seen[$0]++'; }; for c in 'scp -v f copier@server:g' 'scp -O -v f copier@server:h' 'scp -v copier@server:g i' 'sftp -v -b /dev/null copier@server' 'scp f copier@server:j'; do echo \"== $c\"; $c </dev/null 2>err >/dev/null; echo $?; shown; done",
+        sees: &["== sftp -v -b /dev/null copier@server\n0\ndebug1: Remote: /home/copier/.ssh/authorized_keys:2: key options: agent-forwarding port-forwarding user-rc x11-forwarding\n"],
+        ..RECIPE
+    }
+    .run();
+}
+
 /// Tokens that a keyword does not take, and percent signs at an end. OpenSSH names its
 /// functions, ours the keyword and the line.
 #[test]

@@ -237,6 +237,22 @@ fn a_faulty_or_killed_mux_client_ends_alone() {
     assert_eq!(scene.logins(), 1);
 }
 
+/// A client that is killed, or that only looks whether the master is there, leaves most of HELLO unread.
+///
+/// Covers: wire mux
+#[test]
+fn mux_clients_that_end_without_a_word_are_no_errors() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let master = scene.start_master(&[]);
+    for _ in 0..3 {
+        let mut stream = UnixStream::connect(scene.socket()).unwrap();
+        stream.read_exact(&mut [0; 1]).unwrap();
+    }
+    scene.ride(&["@", "true"]).ok("the master serves on");
+    drop(master);
+    assert_eq!(std::fs::read_to_string(scene.lab.path("master.log")).unwrap(), "");
+}
+
 /// A client in proxy mode may send before the answer has come: what follows its request belongs to its channels.
 ///
 /// Covers: ssh -O proxy; wire mux

@@ -160,3 +160,48 @@ fn option_probes_get_openssh_error_messages() {
         }
     }
 }
+
+/// A flag takes back an earlier one (of an alias) and stands above `-o`; those of names and places are the first.
+///
+/// Covers: ssh -A; ssh -a; ssh -X; ssh -x; ssh -Y; ssh -4; ssh -6; ssh -C; ssh -c; ssh -m; ssh -e; ssh -b; ssh -B; ssh -M; ssh -n; ssh -w; ssh -K; ssh -k; ssh -g; ssh -I; ssh -v; ssh -q; ssh -l; ssh -p; ssh -S (several)
+#[test]
+fn the_last_flag_wins_over_options() {
+    let Some([ssh]) = peers("the_last_flag_wins", ["ssh"]) else { return };
+    let lab = Lab::new();
+    for (words, keywords) in [
+        ("-A -a", &["forwardagent"][..]),
+        ("-o ForwardAgent=no -a -A", &["forwardagent"]),
+        ("-X -x", &["forwardx11"]),
+        ("-Y -x -o ForwardX11=yes", &["forwardx11"]),
+        ("-4 -6", &["addressfamily"]),
+        ("-o AddressFamily=inet -6", &["addressfamily"]),
+        ("-o Compression=no -C", &["compression"]),
+        ("-c aes128-ctr -c aes256-ctr", &["ciphers"]),
+        ("-o MACs=hmac-sha1 -m hmac-sha2-256", &["macs"]),
+        ("-o EscapeChar=a -e b -e c", &["escapechar"]),
+        ("-b 192.0.2.1 -b 192.0.2.2", &["bindaddress"]),
+        ("-o BindInterface=a -B b", &["bindinterface"]),
+        ("-o ControlMaster=no -M", &["controlmaster"]),
+        ("-o StdinNull=no -n", &["stdinnull"]),
+        ("-o TunnelDevice=5 -w 1 -w 2", &["tunneldevice", "tunnel"]),
+        ("-K -k", &["gssapidelegatecredentials"]),
+        ("-o GatewayPorts=no -g", &["gatewayports"]),
+        ("-o PKCS11Provider=/a -I /b", &["pkcs11provider"]),
+        ("-o LogLevel=ERROR -v", &["loglevel"]),
+        ("-v -q -o LogLevel=INFO", &["loglevel"]),
+        ("-S /a -o ControlPath=/b -S /c", &["controlpath"]),
+        ("-o User=a -l b -l c", &["user"]),
+        ("-o Port=1 -p 2 -p 3", &["port"]),
+    ] {
+        let values = |program: &Path| {
+            let args: Vec<&str> =
+                ["-G", "-F", "none"].into_iter().chain(words.split(' ')).chain(["host"]).collect();
+            let dump = lab.run(program, &args).ok(words).text();
+            let is_about = |line: &&str| line.split(' ').next().is_some_and(|name| keywords.contains(&name));
+            dump.lines().filter(is_about).map(str::to_owned).collect::<Vec<String>>()
+        };
+        let expected = values(&ssh);
+        assert!(!expected.is_empty(), "{words}");
+        assert_eq!(values(&our("lhssh")), expected, "{words}");
+    }
+}

@@ -101,7 +101,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
         options.bits_per_second = Some(kilobits * 1024);
     }
-    options.channels = channels(parsed).map_err(|text| SCP.usage_error(&text))?;
+    options.channels = channels(parsed).map_err(|error| SCP.usage_error(&error.to_string()))?;
     let port = match parsed.text('P') {
         Some(text) => Some(
             lh_client::destination::parse_port(&text)

@@ -79,8 +79,8 @@ fn asks_for_json() -> bool {
 fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
     let account = match local_account() {
         Ok(account) => account,
-        Err(why) => {
-            show::say(&why);
+        Err(error) => {
+            show::say(&error.to_string());
             return FAILURE;
         }
     };

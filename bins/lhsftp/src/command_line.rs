@@ -151,7 +151,7 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
         let kilobits = limit.parse().ok().filter(|kilobits: &u64| (1..=100 * 1024 * 1024).contains(kilobits));
         options.bits_per_second = Some(kilobits.ok_or_else(usage)? * 1024);
     }
-    options.channels = channels(parsed).map_err(|text| fatal(&text))?;
+    options.channels = channels(parsed).map_err(|error| fatal(&error.to_string()))?;
     if let Some(size) = parsed.text('B') {
         let bytes = size.parse().ok().filter(|&bytes| bytes > 0);
         options.request_bytes = Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);

@@ -43,8 +43,8 @@ fn start() -> u8 {
     };
     let account = match local_account() {
         Ok(account) => account,
-        Err(why) => {
-            eprintln!("lhsftp: {why}");
+        Err(error) => {
+            eprintln!("lhsftp: {error}");
             return FAILURE;
         }
     };

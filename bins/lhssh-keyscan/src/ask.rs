@@ -1,24 +1,18 @@
 //! One connection to a host, as far as its host key.
 
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use lh_client::resolve::{Family, resolve};
 use lh_crypto::{PublicKey, SystemRandom};
 use lh_driver::{Link, LinkError, Stage, Stream};
 use lh_transport::{Config, Event, Transport};
 
-use crate::error::{HostError, ResolveError};
+use crate::error::HostError;
 use crate::hosts::Job;
 use crate::key_kind::KeyKind;
 use crate::show::Show;
-
-/// Permitted address families.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
-    Any,
-    V4,
-    V6,
-}
 
 /// Settings of the queries.
 #[derive(Debug, Clone)]
@@ -49,7 +43,7 @@ pub(crate) fn ask(query: &Query, job: &Job, show: &Show) -> Option<PublicKey> {
 }
 
 fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketAddr)> {
-    let addresses = match resolve(query, name) {
+    let addresses = match resolve(name, query.port, query.family) {
         Ok(addresses) => addresses,
         Err(why) => {
             show.error(&format!("getaddrinfo {name}: {why}"));
@@ -59,30 +53,21 @@ fn connect(query: &Query, name: &str, show: &Show) -> Option<(TcpStream, SocketA
     for address in addresses {
         match TcpStream::connect_timeout(&address, query.timeout) {
             Ok(socket) => return Some((socket, address)),
-            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                show.detail(&format!("connect (`{name}'): Connection timed out"));
-            }
             Err(error) => {
-                let words = lh_sys::errno_text(&error);
-                show.error(&format!("connect (`{name}'): {words}"));
+                let timed_out = error.kind() == ErrorKind::TimedOut;
+                let words =
+                    if timed_out { "Connection timed out".to_owned() } else { lh_sys::errno_text(&error) };
+                let text = format!("connect (`{name}'): {words}");
+                // Most addresses of a network have no server: as with ssh-keyscan, that is no news.
+                if timed_out || error.kind() == ErrorKind::ConnectionRefused {
+                    show.detail(&text);
+                } else {
+                    show.error(&text);
+                }
             }
         }
     }
     None
-}
-
-fn resolve(query: &Query, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
-    let allowed = |address: &IpAddr| match query.family {
-        Family::Any => true,
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
-    };
-    let found = (name, query.port).to_socket_addrs().map_err(|error| {
-        let text = error.to_string();
-        ResolveError::Failed(text.rsplit("lookup address information: ").next().unwrap_or(&text).to_owned())
-    })?;
-    let found: Vec<SocketAddr> = found.filter(|address| allowed(&address.ip())).collect();
-    if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
 }
 
 fn key(

@@ -27,17 +27,6 @@ pub(crate) enum PlanError {
     File { path: PathBuf, source: io::Error },
 }
 
-/// A host name without addresses to connect to.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ResolveError {
-    /// The resolver's words.
-    #[error("{0}")]
-    Failed(String),
-    /// There are addresses of the other family only.
-    #[error("No address associated with hostname")]
-    NoAddress,
-}
-
 /// A connection that ends without the host's key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HostError {

@@ -17,9 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lh_cli::flags::{KEYSCAN, Parsed};
+use lh_client::resolve::Family;
 use lh_crypto::SshfpHash;
 
-use crate::ask::{Family, Query};
+use crate::ask::Query;
 use crate::error::PlanError;
 use crate::hosts::Hosts;
 use crate::key_kind::KeyKind;
@@ -84,8 +85,8 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), PlanError> {
         Some(text) => KeyKind::parse(&text)?,
     };
     let family = match (parsed.has('4'), parsed.has('6')) {
-        (true, false) => Family::V4,
-        (false, true) => Family::V6,
+        (true, false) => Family::Inet,
+        (false, true) => Family::Inet6,
         _ => Family::Any,
     };
     let mut hashes = SshfpHash::ALL.to_vec();

@@ -41,8 +41,8 @@ enum KeysignError {
     Become { user: String, source: io::Error },
     #[error("could not open any host key")]
     NoKeyFiles,
-    #[error("{0}")]
-    Account(String),
+    #[error(transparent)]
+    Account(lh_client::UnknownUid),
     #[error(transparent)]
     Config(ConfigError),
     /// The administrator does not permit it.

@@ -4,15 +4,19 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use lh_cli::flags::{Parsed, SSH};
+use lh_cli::copying::log_level;
+use lh_cli::flags::Parsed;
 use lh_cli::identity::identity_warning;
+use lh_client::destination::DestinationError;
 use lh_client::{Destination, SystemEnvironment};
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward, parse_port};
 use lh_config::names::{host_is_safe, user_is_safe};
 use lh_config::special::EscapeChar;
-use lh_config::{Account, Environment as _};
+use lh_config::{Account, ConfigError, Environment as _};
+
+use crate::errors::CommandLineError;
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -62,7 +66,7 @@ pub(crate) enum ControlCommand {
 }
 
 impl ControlCommand {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, CommandLineError> {
         Ok(match text {
             "check" => Self::Check,
             "forward" => Self::Forward,
@@ -72,12 +76,12 @@ impl ControlCommand {
             "proxy" => Self::Proxy,
             "conninfo" => Self::Information,
             "channels" => Self::Channels,
-            _ => return Err("Invalid multiplex command.".to_owned()),
+            _ => return Err(CommandLineError::Control),
         })
     }
 }
 
-/// Flags that stand for a keyword with a fixed value.
+/// Flags that [set](assign) a keyword to a fixed value.
 const FIXED: &[(char, &str, &str)] = &[
     ('4', "AddressFamily", "inet"),
     ('6', "AddressFamily", "inet6"),
@@ -85,43 +89,42 @@ const FIXED: &[(char, &str, &str)] = &[
     ('C', "Compression", "yes"),
     ('K', "GSSAPIAuthentication", "yes"),
     ('K', "GSSAPIDelegateCredentials", "yes"),
-    ('N', "SessionType", "none"),
     ('a', "ForwardAgent", "no"),
     ('f', "ForkAfterAuthentication", "yes"),
     ('f', "StdinNull", "yes"),
     ('g', "GatewayPorts", "yes"),
     ('k', "GSSAPIDelegateCredentials", "no"),
     ('n', "StdinNull", "yes"),
-    ('s', "SessionType", "subsystem"),
     ('X', "ForwardX11", "yes"),
     ('Y', "ForwardX11", "yes"),
     ('Y', "ForwardX11Trusted", "yes"),
     ('x', "ForwardX11", "no"),
 ];
 
-/// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] =
-    &[('B', "BindInterface"), ('P', "Tag"), ('b', "BindAddress"), ('I', "PKCS11Provider"), ('l', "User")];
+/// Flags that [set](assign) a keyword to their value.
+const VALUED: &[(char, &str)] = &[('B', "BindInterface"), ('b', "BindAddress"), ('I', "PKCS11Provider")];
 
 /// Interprets a parsed command line.
 ///
 /// # Errors
-/// The line to print; exit status 255.
-pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, String> {
+/// See [`CommandLineError`].
+pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, CommandLineError> {
     let mut operands = parsed.operands.iter();
     let Some(destination) = operands.next() else {
-        return Err(bad_option(parsed, account).unwrap_or_else(|| SSH.usage()));
+        return Err(bad_option(parsed, account).map_or(CommandLineError::Usage, CommandLineError::Option));
     };
-    let destination = destination.to_str().ok_or("hostname contains invalid characters")?;
-    let destination = Destination::parse(destination).map_err(|error| match error {
-        lh_client::destination::DestinationError::Malformed => SSH.usage(),
-        error => error.to_string(),
-    })?;
+    let destination =
+        destination.to_str().ok_or(DestinationError::HostCharacters).and_then(Destination::parse).map_err(
+            |error| match error {
+                DestinationError::Malformed => CommandLineError::Usage,
+                error => CommandLineError::Destination(error),
+            },
+        )?;
     let words: Vec<&OsStr> = operands.map(OsString::as_os_str).collect();
     // `ssh host ""` starts a shell: scripts pass a variable that may be empty.
     let command = Some(join(&words)).filter(|command| !command.is_empty());
     if command.is_none() && parsed.has('s') {
-        return Err("You must specify a subsystem to invoke.".to_owned());
+        return Err(CommandLineError::NoSubsystem);
     }
 
     let mut request = Request::new(&destination.host, account);
@@ -136,7 +139,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
         for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
-            lines.push(CommandLine::Flag(keyword, vec![(*fixed).to_owned()]));
+            assign(lines, keyword, (*fixed).to_owned());
         }
         match flag {
             'i' => match identity_warning(&text(), &request.account) {
@@ -149,61 +152,62 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             }
             'D' => {
                 let spec = text();
-                let bad = || format!("Bad dynamic forwarding specification '{spec}'");
-                Forward::parse_dynamic(&spec).ok_or_else(bad)?;
+                Forward::parse_dynamic(&spec).ok_or_else(|| bad_forward("dynamic", &spec))?;
                 lines.push(CommandLine::Flag("DynamicForward", vec![spec]));
             }
             'W' => {
                 if stdio.is_some() {
-                    return Err("stdio forward already specified".to_owned());
+                    return Err(CommandLineError::SecondStdio);
                 }
                 let spec = text();
                 // The argument has the form of a remote forward without a target.
                 stdio = Some(
                     Forward::parse(&spec, true)
                         .filter(|forward| forward.connect.is_none() && has_port(&forward.listen))
-                        .ok_or_else(|| format!("Bad stdio forwarding specification '{spec}'"))?
+                        .ok_or_else(|| bad_forward("stdio", &spec))?
                         .listen,
                 );
             }
             'S' => {
-                // Unlike other flags, the last one wins, even against an earlier -o.
-                lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
-                lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
+                assign(lines, "ControlPath", text());
             }
             'c' | 'm' => {
-                let (keyword, kind, what) = match flag {
+                let (keyword, algorithms, kind) = match flag {
                     'c' => ("Ciphers", AlgorithmKind::Cipher, "cipher"),
                     _ => ("MACs", AlgorithmKind::Mac, "mac"),
                 };
                 let list = text();
-                let known = |name: &str| SystemEnvironment.knows_algorithm(kind, name, true);
+                let known = |name: &str| SystemEnvironment.knows_algorithm(algorithms, name, true);
                 if !list.trim_start_matches(['+', '-', '^']).split(',').all(known) {
-                    return Err(format!("Unknown {what} type '{list}'"));
+                    return Err(CommandLineError::Algorithm { kind, list });
                 }
-                lines.push(CommandLine::Flag(keyword, vec![list]));
+                assign(lines, keyword, list);
             }
             'p' => {
                 let port = text();
                 if parse_port(&port).is_none_or(|port| port == 0) {
-                    return Err(format!("Bad port '{port}'"));
+                    return Err(CommandLineError::Port(port));
                 }
                 lines.push(CommandLine::Flag("Port", vec![port]));
             }
             'e' => {
                 let character = text();
                 if character.parse::<EscapeChar>().is_err() {
-                    return Err(format!("Bad escape character '{character}'."));
+                    return Err(CommandLineError::Escape(character));
                 }
-                lines.push(CommandLine::Flag("EscapeChar", vec![character]));
+                assign(lines, "EscapeChar", character);
             }
             'w' => {
                 let spec = text();
                 if !is_tunnel(&spec) {
-                    return Err(format!("Bad tun device '{spec}'"));
+                    return Err(CommandLineError::Tunnel(spec));
                 }
-                lines.push(CommandLine::Flag("TunnelDevice", vec![spec]));
+                assign(lines, "TunnelDevice", spec);
             }
+            'N' => lines.push(CommandLine::Flag("SessionType", vec!["none".to_owned()])),
+            's' => lines.push(CommandLine::Flag("SessionType", vec!["subsystem".to_owned()])),
+            'P' => lines.push(CommandLine::Flag("Tag", vec![text()])),
+            'l' => lines.push(CommandLine::Flag("User", vec![text()])),
             'J' => lines.push(jump(lines, text())?),
             't' | 'T' => terminal = Some(terminal_after(terminal, *flag)),
             'O' => control = Some(ControlCommand::parse(&text())?),
@@ -216,7 +220,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             }
             _ => {
                 for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
-                    lines.push(CommandLine::Flag(keyword, vec![text()]));
+                    assign(lines, keyword, text());
                 }
             }
         }
@@ -242,15 +246,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     match parsed.count('M') {
         0 => {}
-        1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
-        _ => lines.push(CommandLine::Flag("ControlMaster", vec!["ask".to_owned()])),
+        1 => assign(lines, "ControlMaster", "yes".to_owned()),
+        _ => assign(lines, "ControlMaster", "ask".to_owned()),
     }
     if let Some(terminal) = terminal {
-        // Unlike other flags, these stand above an earlier -o.
-        lines.insert(0, CommandLine::Flag("RequestTTY", vec![terminal.to_owned()]));
+        assign(lines, "RequestTTY", terminal.to_owned());
     }
     if let Some(level) = log_level(parsed) {
-        lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
+        assign(lines, "LogLevel", level.to_owned());
     }
     lines.extend(user);
     if let Some(port) = destination.port {
@@ -271,24 +274,31 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     })
 }
 
+/// Sets a keyword as most of ssh's flags do: the last flag wins, and stands above every `-o`. So an alias like `ssh -A` can be
+/// taken back with `-a`.
+fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: String) {
+    lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
+    lines.insert(0, CommandLine::Flag(keyword, vec![value]));
+}
+
 /// Error of an `-o` on a command line without a host: programs use such a call to probe for options (`ssh -o
 /// ControlPersist`).
-fn bad_option(parsed: &Parsed, account: Account) -> Option<String> {
+fn bad_option(parsed: &Parsed, account: Account) -> Option<ConfigError> {
     let mut request = Request::new("none", account);
     (request.user_file, request.system_file) = (UserFile::None, None);
     let option = |text: &OsStr| CommandLine::Option(text.to_string_lossy().into_owned());
     request.command_line = parsed.values('o').map(option).collect();
-    lh_client::Options::load(&request).err().map(|error| error.to_string())
+    lh_client::Options::load(&request).err()
 }
 
 /// A forward in its keyword's form: two words, which the keyword's parser joins again.
 fn forward(
     keyword: &'static str,
-    kind: &str,
+    kind: &'static str,
     spec: &str,
     parse: impl Fn(&str) -> Option<Forward>,
-) -> Result<CommandLine, String> {
-    parse(spec).ok_or_else(|| format!("Bad {kind} forwarding specification '{spec}'"))?;
+) -> Result<CommandLine, CommandLineError> {
+    parse(spec).ok_or_else(|| bad_forward(kind, spec))?;
     let words = match spec.split_once(':') {
         // An empty address means all of them.
         Some(("", rest)) => vec!["*".to_owned(), rest.to_owned()],
@@ -296,6 +306,10 @@ fn forward(
         None => vec![spec.to_owned()],
     };
     Ok(CommandLine::Flag(keyword, words))
+}
+
+fn bad_forward(kind: &'static str, spec: &str) -> CommandLineError {
+    CommandLineError::Forward { kind, spec: spec.to_owned() }
 }
 
 /// Value of `RequestTTY` after `-t` or `-T`: the last flag decides, and a repeated `-t` forces a terminal.
@@ -308,7 +322,7 @@ fn terminal_after(before: Option<&'static str>, flag: char) -> &'static str {
 }
 
 /// `-J` as a keyword. It is given once, and not after a `ProxyCommand`.
-fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, String> {
+fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, CommandLineError> {
     let set = |keyword: &str| {
         earlier.iter().any(|line| match line {
             CommandLine::Flag(name, _) => *name == keyword,
@@ -319,15 +333,14 @@ fn jump(earlier: &[CommandLine], spec: String) -> Result<CommandLine, String> {
         })
     };
     if set("ProxyJump") {
-        let text = "Only a single -J option is permitted (use commas to separate multiple jump hops)";
-        return Err(text.to_owned());
+        return Err(CommandLineError::SecondJump);
     }
     if set("ProxyCommand") {
-        return Err("Cannot specify -J with ProxyCommand".to_owned());
+        return Err(CommandLineError::JumpAndProxy);
     }
     let safe = |hop: &JumpHost| host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe);
     if spec.is_empty() || !JumpHost::parse_list(&spec).is_some_and(|hops| hops.iter().all(safe)) {
-        return Err("Invalid -J argument".to_owned());
+        return Err(CommandLineError::Jump);
     }
     Ok(CommandLine::Flag("ProxyJump", vec![spec]))
 }
@@ -350,29 +363,10 @@ fn join(words: &[&OsStr]) -> Vec<u8> {
     words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ')
 }
 
-/// Log level from `-q` and `-v`: the last flag decides, and further `-v` raise it.
-fn log_level(parsed: &Parsed) -> Option<&'static str> {
-    let mut level = None;
-    let mut debugs = 0;
-    for (flag, _) in &parsed.flags {
-        match flag {
-            'q' => level = Some("QUIET"),
-            'v' => {
-                debugs += 1;
-                level = Some(match debugs {
-                    1 => "DEBUG1",
-                    2 => "DEBUG2",
-                    _ => "DEBUG3",
-                });
-            }
-            _ => {}
-        }
-    }
-    level
-}
-
 #[cfg(test)]
 mod tests {
+    use lh_cli::flags::SSH;
+
     use super::*;
 
     fn interpreted(arguments: &[&str]) -> Result<Arguments, String> {
@@ -383,7 +377,7 @@ mod tests {
             home: PathBuf::from("/home/me"),
             host_name: "here".to_owned(),
         };
-        interpret(&parsed, account)
+        interpret(&parsed, account).map_err(|error| error.to_string())
     }
 
     fn keywords(arguments: &Arguments) -> Vec<(String, String)> {
@@ -448,10 +442,10 @@ mod tests {
         let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"])
             .expect("fine");
         let pairs = keywords(&got);
-        assert_eq!(pairs[0], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
-        assert_eq!(pairs[1], ("RemoteForward".to_owned(), "8080".to_owned()));
-        assert_eq!(pairs[2], ("DynamicForward".to_owned(), "localhost:1080".to_owned()));
-        assert_eq!(pairs[3], ("GatewayPorts".to_owned(), "yes".to_owned()));
+        assert_eq!(pairs[0], ("GatewayPorts".to_owned(), "yes".to_owned()));
+        assert_eq!(pairs[1], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
+        assert_eq!(pairs[2], ("RemoteForward".to_owned(), "8080".to_owned()));
+        assert_eq!(pairs[3], ("DynamicForward".to_owned(), "localhost:1080".to_owned()));
         for (flag, kind) in [("-L", "local"), ("-R", "remote"), ("-D", "dynamic"), ("-W", "stdio")] {
             let text = interpreted(&[flag, "no:no:no", "h"]).err();
             assert_eq!(text, Some(format!("Bad {kind} forwarding specification 'no:no:no'")));

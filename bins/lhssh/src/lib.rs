@@ -3,6 +3,7 @@
 
 mod command_line;
 mod command_prompt;
+mod errors;
 mod escapes;
 mod keystrokes;
 mod master;
@@ -50,11 +51,11 @@ fn start() -> u8 {
     }
     let account = match local_account() {
         Ok(account) => account,
-        Err(why) => return fail(&why),
+        Err(error) => return fail(&error.to_string()),
     };
     match interpret(&parsed, account) {
         Ok(arguments) => go(arguments),
-        Err(text) => fail(text.trim_end()),
+        Err(error) => fail(error.to_string().trim_end()),
     }
 }
 

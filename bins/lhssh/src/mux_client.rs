@@ -17,21 +17,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::command_line::ControlCommand;
+use crate::errors::ControlError;
 use crate::plan::Plan;
 use crate::report::{FAILURE, debug};
 
 /// Executes `-O`. Returns the exit status.
 pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut TerminalUi) -> u8 {
     let result = connect(options).and_then(|mut master| {
-        master
-            .greet()
-            .and_then(|()| execute(options, command, &mut master, ui))
-            .map_err(|error| error.to_string())
+        master.greet()?;
+        Ok(execute(options, command, &mut master, ui)?)
     });
     match result {
         Ok(()) => 0,
-        Err(text) => {
-            ui.say(&text);
+        Err(error) => {
+            ui.say(&error.to_string());
             FAILURE
         }
     }
@@ -39,19 +38,17 @@ pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut Termi
 
 /// `-O proxy`: uses the master's connection for a session that runs here.
 pub(crate) fn share(options: &Options) -> Result<Client, ClientError> {
-    let words = |error: MuxError| error.to_string();
     let client = connect(options).and_then(|mut master| {
-        master.greet().map_err(words)?;
-        let socket = master.into_proxy().map_err(words)?;
-        Client::relayed(socket, options).map_err(|error| error.to_string())
+        master.greet()?;
+        Client::relayed(master.into_proxy()?, options).map_err(ControlError::Socket)
     });
-    client.map_err(ClientError::Local)
+    client.map_err(|error| ClientError::Local(error.to_string()))
 }
 
-fn connect(options: &Options) -> Result<MuxClient, String> {
-    let path = options.config.control_path.as_deref();
-    let path = path.ok_or_else(|| "No ControlPath specified for \"-O\" command".to_owned())?;
-    MuxClient::connect(Path::new(path)).map_err(|error| format!("Control socket connect({path}): {error}"))
+fn connect(options: &Options) -> Result<MuxClient, ControlError> {
+    let path = options.config.control_path.as_deref().ok_or(ControlError::NoPath)?;
+    MuxClient::connect(Path::new(path))
+        .map_err(|source| ControlError::Connect { path: path.to_owned(), source })
 }
 
 fn execute(

@@ -11,6 +11,7 @@ use lh_terminal::TerminalUi;
 use rustix::stdio::stdin;
 
 use crate::command_line::ControlCommand;
+use crate::errors::PlanError;
 
 /// Settings of the command line that are not in the configuration.
 pub(crate) struct Wanted {
@@ -63,12 +64,12 @@ impl Plan {
     }
 
     /// Combines the command line with the configuration. Contradictions are errors.
-    pub(crate) fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, String> {
+    pub(crate) fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, PlanError> {
         let Wanted { command, stdio, log_file, .. } = wanted;
         let config = &options.config;
         let remote = config.remote_command.command();
         if command.is_some() && remote.is_some() && !matches!(*config.session_type, SessionType::None) {
-            return Err("Cannot execute command-line and remote command.".to_owned());
+            return Err(PlanError::TwoCommands);
         }
         let command = match (command, remote) {
             (Some(command), _) => Some(command),
@@ -81,15 +82,13 @@ impl Plan {
             (SessionType::Subsystem, Some(name)) => {
                 Some(Start::Subsystem(String::from_utf8_lossy(&name).into_owned()))
             }
-            (SessionType::Subsystem, None) => {
-                return Err("You must specify a subsystem to invoke.".to_owned());
-            }
+            (SessionType::Subsystem, None) => return Err(PlanError::NoSubsystem),
             (SessionType::Default, Some(command)) => Some(Start::Exec(command)),
             (SessionType::Default, None) => Some(Start::Shell),
         };
         let background = *config.fork_after_authentication;
         if background && matches!(start, Some(Start::Shell)) {
-            return Err("Cannot fork into background without a command to execute.".to_owned());
+            return Err(PlanError::NoCommand);
         }
         let null_input = *config.stdin_null || background;
         let request = *config.request_tty;

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use lh_client::{ClientError, LogLevel, Options, UserInterface};
+use lh_client::{LogLevel, Options, UserInterface};
 use lh_terminal::TerminalUi;
 
 /// Exit status of all failures of lhssh itself.
 pub(crate) const FAILURE: u8 = 255;
 
 /// Reports an error, unless the log level forbids it.
-pub(crate) fn report(options: &Options, error: &ClientError, ui: &mut TerminalUi) -> u8 {
+pub(crate) fn report(options: &Options, error: &dyn std::error::Error, ui: &mut TerminalUi) -> u8 {
     if options.log_level >= LogLevel::Fatal {
         ui.say(&error.to_string());
     }

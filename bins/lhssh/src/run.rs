@@ -8,6 +8,7 @@ use lh_terminal::TerminalUi;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::command_line::ControlCommand;
+use crate::errors::LocalCommandError;
 use crate::mux_client;
 use crate::plan::{Plan, Wanted};
 use crate::report::{debug, report};
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
-        Err(text) => return report(options, &ClientError::Config(text), ui),
+        Err(error) => return report(options, &error, ui),
     };
     if !proxy && let Some(status) = mux_client::mux_through_master(options, &plan, ui) {
         return status;
@@ -38,8 +39,8 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
         Ok(tunnel) => tunnel,
         Err(error) => return report(options, &error, ui),
     };
-    if let Err(text) = run_local_command(options, tunnel.as_ref(), ui) {
-        return report(options, &ClientError::Config(text), ui);
+    if let Err(error) = run_local_command(options, tunnel.as_ref(), ui) {
+        return report(options, &error, ui);
     }
     client.mark_packets(options);
     let status = match session(options, plan, tunnel, &mut client, ui) {
@@ -88,7 +89,7 @@ fn run_local_command(
     options: &Options,
     tunnel: Option<&TunnelEnd>,
     ui: &mut TerminalUi,
-) -> Result<(), String> {
+) -> Result<(), LocalCommandError> {
     let config = &options.config;
     if !*config.permit_local_command {
         return Ok(());
@@ -96,7 +97,7 @@ fn run_local_command(
     let Some(command) = config.local_command.command() else { return Ok(()) };
     let device = tunnel.map_or("NONE", TunnelEnd::name);
     let tokens = config.tokens(&SystemEnvironment).with('T', device);
-    let command = tokens.expand_command(command).map_err(|why| format!("LocalCommand: {why}"))?;
+    let command = tokens.expand_command(command)?;
     if let Err(error) = run_in_shell(&command)
         && options.log_level >= LogLevel::Error
     {

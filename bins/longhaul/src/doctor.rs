@@ -39,7 +39,7 @@ pub(crate) fn endpoint(parsed: &Parsed, word: &str) -> Result<(String, u16), Fau
 
 /// What the command line asks for, and warnings about it.
 fn request(parsed: &Parsed, word: &str) -> Result<(Request, Vec<String>), Fault> {
-    let account = local_account().map_err(Fault::Account)?;
+    let account = local_account()?;
     let connecting = Connecting::new(parsed, 'B', &account);
     let place = Destination::parse(word).map_err(Fault::destination(word))?;
     let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);

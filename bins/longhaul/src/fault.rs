@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use lh_cli::flags::LONGHAUL;
+use lh_client::UnknownUid;
 use lh_config::ConfigError;
 use lh_instrument::{BadList, NoResults};
 use lh_metrics::ReadError;
@@ -33,9 +34,9 @@ pub(crate) enum Fault {
     /// The configuration of SSH.
     #[error(transparent)]
     Configuration(#[from] ConfigError),
-    /// There is no user of this name or number, or no home directory.
-    #[error("{0}")]
-    Account(String),
+    /// The user who runs the program has no account.
+    #[error(transparent)]
+    Account(#[from] UnknownUid),
     /// A word of the command line is no destination.
     #[error("\"{word}\": {error}")]
     Destination { word: String, error: Box<dyn std::error::Error + Send + Sync> },

@@ -8,16 +8,12 @@ use lh_config::client::{CommandLine, Request, UserFile};
 use crate::flags::Parsed;
 use crate::identity::identity_warning;
 
-/// Flags that stand for a keyword with a fixed value.
-const FIXED: &[(char, &str, &str)] = &[
-    ('4', "AddressFamily", "inet"),
-    ('6', "AddressFamily", "inet6"),
-    ('C', "Compression", "yes"),
-    ('q', "LogLevel", "QUIET"),
-];
+/// Flags that [set](assign) a keyword to a fixed value.
+const FIXED: &[(char, &str, &str)] =
+    &[('4', "AddressFamily", "inet"), ('6', "AddressFamily", "inet6"), ('C', "Compression", "yes")];
 
-/// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
+/// Flags whose value is the keyword's, the first one's where a keyword has one value.
+const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('i', "IdentityFile")];
 
 /// Keywords that every copy sets, whatever the configuration has: OpenSSH's `scp` and `sftp` pass them to
 /// `ssh`.
@@ -32,16 +28,21 @@ pub const ALWAYS: &[(&str, &str)] = &[
 /// Upper limit of channels of one copy. Every server refuses more.
 const MAX_CHANNELS: usize = 64;
 
+/// The value of `-j` is no number of channels.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid number of channels \"{0}\"")]
+pub struct InvalidChannels(String);
+
 /// Value of `-j`: the number of channels or connections that a copy uses; `None` adapts it to the measured
 /// gain.
 ///
 /// # Errors
-/// The message about an invalid number.
-pub fn channels(parsed: &Parsed) -> Result<Option<usize>, String> {
+/// It is no number, or too large a one.
+pub fn channels(parsed: &Parsed) -> Result<Option<usize>, InvalidChannels> {
     let Some(text) = parsed.text('j') else { return Ok(None) };
     match text.parse() {
         Ok(channels) if (1..=MAX_CHANNELS).contains(&channels) => Ok(Some(channels)),
-        _ => Err(format!("invalid number of channels \"{text}\"")),
+        _ => Err(InvalidChannels(text)),
     }
 }
 
@@ -69,7 +70,10 @@ impl Connecting {
                 continue;
             }
             for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
-                lines.push(fixed(keyword, value));
+                assign(&mut lines, keyword, value);
+            }
+            if *flag == 'c' {
+                assign(&mut lines, "Ciphers", &text());
             }
             for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
                 lines.push(fixed(keyword, &text()));
@@ -81,13 +85,9 @@ impl Connecting {
                 lines.push(CommandLine::Option(text()));
             }
         }
-        let level = match parsed.count('v') {
-            0 => None,
-            1 => Some("DEBUG1"),
-            2 => Some("DEBUG2"),
-            _ => Some("DEBUG3"),
-        };
-        lines.extend(level.map(|level| fixed("LogLevel", level)));
+        if let Some(level) = log_level(parsed) {
+            assign(&mut lines, "LogLevel", level);
+        }
         lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
         lines.push(fixed("ForwardAgent", if parsed.has('A') { "yes" } else { "no" }));
         let user_file = match parsed.text('F').as_deref() {
@@ -114,6 +114,70 @@ impl Connecting {
     }
 }
 
+/// Sets a keyword as ssh does for these flags: the last one wins, and stands above every `-o`.
+fn assign(lines: &mut Vec<CommandLine>, keyword: &'static str, value: &str) {
+    lines.retain(|line| !matches!(line, CommandLine::Flag(name, _) if *name == keyword));
+    lines.insert(0, fixed(keyword, value));
+}
+
+/// Log level from `-q` and `-v`: the last flag decides, and further `-v` raise it.
+pub fn log_level(parsed: &Parsed) -> Option<&'static str> {
+    let mut level = None;
+    let mut debugs = 0;
+    for (flag, _) in &parsed.flags {
+        match flag {
+            'q' => level = Some("QUIET"),
+            'v' => {
+                debugs += 1;
+                level = Some(match debugs {
+                    1 => "DEBUG1",
+                    2 => "DEBUG2",
+                    _ => "DEBUG3",
+                });
+            }
+            _ => {}
+        }
+    }
+    level
+}
+
 fn fixed(keyword: &'static str, value: &str) -> CommandLine {
     CommandLine::Flag(keyword, vec![value.to_owned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::flags::SCP;
+
+    #[test]
+    fn last_flag_wins_over_options() {
+        let first = |words: &str, keyword: &str| {
+            let parsed = SCP.parse(words.split(' ').map(OsString::from)).expect("a command line");
+            let account =
+                Account { name: "me".to_owned(), uid: 1, home: "/".into(), host_name: "h".to_owned() };
+            let lines = Connecting::new(&parsed, 'B', &account).lines;
+            lines.iter().find_map(|line| match line {
+                CommandLine::Flag(name, words) if *name == keyword => Some(words.join(" ")),
+                CommandLine::Option(text) => {
+                    text.strip_prefix(keyword).map(|value| value.trim_start_matches('=').to_owned())
+                }
+                CommandLine::Flag(..) => None,
+            })
+        };
+        for (words, keyword, value) in [
+            ("-4 -6 a h:", "AddressFamily", "inet6"),
+            ("-o AddressFamily=inet -6 a h:", "AddressFamily", "inet6"),
+            ("-o Compression=no -C a h:", "Compression", "yes"),
+            ("-o Ciphers=x -c y -c z a h:", "Ciphers", "z"),
+            ("-o LogLevel=ERROR -v a h:", "LogLevel", "DEBUG1"),
+            ("-q -v a h:", "LogLevel", "DEBUG1"),
+            ("-v -q a h:", "LogLevel", "QUIET"),
+            ("-o User=x a h:", "User", "x"),
+        ] {
+            assert_eq!(first(words, keyword).as_deref(), Some(value), "{words}");
+        }
+    }
 }

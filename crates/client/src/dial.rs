@@ -1,7 +1,7 @@
-//! From a host name to a connected TCP socket.
+//! From a host's addresses to a connected TCP socket.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,28 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
 
 use crate::race::{Begun, Tried, race};
-
-/// Which addresses may be used (`AddressFamily`, `-4`, `-6`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Family {
-    /// Either, in the resolver's order.
-    #[default]
-    Any,
-    /// IPv4 only.
-    Inet,
-    /// IPv6 only.
-    Inet6,
-}
-
-impl Family {
-    const fn allows(self, address: &IpAddr) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Inet => address.is_ipv4(),
-            Self::Inet6 => address.is_ipv6(),
-        }
-    }
-}
+use crate::resolve::{Family, resolve};
 
 /// The way to reach a host by TCP.
 #[derive(Debug, Clone, Default)]
@@ -79,42 +58,6 @@ impl UnusableSource {
 /// An [`UnusableSource`] with this message.
 fn unusable(message: String) -> io::Error {
     io::Error::other(UnusableSource(message))
-}
-
-/// A host without an address to connect to.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ResolveError {
-    /// The user asks for addresses of the other family (`AddressFamily`).
-    #[error("Address family for hostname not supported")]
-    Family,
-    /// The resolver's words, such as "Name or service not known".
-    #[error("{}", errno_text(.0))]
-    Resolver(io::Error),
-    /// There are addresses of the other family only.
-    #[error("No address associated with hostname")]
-    NoAddress,
-}
-
-/// All addresses of `host` that `family` allows, in the resolver's order.
-///
-/// # Errors
-/// There is none.
-pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, ResolveError> {
-    // Literal addresses skip the resolver, which would read several files first.
-    if let Ok(address) = host.parse::<IpAddr>() {
-        if family.allows(&address) {
-            return Ok(vec![SocketAddr::new(address, port)]);
-        }
-        return Err(ResolveError::Family);
-    }
-    let all = (host, port).to_socket_addrs().map_err(ResolveError::Resolver)?;
-    let mut addresses: Vec<SocketAddr> = Vec::new();
-    for address in all {
-        if family.allows(&address.ip()) && !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    if addresses.is_empty() { Err(ResolveError::NoAddress) } else { Ok(addresses) }
 }
 
 impl Dial {
@@ -247,16 +190,6 @@ fn wait_writable(fd: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-
-    #[test]
-    fn literal_addresses_obey_the_family() {
-        let v4: SocketAddr = "127.0.0.1:22".parse().expect("address");
-        assert_eq!(resolve("127.0.0.1", 22, Family::Any).expect("an address"), [v4]);
-        for (address, family) in [("127.0.0.1", Family::Inet6), ("::1", Family::Inet)] {
-            let refused = resolve(address, 22, family).expect_err("the other family");
-            assert_eq!(refused.to_string(), "Address family for hostname not supported");
-        }
-    }
 
     #[test]
     fn refused_address_is_reported_and_the_next_is_tried() {

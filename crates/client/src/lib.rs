@@ -12,6 +12,7 @@
 pub mod agent;
 mod agent_forward;
 mod algorithms;
+mod client;
 mod connect;
 pub mod destination;
 mod dial;
@@ -37,6 +38,8 @@ mod options;
 mod pending;
 mod proxy;
 mod race;
+mod reach;
+pub mod resolve;
 mod resumable;
 mod resume;
 mod service_quality;
@@ -54,14 +57,16 @@ mod x11;
 
 pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
-pub use connect::{Client, connect, connect_unauthenticated, public_keys};
+pub use client::Client;
+pub use connect::{connect, connect_unauthenticated};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
 pub use handshake::{NEWKEYS, remote_debug};
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Logger, sanitise};
-pub use options::{Options, Purpose, SystemEnvironment, local_account};
+pub use login_setup::public_keys;
+pub use options::{Options, Purpose, SystemEnvironment, UnknownUid, local_account};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
 };

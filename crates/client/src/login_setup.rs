@@ -8,8 +8,10 @@ use lh_driver::Link;
 use crate::algorithms;
 use crate::error::ClientError;
 use crate::identity::{IdentityConfig, SessionProof};
+use crate::log::Log;
 use crate::login::LoginConfig;
 use crate::options::{Options, SystemEnvironment};
+use crate::ui::UserInterface;
 
 /// Returns the proof with which an agent checks that it is used for this session.
 pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
@@ -112,4 +114,20 @@ fn security_key_provider(configured: Option<&str>) -> String {
         },
         None => of("SSH_SK_PROVIDER").unwrap_or_else(|| lh_security_key::INTERNAL.to_owned()),
     }
+}
+
+/// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Contacts
+/// only the agent.
+///
+/// # Errors
+/// The configuration is wrong.
+pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<String>, ClientError> {
+    let mut log = Log::new(ui, options.log_level, true);
+    let login = login_config(options, None, false)?;
+    let identities = crate::identity::Identities::gather(login.identities, &mut log);
+    let line = |identity: &crate::identity::Identity| {
+        let line = identity.public.as_ref()?.to_openssh_line(&identity.name);
+        Some(format!("{}\n", line.trim_end()))
+    };
+    Ok(identities.list.iter().filter_map(line).collect())
 }

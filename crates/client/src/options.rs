@@ -155,14 +155,7 @@ impl Environment for SystemEnvironment {
     }
 
     fn canonical_name(&self, name: &str, family: lh_config::enums::AddressFamily) -> Option<String> {
-        use lh_config::enums::AddressFamily;
-        use lh_sys::forward_lookup::Family;
-        let family = match family {
-            AddressFamily::Any => Family::Any,
-            AddressFamily::Inet => Family::Inet,
-            AddressFamily::Inet6 => Family::Inet6,
-        };
-        lh_sys::forward_lookup::canonical_name(name, family)
+        lh_sys::forward_lookup::canonical_name(name, crate::resolve::family(family))
     }
 
     fn local_addresses(&self) -> Vec<std::net::IpAddr> {
@@ -182,14 +175,18 @@ pub(crate) fn user_shell() -> PathBuf {
         .map_or_else(|| "/bin/sh".into(), PathBuf::from)
 }
 
+/// The user database does not know the user with this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("No user exists for uid {0}")]
+pub struct UnknownUid(pub u32);
+
 /// The user who runs this process.
 ///
 /// # Errors
-/// The user database does not know the user id ("No user exists for uid N").
-pub fn local_account() -> Result<Account, String> {
+/// The user database does not know the user id.
+pub fn local_account() -> Result<Account, UnknownUid> {
     let uid = rustix::process::getuid().as_raw();
-    let user =
-        lh_sys::users::by_uid(uid).ok().flatten().ok_or_else(|| format!("No user exists for uid {uid}"))?;
+    let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or(UnknownUid(uid))?;
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(Account { name: user.name, uid, home: user.home, host_name })
 }

@@ -14,6 +14,7 @@ use crate::login::log_in;
 use crate::login_setup::{login_config, session_proof};
 use crate::options::Options;
 use crate::resumable::keep_messages;
+use crate::resume::Connect;
 use crate::unencrypted;
 
 /// Facts about the host before the login, and the options for it.
@@ -29,12 +30,14 @@ pub(crate) struct Pending {
     pub(crate) flight: Option<FirstFlight>,
     /// We have offered to resume the session.
     pub(crate) resumes: bool,
+    /// Makes another link for the session.
+    pub(crate) connect_again: Connect,
 }
 
 impl Pending {
     /// Logs in, then switches to what `NoneSwitch` asks for.
     pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<(), ClientError> {
-        let Self { options, peer, address, untrusted, flight, resumes } = self;
+        let Self { options, peer, address, untrusted, flight, resumes, connect_again: _ } = self;
         let config = &options.config;
         let mut login = login_config(options, *address, *untrusted)?;
         login.identities.session = session_proof(link);

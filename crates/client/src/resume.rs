@@ -25,7 +25,7 @@ use crate::proxy::ProxyCommand;
 use crate::service_quality::mark_packets;
 use crate::ui::LogLevel;
 pub(crate) use attempt::Connect;
-use attempt::{Attempt, News, failure_to_go_on, host_key, refusal};
+use attempt::{Attempt, News, ProofError, failure_to_go_on, host_key, refusal};
 use path::{PathState, PathWatch};
 use status::Status;
 
@@ -231,12 +231,12 @@ impl Resuming {
             Some(News::Accepted { mut link, proxy, answer }) => {
                 let verified = attempt
                     .made_claim()
-                    .ok_or_else(|| "no claim was made".to_owned())
+                    .ok_or(ProofError::NoClaim)
                     .and_then(|claim| claim.verify(&mut agreed.secret, &link, &answer));
                 agreed.attempts.retain(|other| other.id() != id);
                 let refusal = refusal(&link, &agreed.host_key);
                 let new_key = host_key(link.transport_ref().host_key());
-                let resumed = verified.map_err(|why| (refusal, why)).and_then(|received| {
+                let resumed = verified.map_err(|error| (refusal, error.to_string())).and_then(|received| {
                     link.transport().set_authenticated();
                     mark_packets(&self.options, &link);
                     cx.resume(*link, received).map_err(|error| {
@@ -263,10 +263,10 @@ impl Resuming {
                 self.status.clear();
                 self.logger.say(LogLevel::Verbose, "connection resumed");
             }
-            Some(News::Failed(failure, why)) => {
+            Some(News::Failed(error)) => {
                 agreed.attempts.retain(|other| other.id() != id);
-                self.logger.say(LogLevel::Debug1, &format!("resume: {why}"));
-                agreed.fail(id, failure, now);
+                self.logger.say(LogLevel::Debug1, &format!("resume: {error}"));
+                agreed.fail(id, error.failure(), now);
             }
         }
     }

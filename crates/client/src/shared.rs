@@ -10,7 +10,8 @@ use lh_crypto::SystemRandom;
 use lh_driver::{ConnectionConfig, Driver, Link, Stream};
 use lh_transport::Transport;
 
-use crate::connect::{Client, channels, connect_unauthenticated};
+use crate::client::{Client, channels};
+use crate::connect::connect_unauthenticated;
 use crate::error::ClientError;
 use crate::mux::{ConnectError, MuxClient, MuxError};
 use crate::options::Options;

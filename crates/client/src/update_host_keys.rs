@@ -16,6 +16,7 @@ use crate::key_types::short_type;
 use crate::known::check_not_revoked;
 use crate::known_hosts::{self, Entry, KnownHosts, Marker};
 use crate::log::Log;
+use crate::options::Options;
 use crate::ui::{LogLevel, UserInterface};
 
 const ANNOUNCE: &str = "hostkeys-00@openssh.com";
@@ -52,6 +53,20 @@ struct Plan {
 }
 
 impl HostKeyUpdate {
+    /// As `UpdateHostKeys` says, for a host whose key in use is in the user's own known_hosts files.
+    pub(crate) fn configured(options: &Options, policy: Policy, types: Vec<String>) -> Option<Self> {
+        use lh_config::enums::YesNoAsk;
+        let config = &options.config;
+        let ask = match *config.update_host_keys {
+            YesNoAsk::No => return None,
+            YesNoAsk::Yes => false,
+            // There is no way to ask the user.
+            YesNoAsk::Ask if *config.batch_mode || *config.fork_after_authentication => return None,
+            YesNoAsk::Ask => true,
+        };
+        (!policy.user_files.is_empty()).then(|| Self::new(policy, ask, types))
+    }
+
     pub(crate) const fn new(policy: Policy, ask: bool, types: Vec<String>) -> Self {
         Self { policy, ask, types, state: State::Waiting }
     }

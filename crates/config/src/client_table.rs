@@ -149,10 +149,10 @@ keyword_table! {
     /// (take new ones and warn about changed ones). A changed key is refused by all but no.
     /// Example: `StrictHostKeyChecking accept-new`
     strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, Works;
-    /// no: the kernel does not probe idle connections. Probes notice a dead host after hours;
-    /// ServerAliveInterval does so within seconds.
-    /// Example: `TCPKeepAlive no`
-    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
+    /// Which idle connections the kernel probes: yes (or transport; the one to the server), all (those of TCP and X11
+    /// forwards too) or no. Probes notice a dead host after hours; ServerAliveInterval does so within seconds.
+    /// Example: `TCPKeepAlive all`
+    tcp_keep_alive: TcpKeepAlive = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask for a tunnel between network devices: point-to-point (yes) or ethernet.
     /// Example: `Tunnel point-to-point`
     tunnel: Tunnel = "no", "Tunnel", Match, Works;

@@ -56,9 +56,9 @@ enumeration! {
 }
 
 enumeration! {
-    /// `TCPKeepAlive` of the server.
+    /// `TCPKeepAlive`.
     TcpKeepAlive ("yes, no, transport or all") {
-        /// On the connection to the client.
+        /// On the SSH connection.
         Transport = "yes" | "transport" | "true",
         /// Also on the connections of TCP and X11 forwards.
         All = "all",

@@ -104,11 +104,13 @@ fn target(host: &str, port: &str) -> Option<Endpoint> {
 
 impl Forward {
     /// Parses `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path` (`-L`;
-    /// `-R` with `remote`, which also accepts a lone `[bind:]port` for a remote SOCKS proxy).
+    /// `-R` with `remote`, which also accepts a lone `[bind:]port` for a remote SOCKS proxy). As for ssh, each part with
+    /// a slash is a path.
     pub fn parse(spec: &str, remote: bool) -> Option<Self> {
         let parts = fields(spec.trim())?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let path = |text: &str| text.starts_with('/');
+        // It may be relative, or begin with a token or a variable (`${XDG_RUNTIME_DIR}/agent`).
+        let path = |text: &str| text.contains('/');
         let (listen, connect) = match parts.as_slice() {
             [a] if remote => (if path(a) { Endpoint::Unix(a.to_string()) } else { tcp(None, a)? }, None),
             [a, b] if path(a) && path(b) => {

@@ -71,7 +71,8 @@ fn ssh_g_agrees() {
         "ProxyCommand nc %h %p # x\nProxyJump a\n",
         "ProxyCommand none\nProxyJump none\nControlPath none\n",
         "IdentityFile ~/id-%h\nIdentityFile /b\nIdentityFile /b\nCertificateFile /c\nIdentitiesOnly yes\nIdentityAgent none\n",
-        "LocalForward 80 [::1]:90\nLocalForward 1.2.3.4:80 x:90\nLocalForward *:80 x:90\nLocalForward /a/b /c/d\n\
+        "LocalForward 80 [::1]:90\nLocalForward 1.2.3.4:80 x:90\nLocalForward *:80 x:90\nLocalForward /a/b /c/d\nLocalForward a/b c/d\n\
+         LocalForward ./e x:90\n\
          RemoteForward 80\nRemoteForward 0:1 a:2\n",
         "DynamicForward 99\nDynamicForward localhost:1080\nExitOnForwardFailure yes\nGatewayPorts yes\n",
         "SetEnv X=1 Y=\"a b\"\nSetEnv Z=2\nRequestTTY force\nSessionType none\nStdinNull yes\n",

@@ -102,6 +102,9 @@ fn errors_use_openssh_words() {
     assert_eq!(lines(home.with_text("host", text), home.directory.path()), expected);
     let option = |text: &str| lines(home.with_options(&[text]), home.directory.path());
     assert_eq!(option("x=1"), ["command-line: line 0: Bad configuration option: x"]);
+    assert_eq!(option("a\\b=1"), ["command-line: line 0: Bad configuration option: a\\\\b"]);
+    let marked = lines(home.with_text("host", "\u{feff}User x\n"), home.directory.path());
+    assert_eq!(marked[0], "given: line 1: Bad configuration option: \\357\\273\\277user");
     assert_eq!(option("Port"), ["command-line line 0: no argument after keyword \"port\""]);
     assert_eq!(option("Host=x"), ["Host directive not supported as a command-line option"]);
     assert_eq!(option("ProxyJump=a@b:x"), ["command-line line 0: Invalid ProxyJump \"a@b:x\""]);

@@ -137,14 +137,17 @@ fn paths_are_expanded_with_tilde_tokens_and_variables() {
 fn socket_paths_are_expanded() {
     let mut home = Home::new();
     home.world.variables.insert("D".to_owned(), "/d".to_owned());
-    let text =
-        "LocalForward /l-%p /${D}/x\nRemoteForward /r-%% /y\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
+    let text = "LocalForward /l-%p /${D}/x\nLocalForward 80 ${D}/y\nLocalForward %d/l x:80\nRemoteForward /r-%% /y\n\
+         RemoteForward /r ${D}/agent.extra\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
     let config = home.with_text("h", text).expect("loads");
     let dump = config.dump(&|_| Vec::new());
     let directory = config.account.home.display();
     for line in [
         "localforward /l-22 //d/x".to_owned(),
+        "localforward 80 /d/y".to_owned(),
+        format!("localforward {directory}/l [x]:80"),
         "remoteforward /r-% /y".to_owned(),
+        "remoteforward /r /d/agent.extra".to_owned(),
         format!("forwardagent {directory}/agent-h"),
         format!("identityagent {directory}/"),
     ] {

@@ -10,7 +10,8 @@
 //! | [`ClientSecret`], [`ServerSecret`] | does the other end of a new connection own the session? |
 //! | [`message`] | how do the messages look on the wire? |
 //! | [`Waiting`] | which sessions wait at a server, and which one has to go? |
-//! | [`Reconnect`], [`Silence`] | when is a link broken, and when does a client connect again? |
+//! | [`Silence`] | when is a link broken? |
+//! | [`Reconnect`] | when does a client connect again, and when does it give up? |
 //!
 //! # Words
 //!
@@ -22,13 +23,15 @@ pub mod message;
 mod receipts;
 mod reconnect;
 mod secret;
+mod silence;
 mod unacknowledged;
 mod waiting;
 
 pub use message::{Handle, PROOF_LEN};
 pub use receipts::{Pace, Receipts};
-pub use reconnect::{Action, AttemptId, Failure, Reconnect, Silence};
+pub use reconnect::{Action, AttemptId, Failure, Reconnect};
 pub use secret::{ClientSecret, Export, Refused, SECRET_LEN, ServerSecret, Verified};
+pub use silence::Silence;
 pub use unacknowledged::{CountError, Unacknowledged};
 pub use waiting::{Limits, Waiter, Waiting};
 

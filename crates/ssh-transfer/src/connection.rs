@@ -4,8 +4,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use lh_client::{
-    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
-    SessionSetup, Start, TICKET_REQUEST, answer_by_default, connect_or_share_unauthenticated,
+    AgentForward, Client, ClientError, LogLevel, Logger, NEWKEYS, Options as ClientOptions, SessionChannel,
+    SessionNote, SessionSetup, Start, TICKET_REQUEST, answer_by_default, connect_or_share_unauthenticated,
+    remote_debug,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -24,6 +25,8 @@ pub struct Connection {
     agent: AgentForward,
     /// Options that it was made with, for additional ones.
     options: ClientOptions,
+    /// For messages while the loop runs (`-v`).
+    logger: Logger,
     measure: Option<Measure>,
     asked: Asked,
     /// The channel that was opened and has not run.
@@ -122,9 +125,10 @@ impl Connection {
             }
         };
         client.mark_packets(&options);
-        let agent = client.agent_forward(&options, ui.logger(options.log_level));
+        let logger = ui.logger(options.log_level).with_places(&options.config.log_verbose);
+        let agent = client.agent_forward(&options, logger.clone());
         let asked = Asked::default();
-        Ok(Self { client, agent, options, measure: None, asked, begun: None, died: false })
+        Ok(Self { client, agent, options, logger, measure: None, asked, begun: None, died: false })
     }
 
     /// Has the decision whether to make additional connections taken on what `measure` says.
@@ -225,8 +229,9 @@ impl Connection {
         connector: Option<Arc<Connector>>,
     ) -> (Result<i32, ClientError>, Copying<'_>) {
         let asked = self.asked.clone();
-        let mut control = Copying { agent: &self.agent, main, refused: None, status: None, connector, asked };
-        let result = self.client.run(&mut control);
+        let Self { client, agent, logger, .. } = self;
+        let mut control = Copying { agent, logger, main, refused: None, status: None, connector, asked };
+        let result = client.run(&mut control);
         (result, control)
     }
 }
@@ -248,6 +253,7 @@ fn as_session(start: Start) -> AsSession {
 /// The control of a connection that copies: the server may open nothing, but to the agent with `-A`.
 pub struct Copying<'a> {
     agent: &'a AgentForward,
+    logger: &'a Logger,
     /// The one that counts, where there are several.
     main: Option<ChannelId>,
     /// The request that the server has refused.
@@ -271,6 +277,11 @@ impl Control for Copying<'_> {
                 Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
                 _ => {}
             },
+            ControlEvent::KexDone { .. } => self.logger.say(LogLevel::Debug1, NEWKEYS),
+            ControlEvent::Debug { always_display, text } => {
+                let (level, line) = remote_debug(always_display, &text);
+                self.logger.say(level, &line);
+            }
             ControlEvent::GlobalReply { name, ok, .. } if name == TICKET_REQUEST => {
                 if let (Some((ticket, purpose)), Some(connector)) = (self.asked.oldest(), &self.connector) {
                     connector.replied(ticket, purpose, ok);

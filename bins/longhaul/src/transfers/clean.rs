@@ -80,7 +80,7 @@ fn remove_there(origin: &Origin, host: &Host, parts: &[&SavedPart]) -> Result<bo
     }
     // Files that the flags name may be relative.
     std::env::set_current_dir(&origin.directory).map_err(Fault::file(&origin.directory))?;
-    let account = local_account().map_err(Fault::Account)?;
+    let account = local_account()?;
     let connecting = Connecting::new(&origin.parsed, 'B', &account);
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);
     let mut ui = TerminalUi::default();

@@ -101,7 +101,7 @@ fn check_remote(
     known: Option<&mut Known>,
     findings: &mut Findings,
 ) -> Result<(), Fault> {
-    let account = local_account().map_err(Fault::Account)?;
+    let account = local_account()?;
     let connecting = Connecting::new(parsed, 'B', &account);
     connecting.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let request = connecting.request(&host.name, host.port, host.user.as_deref(), account);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{Accepted, Bound, ControlCx, ListenOn, Listening, LocalFd, UnixListener, listen_tcp};
+use lh_driver::{Accepted, Bound, ControlCx, ListenOn, Listening, UnixListener, listen_tcp};
 use lh_sys::errno_text;
 
 use super::error::ForwardError;
@@ -120,7 +120,7 @@ impl Forwards {
         let (this, forward) = (self.clone(), forward.clone());
         let target = forward.connect.as_ref().map(target);
         move |accepted, cx| {
-            let (socket, from) = match accepted.and_then(|(socket, from)| Ok((LocalFd::owned(socket)?, from)))
+            let (socket, from) = match accepted.and_then(|(socket, from)| Ok((this.forwarded(socket)?, from)))
             {
                 Ok(accepted) => accepted,
                 Err(problem) => {

@@ -1,7 +1,7 @@
 //! Listeners at the server: `-R`.
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial};
+use lh_driver::{ChannelId, ControlCx, FdPump, Target, dial};
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Result as WireResult, Writer};
 
@@ -146,7 +146,7 @@ impl Forwards {
         let text = format!("{kind}: connect from {from} to {target:?}");
         let this = self.clone();
         dial(&target.clone(), self.0.rules.family, &self.0.resolver, cx, move |result, cx| {
-            match result.and_then(LocalFd::owned) {
+            match result.and_then(|socket| this.forwarded(socket)) {
                 Ok(fd) => this.accept(id, text, Box::new(FdPump::socket(fd).idle_limit(limit)), cx),
                 Err(problem) => {
                     let words = lh_sys::errno_text(&problem);

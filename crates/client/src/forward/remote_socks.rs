@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready, Target, dial};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, Ready, Target, dial};
 
 use super::socks::{Handshake, Outcome, Request, Step, Version, answer};
 use super::state::Forwards;
@@ -115,7 +115,7 @@ impl RemoteSocks {
         let State::Dialling(version, outbox) = &self.state else { return };
         let version = *version;
         let Some(result) = outbox.borrow_mut().take() else { return };
-        let Ok(fd) = result.and_then(LocalFd::owned) else {
+        let Ok(fd) = result.and_then(|socket| self.forwards.forwarded(socket)) else {
             return self.end(&answer(version, Outcome::Failed), cx);
         };
         cx.send(&answer(version, Outcome::Connected));

@@ -2,13 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use lh_config::client::ClientConfig;
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::{ChannelTimeouts, PermitForward};
-use lh_driver::{ChannelId, ControlCx, Family, HandlerId, Resolver, SourceId, Target};
+use lh_driver::{ChannelId, ControlCx, Family, HandlerId, LocalFd, Resolver, SourceId, Target};
 
 use super::error::ForwardError;
 use crate::log::Logger;
@@ -25,6 +27,8 @@ pub(super) struct Rules {
     pub(super) permit_remote_open: PermitForward,
     pub(super) timeouts: ChannelTimeouts,
     pub(super) family: Family,
+    /// `TCPKeepAlive all`.
+    pub(super) probes: bool,
 }
 
 /// All forwards of one connection. Clones share them.
@@ -89,7 +93,7 @@ pub(super) struct Name {
 impl Forwards {
     /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
     pub fn new(config: &ClientConfig, logger: Logger) -> Self {
-        use lh_config::enums::AddressFamily;
+        use lh_config::enums::TcpKeepAlive;
         let configured = configured(config);
         let rules = Rules {
             gateway_ports: *config.gateway_ports,
@@ -98,15 +102,20 @@ impl Forwards {
             exit_on_failure: *config.exit_on_forward_failure,
             permit_remote_open: config.permit_remote_open.value.clone(),
             timeouts: config.channel_timeout.value.clone(),
-            family: match *config.address_family {
-                AddressFamily::Any => Family::Any,
-                AddressFamily::Inet => Family::Inet,
-                AddressFamily::Inet6 => Family::Inet6,
-            },
+            family: crate::resolve::family(*config.address_family),
+            probes: *config.tcp_keep_alive == TcpKeepAlive::All,
         };
         let shared =
             Shared { rules, logger, resolver: Resolver::new(), configured, state: RefCell::default() };
         Self(Rc::new(shared))
+    }
+
+    /// A socket of a forwarded connection, ready for a channel. The kernel probes its other end where `TCPKeepAlive` asks for that.
+    pub(super) fn forwarded(&self, socket: OwnedFd) -> io::Result<LocalFd> {
+        if self.0.rules.probes {
+            let _ = lh_sys::socket::set_keepalive(&socket, true);
+        }
+        LocalFd::owned(socket)
     }
 }
 

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use lh_agent::SessionBind;
 use lh_config::special::AddKeysToAgent;
-use lh_crypto::{FingerprintHash, KeyFileError, PublicKey};
-use lh_security_key::FileKey;
+use lh_crypto::{CryptoError, FingerprintHash, KeyFileError, PublicKey};
+use lh_security_key::pkcs11::TokenError;
+use lh_security_key::{FileKey, SkError};
 use zeroize::Zeroizing;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentError};
 use crate::key_types::short_type;
 use crate::log::Log;
 use crate::ui::LogLevel;
@@ -87,12 +88,27 @@ pub(crate) struct SessionProof {
 
 impl SessionProof {
     /// Binds a connection to the agent. An agent without this extension is used unbound.
-    pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The agent does not answer, or refuses.
+    pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), AgentError> {
         let Self { host_key, session_id, signature } = self;
-        agent
-            .bind(SessionBind { host_key, session_id, signature, forwarding })
-            .map_err(|error| error.to_string())
+        agent.bind(SessionBind { host_key, session_id, signature, forwarding })
     }
+}
+
+/// Why the place that holds a private key did not sign with it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SigningError {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The key in memory.
+    #[error(transparent)]
+    Key(#[from] CryptoError),
+    #[error(transparent)]
+    SecurityKey(#[from] SkError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
 }
 
 /// Why a key did not sign.

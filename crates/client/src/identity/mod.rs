@@ -13,7 +13,7 @@ mod token;
 pub(crate) use key::{Identity, IdentityConfig, SessionProof, SignFailure};
 pub(crate) use sources::announce;
 
-use key::Source;
+use key::{SigningError, Source};
 use lh_agent::Constraints;
 use lh_crypto::{CertificateKind, PublicKey};
 use lh_security_key::FileKey;
@@ -134,22 +134,20 @@ impl Identities {
         if matches!(identity.from, Source::File(..) | Source::Broken(_)) {
             identity.unlock(config, log)?;
         }
-        let result = match &identity.from {
+        let result: Result<_, SigningError> = match &identity.from {
             Source::Agent(blob) => match &mut self.agent {
-                Some(agent) => agent.sign(blob, algorithm, data).map_err(|error| error.to_string()),
+                Some(agent) => agent.sign(blob, algorithm, data).map_err(SigningError::from),
                 None => return Err(SignFailure::Skip),
             },
-            Source::Loaded(FileKey::Plain(key), _) => {
-                key.sign(algorithm, data).map_err(|error| error.to_string())
-            }
+            Source::Loaded(FileKey::Plain(key), _) => key.sign(algorithm, data).map_err(SigningError::from),
             Source::Loaded(FileKey::Security(key), _) => {
                 hardware::sign(key, &identity.name, &config.provider, config.fingerprint, data, log)
-                    .map_err(|error| error.to_string())
+                    .map_err(SigningError::from)
             }
             Source::Token => match (&mut self.tokens, &identity.public) {
                 (Some(tokens), Some(key)) => tokens
                     .sign(key.blob(), algorithm, data, &mut |label| token::ask_pin(label, log))
-                    .map_err(|error| error.to_string()),
+                    .map_err(SigningError::from),
                 _ => return Err(SignFailure::Skip),
             },
             Source::File(..) | Source::Certificate | Source::Broken(_) | Source::Useless => {

@@ -13,7 +13,9 @@ use lh_auth::{HostRequest, keysign};
 use lh_config::names::HOST_KEY_FILES;
 use lh_crypto::PublicKey;
 
+use super::exchange::Exchange;
 use crate::key_file;
+use crate::key_types::short_type;
 use crate::log::Log;
 
 /// The helper's name.
@@ -37,15 +39,15 @@ pub(super) struct HostBased {
 }
 
 /// A request without its signature.
-pub(super) struct Offer {
-    pub(super) key: PublicKey,
-    pub(super) algorithm: String,
-    pub(super) host: String,
-    pub(super) local_user: String,
+struct Offer {
+    key: PublicKey,
+    algorithm: String,
+    host: String,
+    local_user: String,
 }
 
 impl Offer {
-    pub(super) fn request(&self) -> HostRequest<'_> {
+    fn request(&self) -> HostRequest<'_> {
         let Self { key, algorithm, host, local_user } = self;
         HostRequest { algorithm, key: key.blob(), host, local_user }
     }
@@ -53,7 +55,7 @@ impl Offer {
 
 impl HostBased {
     /// Finds the host's keys: certificates before plain keys. `accepted` gives the order of the algorithms.
-    pub(super) fn new(accepted: &[String], local_user: &str, connection: BorrowedFd<'_>) -> Self {
+    fn new(accepted: &[String], local_user: &str, connection: BorrowedFd<'_>) -> Self {
         let keys = host_keys();
         let mut left: Vec<(PublicKey, String)> = Vec::new();
         for algorithm in accepted {
@@ -66,9 +68,36 @@ impl HostBased {
     }
 
     /// The next request.
-    pub(super) fn next(&mut self) -> Option<Offer> {
+    fn next(&mut self) -> Option<Offer> {
         let (key, algorithm) = self.left.pop()?;
         Some(Offer { key, algorithm, host: self.host.clone(), local_user: self.local_user.clone() })
+    }
+}
+
+/// Sends the next host-based request. False if no key is left, or none can sign. `keys` is found at the first call.
+pub(super) fn offer(keys: &mut Option<HostBased>, exchange: &mut Exchange<'_>, log: &mut Log<'_>) -> bool {
+    let config = exchange.config;
+    loop {
+        let Some(connection) = exchange.packets.descriptor() else { return false };
+        let host_based = keys.get_or_insert_with(|| {
+            HostBased::new(&config.hostbased_algorithms, &config.local_user, connection)
+        });
+        let Some(offer) = host_based.next() else {
+            log.debug(|| "No more client hostkeys for hostbased authentication.".to_owned());
+            return false;
+        };
+        let (kind, hash) = (short_type(offer.key.key_type()), config.identities.fingerprint);
+        let fingerprint = offer.key.fingerprint(hash);
+        log.debug(|| format!("userauth_hostbased: trying hostkey {kind} {fingerprint}"));
+        log.debug2(|| format!("userauth_hostbased: chost {}", offer.host));
+        let data = exchange.machine.host_signature_data(&offer.request());
+        match sign(&data, connection, log) {
+            Some(signature) => {
+                exchange.machine.host_based(&offer.request(), &signature, exchange.packets.sink());
+                return true;
+            }
+            None => log.error(&format!("sign using hostkey {kind} {fingerprint} failed")),
+        }
     }
 }
 
@@ -90,7 +119,7 @@ fn helper() -> Option<PathBuf> {
 }
 
 /// Makes the helper sign `data`. The helper takes this host's address from the connection's descriptor.
-pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -> Option<Vec<u8>> {
+fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -> Option<Vec<u8>> {
     let Some(path) = helper() else {
         log.error("ssh_keysign: not installed: no such helper");
         return None;

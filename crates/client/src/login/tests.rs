@@ -1,13 +1,16 @@
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use lh_crypto::{FingerprintHash, KeyType, PrivateKey};
 use lh_wire::msg::{
     Rest, ServiceAccept, UserauthBanner, UserauthFailure, UserauthInfoRequest, UserauthPkOk, UserauthRequest,
     UserauthSuccess,
 };
-use lh_wire::{Message, NameList, Writer};
+use lh_wire::{Message, NameList, PacketSink, Writer};
 
+use super::publickey::choose_algorithm;
 use super::*;
+use crate::identity::IdentityConfig;
 use crate::testing::FakeUi;
 use crate::ui::LogLevel;
 

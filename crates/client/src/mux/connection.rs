@@ -328,7 +328,8 @@ impl Source for Connection {
             return;
         }
         if let Err(error) = self.read(cx) {
-            if error.kind() != io::ErrorKind::UnexpectedEof {
+            // A reset: the client has ended without reading what was sent to it.
+            if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
                 self.master.logger.say(LogLevel::Error, &format!("multiplex client: {error}"));
             }
             if let State::Running(session) = &self.state {

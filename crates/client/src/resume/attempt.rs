@@ -13,7 +13,7 @@ use lh_config::value::SecondsOrNone;
 use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_resume::message::{ACCEPTED, Accepted, Request};
-use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME};
+use lh_resume::{AttemptId, ClientSecret, Export, Failure, NAME, Refused};
 use lh_transport::{Event, ResumeError};
 use lh_wire::msg::{ServiceRequest, UserauthFailure, UserauthSuccess};
 use lh_wire::{Message as _, PacketSink as _};
@@ -55,7 +55,61 @@ pub(super) enum News {
     /// The server has answered the claim and lets the session go on. Its proof is still to be checked.
     Accepted { link: Box<Link>, proxy: Option<ProxyCommand>, answer: Accepted },
     /// The end of the attempt.
-    Failed(Failure, String),
+    Failed(AttemptError),
+}
+
+/// Why an attempt has ended without the session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AttemptError {
+    /// There is no link to the host, or its key is wrong. `complaint`: what was logged before, with its line ends.
+    #[error("{complaint}{error}")]
+    Connect { complaint: String, error: ClientError },
+    /// The link broke, or the answer to the claim took too long.
+    #[error(transparent)]
+    Link(LinkError),
+    /// The other end took leave, with this text.
+    #[error("{0}")]
+    Disconnected(String),
+    /// The other end has refused the claim; `meaning` depends on who it is.
+    #[error("{refusal}")]
+    Refused { meaning: Failure, refusal: Refusal },
+    /// The thread has ended without a word.
+    #[error("the attempt has ended")]
+    NoThread,
+}
+
+impl AttemptError {
+    /// The meaning for the session.
+    pub(super) const fn failure(&self) -> Failure {
+        match self {
+            Self::Connect { error, .. } => failure_of(error),
+            Self::Link(_) | Self::Disconnected(_) | Self::NoThread => Failure::Path,
+            Self::Refused { meaning, .. } => *meaning,
+        }
+    }
+}
+
+/// How the other end refuses a claim.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("the server does not go on with the session")]
+    Declined,
+    /// It consents, without the message that has its proof.
+    #[error("the server proves nothing")]
+    NoProof,
+    #[error(transparent)]
+    Malformed(lh_wire::WireError),
+}
+
+/// Why the other end's proof is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProofError {
+    #[error("no claim was made")]
+    NoClaim,
+    #[error("no key exchange")]
+    NoKeyExchange,
+    #[error(transparent)]
+    Refused(#[from] Refused),
 }
 
 /// A claim that was made, to check the answer.
@@ -74,9 +128,9 @@ impl Claim {
         secret: &mut ClientSecret,
         link: &Link,
         answer: &Accepted,
-    ) -> Result<u64, String> {
-        let export = export(link, &self.request).ok_or("no key exchange")?;
-        secret.accepted(&self.request, &self.session_id, &export, answer).map_err(|error| error.to_string())
+    ) -> Result<u64, ProofError> {
+        let export = export(link, &self.request).ok_or(ProofError::NoKeyExchange)?;
+        Ok(secret.accepted(&self.request, &self.session_id, &export, answer)?)
     }
 }
 
@@ -125,8 +179,8 @@ impl Attempt {
         let (go, claims) = channel();
         let thread = Thread { news: sender, waker, claims, progress: Arc::clone(&progress) };
         std::thread::Builder::new().name("reconnect".to_owned()).spawn(move || {
-            if let Err((failure, why)) = thread.run(&options, &session, connect) {
-                thread.tell(News::Failed(failure, why));
+            if let Err(error) = thread.run(&options, &session, connect) {
+                thread.tell(News::Failed(error));
             }
         })?;
         Ok(Self { id, news, wake, go, claim: None, progress, indirect, process: std::process::id() })
@@ -148,9 +202,7 @@ impl Attempt {
         match self.news.try_recv() {
             Ok(news) => Some(news),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => {
-                Some(News::Failed(Failure::Path, "the attempt has ended".to_owned()))
-            }
+            Err(TryRecvError::Disconnected) => Some(News::Failed(AttemptError::NoThread)),
         }
     }
 
@@ -197,11 +249,11 @@ impl Thread {
         let _ = (&self.waker).write_all(&[0]);
     }
 
-    fn run(&self, options: &Options, session: &PublicKey, connect: Connect) -> Result<(), (Failure, String)> {
+    fn run(&self, options: &Options, session: &PublicKey, connect: Connect) -> Result<(), AttemptError> {
         let mut ui = Silent { progress: &self.progress, complaint: String::new() };
         let connected = connect(options, session, &mut options.log(&mut ui));
         let (mut link, proxy) =
-            connected.map_err(|error| (failure_of(&error), format!("{}{error}", ui.complaint)))?;
+            connected.map_err(|error| AttemptError::Connect { complaint: ui.complaint, error })?;
         let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
         self.tell(News::Reached { session_id });
         let Ok(request) = self.claims.recv() else { return Ok(()) };
@@ -227,32 +279,35 @@ pub(super) const fn failure_to_go_on(error: &ResumeError) -> Failure {
 }
 
 /// Claims the session on this link. `session`: the host key of the session's server.
-fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Accepted, (Failure, String)> {
-    let path = |why: &dyn std::fmt::Display| (Failure::Path, why.to_string());
-    let refusal = refusal(link, session);
-    let refused = |why: &dyn std::fmt::Display| (refusal, why.to_string());
+fn claim(link: &mut Link, request: &Request, session: &PublicKey) -> Result<Accepted, AttemptError> {
+    let meaning = refusal(link, session);
+    let refused = |refusal| AttemptError::Refused { meaning, refusal };
     // Both at once: the server handles them in order.
     link.transport().payload(&ServiceRequest::new(lh_auth::USERAUTH_SERVICE).to_payload());
     link.transport().payload(&request.to_payload());
     let deadline = Instant::now() + ANSWER;
     let mut answer = None;
     loop {
-        let event = link.next_event(Some(deadline)).map_err(|error: LinkError| path(&error))?;
+        let event = link.next_event(Some(deadline)).map_err(AttemptError::Link)?;
         let payload = match event {
             Event::Packet(payload) => payload,
-            Event::Disconnected { description, .. } => return Err(path(&crate::log::sanitise(&description))),
+            Event::Disconnected { description, .. } => {
+                return Err(AttemptError::Disconnected(crate::log::sanitise(&description)));
+            }
             _ => continue,
         };
         match payload.first() {
-            Some(&ACCEPTED) => answer = Some(Accepted::decode(&payload).map_err(|error| refused(&error))?),
+            Some(&ACCEPTED) => {
+                answer = Some(Accepted::decode(&payload).map_err(|error| refused(Refusal::Malformed(error)))?)
+            }
             Some(&UserauthFailure::NUMBER) => {
-                return Err(refused(&"the server does not go on with the session"));
+                return Err(refused(Refusal::Declined));
             }
             Some(&UserauthSuccess::NUMBER) => break,
             _ => {}
         }
     }
-    answer.ok_or_else(|| refused(&"the server proves nothing"))
+    answer.ok_or_else(|| refused(Refusal::NoProof))
 }
 
 /// Answers no questions, and notes how far the attempt is.

@@ -66,6 +66,8 @@ struct Shared {
     /// Time from which connections are refused (`ForwardX11Timeout`).
     refuse_from: Option<Instant>,
     idle: Option<Duration>,
+    /// `TCPKeepAlive all`.
+    probes: bool,
     resolver: Resolver,
 }
 
@@ -124,6 +126,9 @@ impl X11Forward {
         let display = shared.display.clone();
         display.connect(&resolver, cx, move |result, cx| match result.and_then(LocalFd::owned) {
             Ok(socket) => {
+                if shared.probes {
+                    let _ = lh_sys::socket::set_keepalive(&socket, true);
+                }
                 let pump = FdPump::socket(socket).idle_limit(shared.idle);
                 let gate = Gate::new(&shared.cookie, &shared.fake);
                 let channel = X11Channel::new(pump, gate, shared.refuse_from, logger);
@@ -157,7 +162,8 @@ fn prepare(config: &ClientConfig, logger: &Logger) -> Option<Shared> {
     let mut fake = Zeroizing::new(vec![0; cookie.value.len()]);
     SystemRandom.fill(&mut fake);
     let idle = config.channel_timeout.of(TIMEOUT_KIND);
-    Some(Shared { display, cookie, fake, refuse_from, idle, resolver: Resolver::new() })
+    let probes = *config.tcp_keep_alive == lh_config::enums::TcpKeepAlive::All;
+    Some(Shared { display, cookie, fake, refuse_from, idle, probes, resolver: Resolver::new() })
 }
 
 /// Address and port of an `x11` open (RFC 4254 section 6.3.2), for the log.

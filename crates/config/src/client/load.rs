@@ -315,7 +315,8 @@ impl Loader<'_> {
                 .push(Note { loud: false, text: place.say(format!("Ignored unknown option \"{lower}\"")) });
             return true;
         }
-        self.bad(format!("{}: line {}: Bad configuration option: {lower}", place.name, place.line))
+        let shown = visible(lower);
+        self.bad(format!("{}: line {}: Bad configuration option: {shown}", place.name, place.line))
     }
 
     fn host_line(&mut self, rest: &str, place: &Place, active: &mut bool, context: FileContext) -> bool {
@@ -564,4 +565,18 @@ impl Loader<'_> {
         config.expand_shared_paths(self.environment)?;
         Ok(config)
     }
+}
+
+/// A word as ssh's log shows it, with other than ASCII characters in octal: a byte-order mark in front of a keyword is
+/// invisible otherwise.
+fn visible(word: &str) -> String {
+    let mut out = String::new();
+    for byte in word.bytes() {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(byte.into()),
+            _ => out.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    out
 }

@@ -1,0 +1,251 @@
+//! A connection to a host: its login, its sessions, its loop and its end.
+
+use std::net::SocketAddr;
+
+use lh_config::client_table::ClientSettings;
+use lh_driver::{
+    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, LinkError, WindowPolicy,
+};
+use lh_sys::errno_text;
+
+use crate::AgentForward;
+use crate::error::ClientError;
+use crate::failure::{PeerName, link_failed};
+use crate::handshake::DISCONNECT_TIMEOUT;
+use crate::log::Logger;
+use crate::login_setup::session_proof;
+use crate::metrics::{Metered, Metrics};
+use crate::options::Options;
+use crate::pending::Pending;
+use crate::proxy::ProxyCommand;
+use crate::resumable;
+use crate::resume::{Resumed, Resuming};
+use crate::service_quality::mark_packets;
+use crate::session::{SessionChannel, SessionSetup};
+use crate::ui::UserInterface;
+use crate::update_host_keys::HostKeyUpdate;
+
+/// An authenticated connection.
+pub struct Client {
+    driver: Driver,
+    /// The resolved host, for messages.
+    host: String,
+    peer: PeerName,
+    /// Where the TCP connection goes; `None` behind a proxy.
+    address: Option<SocketAddr>,
+    untrusted_host: bool,
+    update: Option<HostKeyUpdate>,
+    /// Connection metrics (`Metrics`).
+    metrics: Option<Metrics>,
+    /// The login that is still to be done; `None` afterwards.
+    pending: Option<Box<Pending>>,
+    relayed: bool,
+    /// `Resume`, where the server has offered it.
+    resuming: Option<Resuming>,
+    /// Kept so that the command ends with the connection.
+    _proxy: Option<ProxyCommand>,
+}
+
+impl Client {
+    /// A connection whose host key is checked, and whose login is still to be done.
+    pub(crate) fn new(
+        driver: Driver,
+        pending: Pending,
+        update: Option<HostKeyUpdate>,
+        proxy: Option<ProxyCommand>,
+    ) -> Self {
+        Self {
+            driver,
+            host: pending.options.config.host.clone(),
+            peer: pending.peer.clone(),
+            address: pending.address,
+            untrusted_host: pending.untrusted,
+            update,
+            metrics: None,
+            pending: Some(Box::new(pending)),
+            relayed: false,
+            resuming: None,
+            _proxy: proxy,
+        }
+    }
+
+    /// A connection that another process has opened and authenticated (a mux master's).
+    pub(crate) fn from_master(driver: Driver, options: &Options) -> Self {
+        Self {
+            driver,
+            host: options.config.host.clone(),
+            peer: PeerName::unknown(),
+            address: None,
+            untrusted_host: false,
+            update: None,
+            metrics: None,
+            pending: None,
+            relayed: true,
+            resuming: None,
+            _proxy: None,
+        }
+    }
+
+    /// Logs in, unless that is done already or the connection belongs to a mux master.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        self.driver.send_early_data();
+        pending.log_in(self.driver.link(), &mut pending.options.log(ui))?;
+        self.driver.logged_in();
+        self.resuming = Resuming::new(&pending.options, self.driver.link(), pending.connect_again);
+        if self.resuming.is_some() {
+            self.driver.control().survive_breaks(None);
+            if pending.options.config.server_alive_interval.duration().is_none() {
+                let (interval, count) = resumable::KEEPALIVE;
+                self.driver.set_keepalive(interval, count);
+            }
+        }
+        self.metrics = Metrics::start(&pending.options, self.driver.link());
+        Ok(())
+    }
+
+    /// True if the connection belongs to a mux master, which then handles agent and X11 channels that the
+    /// server opens.
+    pub const fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+
+    /// The event loop, to open channels, add sources and run.
+    pub const fn driver(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
+
+    /// Opens a session channel. `handler` gets its data; the control gets the program's fate as
+    /// [`SessionNote`](crate::SessionNote)s.
+    ///
+    /// # Errors
+    /// All channels are in use.
+    pub fn open_session(
+        &mut self,
+        setup: SessionSetup,
+        options: &ChannelOptions,
+        handler: Box<dyn ChannelHandler>,
+    ) -> Result<ChannelId, ClientError> {
+        let handler = Box::new(SessionChannel::new(setup, handler));
+        self.driver
+            .control()
+            .open("session", b"", options, handler)
+            .map_err(|error| ClientError::Local(error.to_string()))
+    }
+
+    /// Promises the server that no further session will be opened on this connection, so that an attacker who
+    /// takes this process over cannot run anything there (`no-more-sessions@openssh.com`). Returns false if
+    /// the server does not support it, or if the connection belongs to a mux master, which may open sessions
+    /// for other clients.
+    pub fn forgo_sessions(&mut self) -> bool {
+        let known = self.driver.link().transport_ref().peer().limits().knows_no_more_sessions;
+        let asked = known && !self.relayed;
+        if asked {
+            self.driver.control().global_request("no-more-sessions@openssh.com", false, b"");
+        }
+        asked
+    }
+
+    /// Runs the loop until the control or a handler stops it, and returns the exit status that they gave.
+    ///
+    /// # Errors
+    /// The connection ended: [`ClientError::Lost`] with OpenSSH's words.
+    pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, ClientError> {
+        let mut metered;
+        let control: &mut dyn Control = match &mut self.metrics {
+            Some(metrics) => {
+                metered = Metered { inner: control, metrics };
+                &mut metered
+            }
+            None => control,
+        };
+        let result = match &mut self.resuming {
+            Some(resuming) => self.driver.run(&mut Resumed { inner: control, resuming }),
+            None => self.driver.run(control),
+        };
+        result.map_err(|error| self.ended(&error))
+    }
+
+    /// The error message for a connection that ended while channels were open.
+    pub fn ended(&self, error: &DriverError) -> ClientError {
+        let (host, at) = (&self.host, self.peer.text());
+        let text = match error {
+            DriverError::Link(LinkError::Closed { .. }) => {
+                format!("Connection to {host} closed by remote host.")
+            }
+            DriverError::Link(LinkError::Io { source, .. }) => {
+                if source.kind() == std::io::ErrorKind::BrokenPipe {
+                    format!("Connection to {host} closed by remote host.")
+                } else {
+                    format!("Read from remote host {host}: {}", errno_text(source))
+                }
+            }
+            DriverError::Link(error) => return link_failed(error, &self.peer),
+            DriverError::KeepaliveTimeout => format!("Timeout, server {host} not responding."),
+            DriverError::Disconnected { reason, description } => {
+                return crate::failure::disconnected(*reason, description, &self.peer);
+            }
+            error => format!("Connection to {at}: {error}"),
+        };
+        ClientError::Lost(text)
+    }
+
+    /// The host as resolved by the configuration.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Evaluates `ForwardAgent` for the sessions of this connection.
+    pub fn agent_forward(&mut self, options: &Options, logger: Logger) -> AgentForward {
+        let link = self.driver.link();
+        let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
+        let session = session_proof(link);
+        AgentForward::new(options, session, registered, logger)
+    }
+
+    /// Where the TCP connection goes; `None` behind a proxy or jump host.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Marks the packets of a connection that is logged in (`IPQoS`), by its purpose. Without effect behind a proxy or jump
+    /// host.
+    pub fn mark_packets(&mut self, options: &Options) {
+        if self.address.is_some() {
+            mark_packets(options, self.driver.link());
+        }
+    }
+
+    /// True if the host key was accepted only because checking is off: send nothing that must not reach a man
+    /// in the middle.
+    pub const fn host_is_untrusted(&self) -> bool {
+        self.untrusted_host
+    }
+
+    /// The handler for further host keys that the server announces (`UpdateHostKeys`); the caller passes it
+    /// the control's events. `None` when this connection must not learn any.
+    pub const fn take_host_key_update(&mut self) -> Option<HostKeyUpdate> {
+        self.update.take()
+    }
+
+    /// Sends DISCONNECT and writes what is queued, for at most a short time.
+    pub fn close(&mut self) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.finish(&mut self.driver);
+        }
+        self.driver.disconnect("disconnected by user", DISCONNECT_TIMEOUT);
+    }
+}
+
+/// The configuration's settings for channel windows.
+pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
+    let bulk_window = if *settings.hpn_disabled {
+        WindowPolicy::configured(false, None)
+    } else {
+        WindowPolicy::configured(*settings.tcp_rcv_buf_poll, settings.hpn_buffer_size.bytes())
+    };
+    lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
+}

@@ -1,0 +1,113 @@
+use super::testing::{key, policy};
+use super::*;
+use crate::testing::FakeUi;
+use crate::ui::LogLevel;
+
+#[test]
+fn stored_key_is_known_the_next_time() {
+    for hash in [false, true] {
+        let directory = tempfile::tempdir().expect("directory");
+        let policy = policy(directory.path(), hash);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        let before = KnownFiles::read(&policy, &mut log).expect("read");
+        assert_eq!(before.look_up(&policy, &key(1)), Verdict::New { other_names: vec![] });
+        remember(&policy, &key(1), &mut log);
+        let after = KnownFiles::read(&policy, &mut log).expect("read");
+        assert!(matches!(after.look_up(&policy, &key(1)), Verdict::Known(place) if place.line == 1));
+        assert!(matches!(after.look_up(&policy, &key(2)), Verdict::Changed(_)));
+        assert_eq!(after.types(&policy), ["ssh-ed25519"]);
+        assert_eq!(
+            ui.messages,
+            ["Warning: Permanently added '[h.example]:2222' (ED25519) to the list of known hosts."]
+        );
+    }
+}
+
+#[test]
+fn a_host_known_without_its_port_is_known() {
+    let directory = tempfile::tempdir().expect("directory");
+    let policy = policy(directory.path(), false);
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    std::fs::write(directory.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
+        .expect("global file");
+    let known = KnownFiles::read(&policy, &mut log).expect("read");
+    assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
+    // Another key says nothing about this port.
+    assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));
+}
+
+#[test]
+fn a_key_revoked_in_one_file_is_revoked() {
+    let directory = tempfile::tempdir().expect("directory");
+    let policy = policy(directory.path(), false);
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    remember(&policy, &key(1), &mut log);
+    let line = format!("@revoked * {}", key(1).to_openssh_line(""));
+    std::fs::write(directory.path().join("global"), line).expect("global file");
+    let known = KnownFiles::read(&policy, &mut log).expect("read");
+    assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Revoked(_)));
+}
+
+#[test]
+fn a_broken_line_of_known_hosts_revokes_for_its_hosts() {
+    let line = key(1).to_openssh_line("");
+    let (start, end) = line.split_at(line.len() / 2);
+    for (text, is_refused) in [
+        (format!("@revoked h.example {start}\n{end}\n"), true),
+        (format!("@revoked [h.example]:2222 {start}\n"), true),
+        (format!("@revoked other.example {start}\n{end}\n"), false),
+        (format!("# list\r@revoked other.example {line}\r"), true),
+        (format!("h.example {start}\n"), false),
+    ] {
+        let directory = tempfile::tempdir().expect("directory");
+        let policy = policy(directory.path(), false);
+        let file = directory.path().join("global");
+        std::fs::write(&file, format!("# first\n{text}")).expect("file");
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Debug1, false);
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
+        let result = known.check_lines(&policy, &mut log);
+        assert_eq!(result.is_err(), is_refused, "{text:?}");
+        let named = format!("{}:2: parse error in hostkeys file", file.display());
+        let is_named = ui.messages.iter().any(|message| message.contains(&named));
+        assert_eq!(is_named, !text.starts_with("@revoked other"), "{text:?}: {:?}", ui.messages);
+    }
+}
+
+#[test]
+fn check_host_ip_looks_up_and_stores_the_address() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut policy = policy(directory.path(), false);
+    policy.address = Some("192.0.2.1".to_owned());
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+    assert_eq!(known.judge_address(&policy, &key(1), &mut log).expect("judged"), None);
+    policy.checks.ip = true;
+    let verdict = known.judge_address(&policy, &key(1), &mut log).expect("judged");
+    assert!(matches!(verdict, Some(Verdict::New { .. })));
+    remember(&policy, &key(1), &mut log);
+    let text = std::fs::read_to_string(&policy.user_files[0]).expect("readable");
+    assert!(text.starts_with("[h.example]:2222,192.0.2.1 ssh-ed25519 "), "{text}");
+    let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+    let verdict = known.judge_address(&policy, &key(1), &mut log).expect("judged");
+    assert!(matches!(verdict, Some(Verdict::Known(_))));
+}
+
+#[test]
+fn key_under_another_name_is_reported() {
+    let directory = tempfile::tempdir().expect("directory");
+    let mut policy = policy(directory.path(), false);
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Info, false);
+    remember(&policy, &key(1), &mut log);
+    policy.name = "elsewhere".to_owned();
+    let known = KnownFiles::read(&policy, &mut log).expect("read");
+    let Verdict::New { other_names } = known.look_up(&policy, &key(1)) else {
+        panic!("the host is not known")
+    };
+    assert_eq!(other_names[0].hosts, "[h.example]:2222");
+}

@@ -1,0 +1,285 @@
+use super::*;
+
+const GRACE: Duration = Duration::from_secs(600);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn connect(reconnect: &mut Reconnect, now: Instant) -> AttemptId {
+    match reconnect.poll(now) {
+        Some(Action::Connect(id)) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Reconnects while nothing answers until `back`; an attempt that is under way or started then succeeds if
+/// its first packet is sent after `back`. Returns when, and after how many attempts.
+fn outage(back: Duration, fails_at_once: bool) -> (Duration, usize) {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    let mut now = start;
+    reconnect.on_broken(now);
+    loop {
+        while let Some(action) = reconnect.poll(now) {
+            match action {
+                Action::Connect(_) if now - start >= back => return (now - start, reconnect.attempts),
+                Action::Connect(id) if fails_at_once => reconnect.on_failed(id, Failure::Path, now),
+                Action::Connect(_) => {}
+                Action::Abandon(id) => reconnect.on_failed(id, Failure::Path, now),
+                Action::GiveUp => panic!("given up after {:?}", now - start),
+            }
+        }
+        now = reconnect.next_deadline().unwrap().max(now + ms(1));
+    }
+}
+
+#[test]
+fn first_attempt_starts_at_once() {
+    assert_eq!(outage(Duration::ZERO, true), (Duration::ZERO, 1));
+}
+
+#[test]
+fn a_path_that_refuses_is_found_within_a_second() {
+    for seconds in 1..110 {
+        let (found, attempts) = outage(Duration::from_secs(seconds), true);
+        assert!(found <= Duration::from_secs(seconds + 1), "{found:?} after {seconds} s");
+        assert!(attempts as u64 <= seconds + 4);
+    }
+    let (found, attempts) = outage(Duration::from_secs(500), true);
+    assert!(found <= Duration::from_secs(505) && attempts < 220, "{attempts} attempts");
+}
+
+#[test]
+fn a_path_that_was_silent_is_found_as_soon() {
+    for seconds in 1..110 {
+        let (found, attempts) = outage(Duration::from_secs(seconds), false);
+        assert!(found <= Duration::from_secs(seconds + 1), "{found:?} after {seconds} s");
+        assert!(attempts as u64 <= seconds + 4);
+    }
+}
+
+#[test]
+fn the_session_is_given_up_when_its_time_is_over() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(Duration::from_secs(60));
+    reconnect.on_broken(start);
+    connect(&mut reconnect, start);
+    assert_eq!(reconnect.remaining(start + Duration::from_secs(20)), Some(Duration::from_secs(40)));
+    assert_eq!(reconnect.poll(start + Duration::from_secs(60)), Some(Action::GiveUp));
+    assert_eq!(reconnect.remaining(start + Duration::from_secs(70)), Some(Duration::ZERO));
+    // A refusal is final as well.
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let id = connect(&mut reconnect, start);
+    reconnect.on_failed(id, Failure::Refused, start);
+    assert_eq!(reconnect.poll(start), Some(Action::GiveUp));
+}
+
+/// Another host at the server's address must not end the session, nor make the client exchange keys
+/// without a pause.
+#[test]
+fn other_hosts_at_the_address_do_not_end_the_session() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    let mut now = start;
+    reconnect.on_broken(now);
+    for _ in 0..20 {
+        let id = connect(&mut reconnect, now);
+        reconnect.on_failed(id, Failure::Elsewhere, now + ms(30));
+        assert_eq!(reconnect.poll(now + ms(4999)), None);
+        now += LONG_PAUSE;
+        assert_eq!(reconnect.next_deadline(), Some(now));
+    }
+    // Another network is tried at once: what an attempt over the last one met does not count.
+    let id = connect(&mut reconnect, now);
+    reconnect.on_network_changed(now + ms(500));
+    reconnect.on_failed(id, Failure::Elsewhere, now + ms(600));
+    now += PAUSE;
+    let id = connect(&mut reconnect, now);
+    reconnect.on_failed(id, Failure::Elsewhere, now + ms(30));
+    reconnect.on_network_changed(now + ms(300));
+    connect(&mut reconnect, now + ms(300));
+    // The time of the session is not prolonged.
+    assert_eq!(reconnect.poll(start + GRACE), Some(Action::GiveUp));
+}
+
+#[test]
+fn stuck_attempts_are_abandoned_and_slow_ones_are_not() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let id = connect(&mut reconnect, start);
+    assert_eq!(reconnect.poll(start + ms(999)), None);
+    assert_eq!(reconnect.poll(start + ms(1000)), Some(Action::Abandon(id)));
+    reconnect.on_failed(id, Failure::Path, start + ms(1000));
+    let id = connect(&mut reconnect, start + ms(1000));
+    reconnect.on_progress(id, start + ms(1900));
+    for answer in 1..5 {
+        // A server that is slow, but there.
+        let now = start + ms(1900 + answer * 900);
+        assert_eq!(reconnect.poll(now), None);
+        reconnect.on_progress(id, now);
+    }
+    reconnect.on_resumed(start + ms(50_000));
+    assert_eq!((reconnect.remaining(start), reconnect.next_deadline()), (None, None));
+}
+
+#[test]
+fn a_second_attempt_begins_beside_one_that_is_silent() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    reconnect.on_progress(first, start + ms(100));
+    assert_eq!(reconnect.next_deadline(), Some(start + ms(1100)));
+    // The path is lost after the first answer. Those that begin meanwhile fail, once a second.
+    for second in 0..5 {
+        let id = connect(&mut reconnect, start + ms(1100 + second * 1000));
+        assert_eq!(reconnect.poll(start + ms(2099 + second * 1000)), None);
+        assert_eq!(reconnect.poll(start + ms(2100 + second * 1000)), Some(Action::Abandon(id)));
+        reconnect.on_failed(id, Failure::Path, start + ms(2100 + second * 1000));
+    }
+    // It is back: the next one gets on, and nothing begins beside it for as long as it does.
+    let last = connect(&mut reconnect, start + ms(6100));
+    for progress in 0..4 {
+        reconnect.on_progress(last, start + ms(6200 + progress * 950));
+        assert_eq!(reconnect.poll(start + ms(7100 + progress * 950)), None);
+    }
+    // An attempt that was given up says nothing any more.
+    assert_eq!(reconnect.poll(start + ms(10_100)), Some(Action::Abandon(first)));
+    reconnect.on_failed(first, Failure::Path, start + ms(10_100));
+    reconnect.on_failed(first, Failure::Refused, start + ms(10_100));
+    reconnect.on_progress(first, start + ms(10_100));
+    reconnect.on_resumed(start + ms(10_100));
+    assert_eq!(reconnect.next_deadline(), None);
+}
+
+/// Attempts that get on and are cut off one after the other must not hold up the next one for [`STUCK`].
+#[test]
+fn two_silent_attempts_do_not_hold_up_a_third() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    reconnect.on_progress(first, start + ms(100));
+    let second = connect(&mut reconnect, start + ms(1100));
+    reconnect.on_progress(second, start + ms(1200));
+    assert_eq!(reconnect.poll(start + ms(2199)), None);
+    assert_eq!(reconnect.next_deadline(), Some(start + ms(2200)));
+    assert_eq!(reconnect.poll(start + ms(2200)), Some(Action::Abandon(first)));
+    reconnect.on_failed(first, Failure::Path, start + ms(2200));
+    // It was replaced, so the second one gets twice the time.
+    assert_eq!(reconnect.poll(start + ms(3199)), None);
+    connect(&mut reconnect, start + ms(3200));
+}
+
+/// A server may take seconds to check the account of a claim, and the last claim is the one that counts.
+#[test]
+fn claims_do_not_replace_each_other_for_ever() {
+    for check in [0, 900, 2_000, 4_000, 8_000] {
+        let start = Instant::now();
+        let (reached, check) = (ms(50), ms(check));
+        let mut reconnect = Reconnect::new(GRACE);
+        reconnect.on_broken(start);
+        let mut now = start;
+        // Attempts, when they reach the server, and when their claims are answered.
+        let mut under_way: Vec<(AttemptId, Instant, bool)> = Vec::new();
+        let resumed = loop {
+            while let Some(action) = reconnect.poll(now) {
+                match action {
+                    Action::Connect(id) => under_way.push((id, now + reached, false)),
+                    Action::Abandon(id) => {
+                        under_way.retain(|attempt| attempt.0 != id);
+                        reconnect.on_failed(id, Failure::Path, now);
+                    }
+                    Action::GiveUp => panic!("given up after {:?}", now - start),
+                }
+            }
+            let next = under_way.iter().map(|attempt| attempt.1).chain(reconnect.next_deadline()).min();
+            now = next.unwrap().max(now);
+            let Some(index) = under_way.iter().position(|attempt| attempt.1 <= now) else { continue };
+            let (id, _, has_claimed) = under_way[index];
+            if has_claimed {
+                break now - start;
+            }
+            reconnect.on_progress(id, now);
+            under_way[index] = (id, now + check, true);
+            under_way.retain(|(other, _, has_claimed)| {
+                let is_replaced = *other != id && *has_claimed;
+                if is_replaced {
+                    reconnect.on_replaced(*other, now);
+                }
+                !is_replaced
+            });
+        };
+        assert!(resumed <= reached + check * 4, "{resumed:?} for checks of {check:?}");
+    }
+}
+
+#[test]
+fn a_long_path_gets_time_before_a_second_attempt() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.set_round_trip(ms(600));
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    reconnect.on_progress(first, start + ms(600));
+    assert_eq!(reconnect.poll(start + ms(2900)), None);
+    connect(&mut reconnect, start + ms(3000));
+}
+
+#[test]
+fn a_changed_network_is_tried_beside_an_attempt() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let first = connect(&mut reconnect, start);
+    // Too soon after the last start.
+    reconnect.on_network_changed(start + ms(100));
+    assert_eq!(reconnect.poll(start + ms(249)), None);
+    let second = connect(&mut reconnect, start + ms(250));
+    assert_ne!(first, second);
+    assert_eq!(reconnect.poll(start + ms(600)), None);
+    // The oldest one makes way for the third.
+    reconnect.on_network_changed(start + ms(600));
+    assert_eq!(reconnect.poll(start + ms(600)), Some(Action::Abandon(first)));
+    reconnect.on_failed(first, Failure::Path, start + ms(600));
+    reconnect.on_network_changed(start + ms(600));
+    connect(&mut reconnect, start + ms(600));
+}
+
+#[test]
+fn links_that_break_at_once_are_not_replaced_at_once() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    let mut now = start;
+    for _ in 0..60 {
+        reconnect.on_broken(now);
+        while !matches!(reconnect.poll(now), Some(Action::Connect(_))) {
+            now = reconnect.next_deadline().unwrap().max(now + ms(1));
+        }
+        reconnect.on_resumed(now + ms(10));
+        now += ms(20);
+    }
+    assert!(now - start > Duration::from_secs(50), "{:?}", now - start);
+    // After a link that lasted, the next attempt starts at once.
+    now += SETTLED;
+    reconnect.on_broken(now);
+    connect(&mut reconnect, now);
+}
+
+#[test]
+fn a_changed_network_is_tried_at_once() {
+    let start = Instant::now();
+    let mut reconnect = Reconnect::new(GRACE);
+    reconnect.on_broken(start);
+    let id = connect(&mut reconnect, start);
+    let late = start + Duration::from_secs(200);
+    reconnect.attempts = 50;
+    reconnect.started = Some(late);
+    reconnect.on_failed(id, Failure::Path, late);
+    assert_eq!(reconnect.poll(late + ms(300)), None);
+    reconnect.on_network_changed(late + ms(300));
+    connect(&mut reconnect, late + ms(300));
+}
