@@ -176,6 +176,16 @@ fn first(diagnosis: &Value, cause: &str, words: &[&str]) {
     assert!(first["change"][0].is_string(), "{diagnosis:#}");
 }
 
+/// The finding of this cause about uploads or downloads.
+#[track_caller]
+fn of_direction<'a>(diagnosis: &'a Value, cause: &str, direction: &str) -> &'a Value {
+    let is_it = |finding: &&Value| {
+        finding["cause"] == cause && finding["title"].as_str().is_some_and(|title| title.contains(direction))
+    };
+    let found = diagnosis["findings"].as_array().and_then(|all| all.iter().find(is_it));
+    found.unwrap_or_else(|| panic!("{cause}, {direction}: {diagnosis:#}"))
+}
+
 fn spec(rate: u64, rtt: u64) -> Spec {
     Spec { rate: rate * 1_000_000, rtt: Duration::from_millis(rtt), ..Spec::default() }
 }
@@ -296,17 +306,20 @@ fn doctor_measures_another_congestion_control() {
         return lh_interop::skip_unavailable(test, "the kernel has no BBR");
     }
     let Some(site) = with("reno") else { return };
+    // The emulated path sets its control on the route, which overrules what programs ask for.
     let diagnosis = site.examine(&[], "loss");
-    first(&diagnosis, "loss", &["holds reno back", "tcp_congestion_control=bbr"]);
-    let findings = diagnosis["findings"].as_array().unwrap();
-    let of = |direction: &str| {
-        let about = |finding: &&Value| finding["title"].as_str().unwrap().contains(direction);
-        findings.iter().filter(|finding| finding["cause"] == "loss").find(about)
-    };
-    let up = of("uploads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    first(&diagnosis, "loss", &["holds reno back on uploads", "congctl bbr", "overrules"]);
+    assert!(!diagnosis.to_string().contains("measured with bbr"), "{diagnosis:#}");
+    for side in [Side::Near, Side::Far] {
+        site.at(side, &["ip", "route", "replace", "10.88.0.0/24", "dev", "wan0", "src", side.ipv4()]);
+        site.sysctl(side, "tcp_congestion_control", "reno");
+    }
+    let diagnosis = site.examine(&[], "loss");
+    let up = of_direction(&diagnosis, "loss", "uploads");
     assert!(up["gain"].as_str().unwrap().contains("measured with bbr"), "{diagnosis:#}");
+    assert!(up["change"][0].as_str().unwrap().contains("tcp_congestion_control=bbr"), "{diagnosis:#}");
     // The server's congestion control comes from `ss` there, and is changed there.
-    let down = of("downloads").unwrap_or_else(|| panic!("{diagnosis:#}"));
+    let down = of_direction(&diagnosis, "loss", "downloads");
     assert!(down["change"][0].as_str().unwrap().starts_with("on the server: "), "{diagnosis:#}");
     // With BBR, so little loss is no limit.
     drop(site);
@@ -314,6 +327,45 @@ fn doctor_measures_another_congestion_control() {
     let diagnosis = site.examine(&[], "path");
     let found = diagnosis["findings"].as_array().unwrap();
     assert!(found.iter().all(|finding| finding["cause"] != "loss"), "{diagnosis:#}");
+}
+
+/// What drops packets at random on the way to the server.
+const LOSSY: [&str; 12] = [
+    "iptables",
+    "-A",
+    "INPUT",
+    "-p",
+    "tcp",
+    "-m",
+    "statistic",
+    "--mode",
+    "random",
+    "--probability",
+    "0.01",
+    "-j",
+];
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_the_cause_of_each_direction() {
+    let test = "doctor_names_the_cause_of_each_direction";
+    if !has_iptables(test) {
+        return;
+    }
+    let plan = Plan { spec: spec(200, 40), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    // Uploads lose segments, downloads wait for a small buffer of this machine.
+    site.at(Side::Far, &[&LOSSY[..], &["DROP"]].concat());
+    site.sysctl(Side::Near, "tcp_rmem", "4096 65536 131072");
+    let diagnosis = site.examine(&[], "loss");
+    of_direction(&diagnosis, "loss", "uploads");
+    let down = of_direction(&diagnosis, "receive_buffer", "downloads");
+    assert!(down["title"].as_str().unwrap().contains("this machine"), "{diagnosis:#}");
+    let others = |cause: &str, direction: &str| {
+        let text = diagnosis["findings"].to_string();
+        !text.contains(&format!("{cause} limits {direction}"))
+    };
+    assert!(others("buffer of the server", "uploads"), "{diagnosis:#}");
 }
 
 #[test]

@@ -163,6 +163,26 @@ impl Flow {
         self.samples >= 10 && self.rate > 0.0
     }
 
+    /// Segments that were sent again.
+    pub(crate) fn resent(&self) -> f64 {
+        self.sender.as_ref().map_or(0.0, |sender| sender.resent)
+    }
+
+    /// Adds what another flow in this direction lost. The rate becomes that of both, in the time of both.
+    pub(crate) fn add_losses(&mut self, other: &Self) {
+        let (Some(mine), Some(others)) = (self.sender.as_mut(), other.sender.as_ref()) else { return };
+        if !other.is_significant() {
+            return;
+        }
+        mine.segments += others.segments;
+        mine.resent += others.resent;
+        let seconds = self.seconds + other.seconds;
+        self.rate = (self.rate * self.seconds + other.rate * other.seconds) / seconds;
+        self.seconds = seconds;
+        self.samples += other.samples;
+        self.rekeys += other.rekeys;
+    }
+
     /// Share of segments that were sent again.
     pub(crate) fn loss(&self) -> Option<f64> {
         let sender = self.sender.as_ref()?;

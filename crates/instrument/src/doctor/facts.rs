@@ -47,8 +47,8 @@ pub(crate) struct Facts {
     pub(crate) reverse_lookup: Option<f64>,
     /// Rate of an upload with another cipher, where the cipher may be the limit.
     pub(crate) other_cipher: Option<(String, f64)>,
-    /// Rate of an upload with another congestion control, where segments are lost.
-    pub(crate) other_control: Option<(String, f64)>,
+    /// An upload with another congestion control, where segments are lost.
+    pub(crate) other_control: Option<OtherControl>,
     /// Rate of an upload with compression, where the configuration asks for it, bytes/s. The others are without.
     pub(crate) compressed: Option<f64>,
     /// Rate of an upload without a limit of the client's for exchanging keys again, where they are exchanged often.
@@ -58,6 +58,15 @@ pub(crate) struct Facts {
     pub(crate) no_login: Option<String>,
     /// What was not measured, and why.
     pub(crate) missing: Vec<String>,
+}
+
+/// What came of asking the system for another congestion control.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OtherControl {
+    /// The rate of an upload with it, bytes/s.
+    Measured { name: String, rate: f64 },
+    /// The system kept its own: a route with `congctl` overrules programs.
+    Overruled { name: String },
 }
 
 /// Uploads with and without a DSCP mark, in turns.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
-use super::facts::{Facts, Mark, Shell, Wanted};
+use super::facts::{Facts, Mark, OtherControl, Shell, Wanted};
+use super::throughput::{LEAST_RESENT, losses_may_limit};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
 use crate::flow::{Direction, Flow};
@@ -21,6 +22,8 @@ use crate::task::{Data, Task};
 const FLOW: Duration = Duration::from_millis(4000);
 /// Length of the flows that are compared with it.
 const SHORT_FLOW: Duration = Duration::from_millis(2000);
+/// Further flows of that length where too few segments were lost for a verdict, at most.
+const MORE_FLOWS: usize = 2;
 /// Connections at a time in the comparison.
 const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
@@ -227,7 +230,17 @@ fn slowest_line(remote: &mut Remote, system: &System) -> Option<(String, Option<
 fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Result<(), Fault> {
     for direction in Direction::BOTH {
         tell(direction.name());
-        let flow = one_flow(target, &[], direction, FLOW)?;
+        let mut flow = one_flow(target, &[], direction, FLOW)?;
+        // A handful of lost segments may be chance.
+        for _ in 0..MORE_FLOWS {
+            let is_in_doubt = (1.0..LEAST_RESENT).contains(&flow.resent());
+            if !is_in_doubt || !losses_may_limit(&flow, facts.round_trip()) {
+                break;
+            }
+            tell(&format!("{}, again", direction.name()));
+            let Ok(again) = one_flow(target, &[], direction, FLOW) else { break };
+            flow.add_losses(&again);
+        }
         match direction {
             Direction::Up => facts.up = Some(flow),
             Direction::Down => facts.down = Some(flow),
@@ -262,8 +275,16 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     if lossy && facts.here.has_congestion_control("bbr") && uses.as_deref() != Some("bbr") {
         tell("another congestion control");
         let other = one_flow(target, &[("TcpCongestion", "bbr")], Direction::Up, FLOW);
-        facts.other_control =
-            other.ok().filter(Flow::is_significant).map(|flow| ("bbr".to_owned(), flow.rate));
+        facts.other_control = other.ok().filter(Flow::is_significant).and_then(|flow| {
+            let name = "bbr".to_owned();
+            let used = flow.sender?.congestion_control?;
+            let is_used = used == name;
+            Some(if is_used {
+                OtherControl::Measured { name, rate: flow.rate }
+            } else {
+                OtherControl::Overruled { name }
+            })
+        });
     }
     tell("packet marks");
     marks(target, facts)?;

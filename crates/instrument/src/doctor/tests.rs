@@ -1,8 +1,9 @@
 //! Causes from facts.
 
 use super::diagnose::diagnose;
-use super::facts::{Facts, Mark, Shell};
+use super::facts::{Facts, Mark, OtherControl, Shell};
 use super::page;
+use super::throughput::losses_may_limit;
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender, Turns};
 use crate::probe::Segments;
@@ -260,6 +261,40 @@ fn loss_is_named_only_where_more_connections_are_faster() {
     assert!(cause == "loss" && title.contains("0.50 %"), "{title}");
     facts.up_together = Some(0.61e6);
     assert!(diagnose(&facts).iter().all(|finding| finding.cause != "loss"));
+}
+
+#[test]
+fn route_that_keeps_its_congestion_control_is_named() {
+    let mut facts = good();
+    *sender(&mut facts) = Sender { resent: 300.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    up(&mut facts).rate = 0.35e6;
+    facts.up_together = Some(1.2e6);
+    facts.here = System::from_pairs(&[("tcp_available_congestion_control", "reno cubic bbr")]);
+    facts.other_control = Some(OtherControl::Measured { name: "bbr".to_owned(), rate: 3.5e6 });
+    let found = diagnose(&facts).remove(0);
+    assert!(found.gain.starts_with("10.0 times, measured with bbr"), "{found:?}");
+    assert!(found.change[0].contains("tcp_congestion_control=bbr"), "{found:?}");
+    facts.other_control = Some(OtherControl::Overruled { name: "bbr".to_owned() });
+    let found = diagnose(&facts).remove(0);
+    assert!(!found.gain.contains("measured with"), "{found:?}");
+    assert!(found.change[0].contains("congctl bbr") && !found.change[0].contains("sysctl -w"), "{found:?}");
+}
+
+#[test]
+fn few_losses_are_added_up_over_flows() {
+    let mut facts = good();
+    // Three of 900 segments may be chance, though the rate is what such a loss allows.
+    *sender(&mut facts) =
+        Sender { segments: 900.0, resent: 3.0, ..facts.up.clone().unwrap().sender.unwrap() };
+    *up(&mut facts) = Flow { rate: 0.4e6, seconds: 4.0, ..facts.up.clone().unwrap() };
+    facts.up_together = Some(1.5e6);
+    assert!(losses_may_limit(facts.up.as_ref().unwrap(), 0.05));
+    assert_ne!(first(&facts).0, "loss");
+    let again = Flow { rate: 0.6e6, ..facts.up.clone().unwrap() };
+    up(&mut facts).add_losses(&again);
+    assert!((up(&mut facts).rate - 0.5e6).abs() < 1.0, "{facts:?}");
+    let (cause, title) = first(&facts);
+    assert!(cause == "loss" && title.contains("0.33 %"), "{title}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lh_metrics::loss::{is_bbr, limits_rate};
 
-use super::facts::Facts;
+use super::facts::{Facts, OtherControl};
 use super::finding::{Finding, weight_of_factor, weight_of_time};
 use super::gather::MANY_REKEYS;
 use crate::flow::{Direction, Flow, Sender, WARM_UP};
@@ -22,6 +22,14 @@ pub(super) const LEAST_SEGMENTS: f64 = 300.0;
 pub(super) const LEAST_RESENT: f64 = 5.0;
 /// Queueing time from which a queue counts as too long, seconds.
 const BLOAT: f64 = 0.05;
+
+/// True where the share of segments that were lost explains the flow's rate, however few they were. `idle` is the
+/// round trip without load, seconds.
+pub(super) fn losses_may_limit(flow: &Flow, idle: f64) -> bool {
+    let (Some(sender), Some(part)) = (flow.sender.as_ref(), flow.loss()) else { return false };
+    let round_trip = sender.loaded_rtt.unwrap_or(idle);
+    limits_rate(part, sender.segment, round_trip, flow.rate, sender.congestion_control.as_deref())
+}
 
 /// One direction under judgement.
 pub(super) struct Judged<'a> {
@@ -330,14 +338,17 @@ impl Judged<'_> {
         if sender.segments < LEAST_SEGMENTS || sender.resent < LEAST_RESENT {
             return None;
         }
-        let control = sender.congestion_control.as_deref();
-        let round_trip = sender.loaded_rtt.unwrap_or_else(|| self.facts.round_trip());
-        if !limits_rate(part, sender.segment, round_trip, self.flow.rate, control) {
+        if !losses_may_limit(self.flow, self.facts.round_trip()) {
             return None;
         }
+        let control = sender.congestion_control.as_deref();
+        let round_trip = sender.loaded_rtt.unwrap_or_else(|| self.facts.round_trip());
         // Where several connections are no faster, the segments were lost in a full queue: the path is full.
         let tried = self.facts.other_control.as_ref().filter(|_| self.direction == Direction::Up);
-        let other = tried.map_or(1.0, |(_, other)| other / self.flow.rate.max(1.0));
+        let other = match tried {
+            Some(OtherControl::Measured { rate, .. }) => rate / self.flow.rate.max(1.0),
+            Some(OtherControl::Overruled { .. }) | None => 1.0,
+        };
         let factor = self.factor().unwrap_or(1.0);
         if factor < EACH_IS_LIMITED && other < EACH_IS_LIMITED {
             return None;
@@ -346,7 +357,13 @@ impl Judged<'_> {
         let mut change = self.selective_acks();
         let is_selective = change.is_empty();
         let sending = self.facts.sending(self.direction);
-        if !is_bbr(control) {
+        if let Some(OtherControl::Overruled { name: other }) = tried {
+            change.push(format!(
+                "on {}: ip route change PREFIX … congctl {other} (the route to the server has a congctl, which overrules \
+                 the sysctl and TcpCongestion)",
+                self.direction.sender()
+            ));
+        } else if !is_bbr(control) {
             let load = if sending.has_congestion_control("bbr") { "" } else { "modprobe tcp_bbr; " };
             change.push(format!(
                 "on {}: {load}sysctl -w net.ipv4.tcp_congestion_control=bbr (or TcpCongestion bbr in {})",
@@ -356,7 +373,7 @@ impl Judged<'_> {
         }
         change.push("copy with lhscp -j 4: several connections share the losses".to_owned());
         let gain = match tried {
-            Some((name, _)) if other >= EACH_IS_LIMITED => {
+            Some(OtherControl::Measured { name, .. }) if other >= EACH_IS_LIMITED => {
                 format!("{other:.1} times, measured with {name}; {}", self.gain())
             }
             _ => self.gain(),
