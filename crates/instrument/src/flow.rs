@@ -61,6 +61,8 @@ const SAMPLE: Duration = Duration::from_millis(50);
 const PING: Duration = Duration::from_millis(200);
 /// Part of a flow that is not counted: TCP's slow start.
 pub(crate) const WARM_UP: f64 = 0.3;
+/// Key exchanges in a flow from which it is compared with one without.
+pub(crate) const MANY_REKEYS: u64 = 3;
 /// Send credit below which the peer's window counts as closed, bytes: one packet.
 const CLOSED: u64 = 32_768;
 /// Parts of a flow whose windows are compared.

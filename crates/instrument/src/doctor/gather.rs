@@ -8,10 +8,10 @@ use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
 use super::facts::{Facts, Mark, OtherControl, Shell, Wanted};
-use super::throughput::{LEAST_RESENT, losses_may_limit};
+use super::losses::{LEAST_RESENT, losses_may_limit};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, MANY_REKEYS};
 use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System, quoted};
 use crate::stage::Stage;
@@ -29,8 +29,6 @@ const TOGETHER: usize = 4;
 /// Time after which a login that neither fails nor succeeds is given up.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
 const LOGIN_LATE: &str = "the login was not complete after 45 s";
-/// Key exchanges in a flow from which it is compared with one without.
-pub(super) const MANY_REKEYS: u64 = 3;
 /// Runs of a shell, and of those that are slow: the fastest one counts, and a loaded machine has slow moments.
 const SHELLS: [usize; 2] = [2, 4];
 /// A shell that takes longer than this beyond a round trip has its start-up files traced, seconds.

@@ -2,8 +2,8 @@
 
 use super::diagnose::diagnose;
 use super::facts::{Facts, Mark, OtherControl, Shell};
+use super::losses::losses_may_limit;
 use super::page;
-use super::throughput::losses_may_limit;
 use crate::disk::Disk;
 use crate::flow::{Flow, Sender, Turns};
 use crate::probe::Segments;
