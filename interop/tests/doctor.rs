@@ -10,12 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lh_interop::held_fs::HeldFs;
+use lh_interop::slow_home::SlowHome;
 use lh_interop::{Inetd, Lab, Lhsshd, TestUser, bin_dir, find, is_root, our, peers, skip, tunnel::free_port};
 use lh_link::path::{Path as Wan, Side, Spec};
 use serde_json::Value;
 
 /// Two namespaces with a path between them, and a server at its far end.
 struct Site {
+    _home: Option<SlowHome>,
     lab: Lab,
     user: TestUser,
     wan: Wan,
@@ -58,6 +60,8 @@ struct Plan<'a> {
     keys_command: Option<&'a str>,
     /// Command line that starts the server.
     prefix: &'a [&'a str],
+    /// Files of a home directory each of which takes so long to open, besides the user's keys.
+    slow_home: Option<(Duration, &'a [(&'a str, &'a str)])>,
 }
 
 impl Site {
@@ -102,6 +106,15 @@ impl Site {
         if let Some(rules) = plan.pam {
             std::fs::write(format!("/etc/pam.d/{}", user.name), rules).unwrap();
         }
+        // Before the server starts: `ip netns exec` gives it a mount namespace of its own.
+        let home = match plan.slow_home.map(|(delay, files)| slow_home(&user, files, delay)) {
+            Some(Err(why)) => {
+                lh_interop::skip_unavailable(test, &why.to_string());
+                return None;
+            }
+            Some(Ok(home)) => Some(home),
+            None => None,
+        };
         let program = if plan.server == Server::Longhaul { our("lhsshd") } else { called };
         let words = [plan.prefix, &[program.to_str().unwrap()]].concat();
         let mut command = wan.command(Side::Far, words[0]);
@@ -111,7 +124,7 @@ impl Site {
         assert!(wan.wait_for_listener(Side::Far, Duration::from_secs(20)), "{}", lab.read("sshd.log"));
         let key = lab.read("host_ed25519.pub");
         lab.write("known_hosts", &format!("[{}]:{port} {key}", Side::Far.ipv4()));
-        Some(Self { lab, user, wan, server, host: Side::Far.ipv4().to_string(), port })
+        Some(Self { _home: home, lab, user, wan, server, host: Side::Far.ipv4().to_string(), port })
     }
 
     /// Has the doctor reach the server by another name or port.
@@ -471,6 +484,28 @@ fn doctor_names_the_slow_line_of_a_start_up_file() {
     std::fs::write(site.user.home.join(".bash_profile"), "# comment\nsleep 2.5\n").unwrap();
     let diagnosis = site.examine(&[], "shell_startup");
     first(&diagnosis, "shell_startup", &["sleep 2.5", ".bash_profile line 2"]);
+}
+
+fn slow_home(user: &TestUser, files: &[(&str, &str)], delay: Duration) -> std::io::Result<SlowHome> {
+    const KEYS: &str = ".ssh/authorized_keys";
+    let mut all = vec![(KEYS, std::fs::read(user.home.join(KEYS))?)];
+    all.extend(files.iter().map(|(name, text)| (*name, text.as_bytes().to_vec())));
+    SlowHome::mount(&user.home, &all, delay)
+}
+
+#[test]
+fn doctor_names_a_slow_home_directory() {
+    let test = "doctor_names_a_slow_home_directory";
+    let files = [(".bash_profile", "# comment\n. ~/.bashrc\n"), (".bashrc", "umask 022\n")];
+    let slow_home = Some((Duration::from_millis(400), &files[..]));
+    let plan = Plan { spec: spec(100, 20), slow_home, ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    let diagnosis = site.examine(&["--remote-dir", "/tmp"], "slow_home");
+    first(&diagnosis, "slow_home", &["ms to open a file", "fuse", "AuthorizedKeysFile"]);
+    let each = diagnosis["measured"]["home"]["seconds_per_file"].as_f64().unwrap();
+    assert!((0.39..0.8).contains(&each), "planted 0.4 s: {diagnosis:#}");
+    let text = diagnosis["findings"].to_string();
+    assert!(!text.contains("PAM") && !text.contains("start-up files take"), "{diagnosis:#}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::Finding;
+use super::home;
 use super::judged::Judged;
 use super::packets;
 use super::throughput;
@@ -30,6 +31,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     }
     waits::logins(facts, &mut found);
     waits::shell(facts, &mut found);
+    found.extend(home::slow_home(facts));
     waits::noise(facts, &mut found);
     // Stable: at equal weight, what was judged first stays first.
     found.sort_by(|a, b| b.weight.total_cmp(&a.weight));

@@ -43,6 +43,8 @@ pub(crate) struct Facts {
     pub(crate) disk_here: Option<Disk>,
     pub(crate) disk_there: Option<Disk>,
     pub(crate) shell: Option<Shell>,
+    /// How fast the server opens files of the user's home directory.
+    pub(crate) home: Option<Home>,
     /// Time of the server's reverse lookup of this machine's address, seconds.
     pub(crate) reverse_lookup: Option<f64>,
     /// Rate of an upload with another cipher, where the cipher may be the limit.
@@ -78,6 +80,20 @@ pub(crate) struct Mark {
     pub(crate) used_for: &'static str,
     pub(crate) with: Vec<f64>,
     pub(crate) without: Vec<f64>,
+}
+
+/// The files of the home directory that a login reads, beside as many of `/etc`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Home {
+    pub(crate) directory: String,
+    /// Type of the file system and its source, where the server tells.
+    pub(crate) file_system: Option<String>,
+    /// Files that were opened in each of the directories.
+    pub(crate) files: usize,
+    /// Seconds for those of the home directory: the fastest run.
+    pub(crate) seconds: f64,
+    /// Seconds for those of `/etc`.
+    pub(crate) elsewhere: f64,
 }
 
 /// How long a login shell takes.

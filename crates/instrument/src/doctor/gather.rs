@@ -7,7 +7,7 @@ use std::time::Duration;
 use lh_client::{Pty, SessionSetup, Start};
 use lh_sys::errno_text;
 
-use super::facts::{Facts, Mark, OtherControl, Shell, Wanted};
+use super::facts::{Facts, Home, Mark, OtherControl, Shell, Wanted};
 use super::losses::{LEAST_RESENT, losses_may_limit};
 use crate::disk::{Disk, disk_here, disk_there};
 use crate::fault::Fault;
@@ -16,7 +16,7 @@ use crate::probe::{largest_segment, reach};
 use crate::shell::{SHORT, System, quoted};
 use crate::stage::Stage;
 use crate::target::{NoConnection, Remote, Target};
-use crate::task::{Data, Task};
+use crate::task::{Data, Shown, Task};
 
 /// Length of the flow that is judged.
 const FLOW: Duration = Duration::from_millis(4000);
@@ -172,17 +172,56 @@ fn shell(remote: &mut Remote, facts: &mut Facts) {
         found.slowest = slowest_line(remote, &facts.there);
     }
     facts.shell = Some(found);
+    facts.home = home(remote);
     // Servers that look up the client's name (UseDNS, PAM, TCP wrappers) wait as long as this takes.
     let shown =
         remote.script("set -- $SSH_CONNECTION; echo begin; getent hosts $1 >/dev/null; echo end", SHORT);
-    let at = |word: &[u8]| {
-        shown
-            .pieces
-            .iter()
-            .find(|(_, piece)| piece.windows(word.len()).any(|part| part == word))
-            .map(|(at, _)| *at)
-    };
-    facts.reverse_lookup = at(b"end").zip(at(b"begin")).map(|(end, begin)| end - begin);
+    facts.reverse_lookup = at(&shown, "end").zip(at(&shown, "begin")).map(|(end, begin)| end - begin);
+}
+
+/// When the output with this word came, seconds.
+fn at(shown: &Shown, word: &str) -> Option<f64> {
+    let has = |piece: &[u8]| piece.windows(word.len()).any(|part| part == word.as_bytes());
+    shown.pieces.iter().find(|(_, piece)| has(piece)).map(|(at, _)| *at)
+}
+
+/// Opens the files of the home directory that a login reads, then as many of `/etc`, and says what it has opened.
+/// Between the two, the output says how far it is.
+const OPEN_FILES: &str = r#"cd || exit
+all=".ssh/authorized_keys .ssh/rc .profile .bash_profile .bash_login .bashrc .zshenv .zprofile .zshrc .zlogin .kshrc"
+set -- /etc/passwd /etc/group /etc/hosts /etc/profile /etc/services /etc/protocols /etc/nsswitch.conf
+d=$(pwd); s=$(stat -f -c %T . 2>/dev/null); f=$(df -P . 2>/dev/null | { read x; read x y; echo "$x"; }); n=0
+echo "begin"
+for x in $all; do [ $n -lt 4 ] && { true <$x; } 2>/dev/null && n=$((n+1)); done
+echo "middle"
+i=0
+while [ $i -lt $n ]; do { true <$1; } 2>/dev/null; shift; i=$((i+1)); done
+echo "end"
+echo "directory=$d"; echo "files=$n"; echo "system=$s, $f""#;
+
+/// Times the files of the home directory. Once more where it is slow: an automounter may have been at work.
+fn home(remote: &mut Remote) -> Option<Home> {
+    let mut best: Option<Home> = None;
+    for _ in 0..2 {
+        let shown = remote.script(OPEN_FILES, SHORT);
+        let text = shown.text();
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        let [begin, middle, end] = ["begin", "middle", "end"].map(|word| at(&shown, word));
+        let (seconds, elsewhere) = (middle? - begin?, end? - middle?);
+        let file_system = value("system").map(|text| lh_client::sanitise(text.trim_matches([',', ' '])));
+        let now = Home {
+            directory: lh_client::sanitise(value("directory")?),
+            file_system: file_system.filter(|text| !text.is_empty()),
+            files: value("files")?.parse().ok()?,
+            seconds,
+            elsewhere,
+        };
+        best = best.filter(|best| best.seconds <= now.seconds).or(Some(now));
+        if best.as_ref().is_some_and(|best| best.seconds < SLOW_SHELL / 2.0) {
+            break;
+        }
+    }
+    best
 }
 
 /// Has the shell show the lines of its start-up files as it runs them. The line after which nothing came for

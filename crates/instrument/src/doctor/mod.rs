@@ -5,6 +5,7 @@ mod diagnose;
 mod facts;
 mod finding;
 mod gather;
+mod home;
 mod judged;
 mod losses;
 mod packets;

@@ -1,7 +1,7 @@
 //! Causes from facts.
 
 use super::diagnose::diagnose;
-use super::facts::{Facts, Mark, OtherControl, Shell};
+use super::facts::{Facts, Home, Mark, OtherControl, Shell};
 use super::losses::losses_may_limit;
 use super::page;
 use crate::disk::Disk;
@@ -390,6 +390,42 @@ fn slow_line_of_a_start_up_file_is_named() {
     assert!(cause == "shell_startup" && title.contains("\"sleep 3\" in .bashrc line 7"), "{title}");
     facts.shell = Some(Shell { interactive: vec![2.2, 2.2], command: vec![2.1, 2.1], slowest: None });
     assert_eq!(first(&facts).0, "command_start");
+}
+
+#[test]
+fn slow_home_is_told_from_slow_start_up_files_and_from_pam() {
+    let mut facts = good();
+    let home = Home {
+        directory: "/home/u".to_owned(),
+        file_system: Some("nfs, filer:/home".to_owned()),
+        files: 3,
+        seconds: 1.5,
+        elsewhere: 0.002,
+    };
+    facts.home = Some(home.clone());
+    // The keys are read for the question about the key and for the signature; the shell reads two files.
+    for login in &mut facts.logins {
+        login.extend([(Stage::Credential, 0.56)]);
+    }
+    facts.shell = Some(Shell {
+        interactive: vec![1.15, 1.15],
+        command: vec![0.6, 0.6],
+        slowest: Some((". /home/u/.bashrc".to_owned(), None, 0.5)),
+    });
+    let found = diagnose(&facts);
+    assert!(found[0].cause == "slow_home" && found[0].title.contains("500 ms to open a file"), "{found:?}");
+    assert!(found[0].evidence.iter().any(|line| line.contains("nfs, filer:/home")), "{found:?}");
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"login_approval") && !causes.contains(&"shell_startup"), "{causes:?}");
+    // A line that takes longer than all of its files is one more cause.
+    facts.shell.as_mut().unwrap().interactive = vec![4.2, 4.2];
+    facts.shell.as_mut().unwrap().slowest =
+        Some(("sleep 3".to_owned(), Some(".profile line 1".to_owned()), 3.0));
+    assert_eq!(first(&facts).0, "shell_startup");
+    // The server itself is slow: it is no fault of the home directory.
+    facts.home = Some(Home { elsewhere: 1.4, ..home });
+    let causes: Vec<_> = diagnose(&facts).iter().map(|finding| finding.cause).collect();
+    assert!(!causes.contains(&"slow_home") && causes.contains(&"login_approval"), "{causes:?}");
 }
 
 #[test]
