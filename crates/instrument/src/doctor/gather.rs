@@ -81,7 +81,10 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
     match remote.system() {
         Ok(system) => facts.there = system,
         Err(why) => {
-            facts.missing.push(format!("what needs a command at the server: {why}"));
+            facts.missing.push(format!(
+                "what needs a command at the server, transfers among it: {why}. What holds up copies over SFTP, lhscp -v \
+                 says at their end"
+            ));
             return Ok(facts);
         }
     }
