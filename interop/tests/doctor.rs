@@ -681,6 +681,37 @@ fn relay(mut from: &TcpStream, mut to: &TcpStream, hold: Option<(usize, Duration
     let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
 }
 
+/// A proxy command that passes on 2 MB/s in each direction.
+const SLOW_PROXY: &str = r#"import os, socket, sys, threading, time
+server = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def relay(read, write, end):
+    while data := read(32768):
+        write(data)
+        time.sleep(len(data) / 2e6)
+    end()
+up = lambda: relay(lambda count: os.read(0, count), server.sendall, lambda: server.shutdown(socket.SHUT_WR))
+threading.Thread(target=up, daemon=True).start()
+relay(server.recv, lambda data: os.write(1, data), lambda: None)
+"#;
+
+#[test]
+#[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
+fn doctor_names_a_slow_proxy() {
+    let test = "doctor_names_a_slow_proxy";
+    let Some([python]) = peers(test, ["python3"]) else { return };
+    let plan = Plan { spec: spec(400, 20), ..Plan::default() };
+    let Some(site) = Site::start(test, &plan) else { return };
+    site.lab.write("proxy.py", SLOW_PROXY);
+    let proxy = format!("ProxyCommand={} {} %h %p", python.display(), site.lab.arg("proxy.py"));
+    let diagnosis = site.examine(&["-o", &proxy], "proxy");
+    first(&diagnosis, "proxy", &["jump host or proxy command moves", "for each connection"]);
+    for direction in ["uploads", "downloads"] {
+        of_direction(&diagnosis, "proxy", direction);
+    }
+    let found = diagnosis["findings"].to_string();
+    assert!(!found.contains("receive_buffer"), "{diagnosis:#}");
+}
+
 #[test]
 #[ignore = "half a minute each; run them all with `cargo xtask test --only doctor`"]
 fn doctor_names_a_server_that_greets_late() {

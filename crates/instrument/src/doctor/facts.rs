@@ -26,6 +26,8 @@ pub(crate) struct Facts {
     pub(crate) server: String,
     pub(crate) cipher: String,
     pub(crate) reached: Option<Reached>,
+    /// The host is reached through a jump host or a proxy command: TCP at the server ends there.
+    pub(crate) is_proxied: bool,
     pub(crate) segments: Option<Segments>,
     /// Stages of each login, seconds.
     pub(crate) logins: Vec<Vec<(Stage, f64)>>,

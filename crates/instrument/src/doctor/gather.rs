@@ -50,6 +50,7 @@ pub(crate) fn gather(target: &Target, wanted: &Wanted, tell: &mut dyn FnMut(&str
             return Ok(facts);
         }
     } else {
+        facts.is_proxied = true;
         facts.missing.push("the path below TCP: the host is reached through a proxy".to_owned());
     }
     tell("login");
@@ -289,6 +290,13 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     for direction in Direction::BOTH {
         tell(&format!("{} over {TOGETHER} connections", direction.name()));
         let rate = together(target, direction);
+        if rate.is_none() {
+            facts.missing.push(format!(
+                "{}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
+                 (MaxStartups, PerSourceMaxStartups, a firewall)",
+                direction.name()
+            ));
+        }
         match direction {
             Direction::Up => facts.up_together = rate,
             Direction::Down => facts.down_together = rate,

@@ -30,6 +30,7 @@ impl Judged<'_> {
                 "at least {factor:.1} times: four connections together moved {} at the same path",
                 rate(together)
             ),
+            (None, _) => "not measured: several connections at a time were not possible".to_owned(),
             _ => "four connections together were not much faster, so the next limit is near".to_owned(),
         }
     }

@@ -98,6 +98,16 @@ fn fixed_ssh_window_is_named_with_its_size() {
         first(&facts),
         ("ssh_window", "The server's fixed SSH window of 2.1 MB limits uploads.".to_owned())
     );
+    // A full queue uses the window up, and several connections are no faster.
+    facts.up_together = Some(39e6);
+    assert_ne!(first(&facts).0, "ssh_window");
+    // Several at a time are refused.
+    facts.up_together = None;
+    assert_eq!(first(&facts).0, "ssh_window");
+    assert!(diagnose(&facts)[0].gain.contains("not measured"), "{facts:?}");
+    up(&mut facts).rate = 20e6;
+    assert!(diagnose(&facts).iter().all(|finding| finding.cause != "ssh_window"));
+    facts.up_together = Some(140e6);
     // A window that is closed at a tenth of what it allows waits for the receiver.
     up(&mut facts).rate = 4e6;
     assert_ne!(first(&facts).0, "ssh_window");
@@ -278,6 +288,23 @@ fn route_that_keeps_its_congestion_control_is_named() {
     let found = diagnose(&facts).remove(0);
     assert!(!found.gain.contains("measured with"), "{found:?}");
     assert!(found.change[0].contains("congctl bbr") && !found.change[0].contains("sysctl -w"), "{found:?}");
+}
+
+#[test]
+fn slow_proxy_is_no_fault_of_a_buffer() {
+    let mut facts = good();
+    facts.is_proxied = true;
+    facts.here = System::from_pairs(&[("tcp_rmem", "4096 131072 33554432")]);
+    let down = facts.down.as_mut().unwrap();
+    down.rate = 1.8e6;
+    let sender = down.sender.as_mut().unwrap();
+    (sender.receive_window, sender.window) = (Some(0.92), Some(82_000.0));
+    facts.down_together = Some(7.9e6);
+    let (cause, title) = first(&facts);
+    assert!(cause == "proxy" && title.contains("1.8 MB/s for each connection on downloads"), "{title}");
+    // Without a proxy it is this machine's buffer.
+    facts.is_proxied = false;
+    assert_eq!(first(&facts).0, "receive_buffer");
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
         return vec![paced];
     }
     let windows = buffers::window_scaling(judged).or_else(|| buffers::receive_window(judged));
+    // The window that the server waits for is the proxy's, whose system is not known.
+    let windows = windows.filter(|_| !judged.facts.is_proxied);
     let limits = [
         ssh_window(judged),
         windows,
@@ -55,9 +57,13 @@ fn ssh_window(judged: &Judged<'_>) -> Option<Finding> {
     let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
     let possible = window / judged.facts.round_trip();
-    // A slow command leaves the windows as they are too, and several connections are no faster.
-    let is_each = !is_ours || judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED);
-    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < 0.4 * possible {
+    // A slow command and a full queue use windows up too, and several connections are no faster.
+    let (is_each, least) = match judged.factor() {
+        Some(factor) => (factor >= EACH_IS_LIMITED, 0.4),
+        // Without a comparison, only the rate that the window allows without a queue tells.
+        None => (!is_ours, 0.7),
+    };
+    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < least * possible {
         return None;
     }
     let change = if is_ours {
@@ -168,8 +174,42 @@ fn bloat(judged: &Judged<'_>) -> Option<Finding> {
     })
 }
 
+/// Several connections through a jump host or a proxy command are faster than one.
+fn proxy(judged: &Judged<'_>, factor: f64) -> Finding {
+    let name = judged.direction.name();
+    let mut evidence = vec![judged.measured()];
+    if let Some(share) =
+        judged.sender().and_then(|sender| sender.receive_window).filter(|share| *share >= MUCH)
+    {
+        evidence.push(format!(
+            "TCP of {} waited {} of the time for the proxy to take data",
+            judged.direction.sender(),
+            percent(share)
+        ));
+    }
+    Finding {
+        cause: "proxy",
+        title: format!(
+            "The jump host or proxy command moves {} for each connection on {name}s, and more for several.",
+            rate(judged.flow.rate)
+        ),
+        evidence,
+        gain: judged.gain(),
+        change: vec![
+            "look at the jump host or the program of ProxyCommand: a rate limit of its own, its processor, its SSH \
+             windows (2 MiB for each channel with OpenSSH)"
+                .to_owned(),
+            "or copy with lhscp -j 4, or without the jump host where the network permits it".to_owned(),
+        ],
+        weight: weight_of_factor(factor),
+    }
+}
+
 fn path(judged: &Judged<'_>) -> Option<Finding> {
     let factor = judged.factor()?;
+    if factor >= 1.5 && judged.facts.is_proxied {
+        return Some(proxy(judged, factor));
+    }
     if factor >= 1.5 {
         return Some(Finding {
             cause: "congestion_control",
@@ -183,7 +223,8 @@ fn path(judged: &Judged<'_>) -> Option<Finding> {
     Some(Finding {
         cause: "path",
         title: format!(
-            "The path itself carries about {} on {}s; nothing at its ends limits it.",
+            "The path itself{} carries about {} on {}s; nothing at its ends limits it.",
+            if judged.facts.is_proxied { " or the jump host on it" } else { "" },
             rate(judged.flow.rate.max(judged.facts.together(judged.direction)?)),
             judged.direction.name()
         ),
