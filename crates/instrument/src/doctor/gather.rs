@@ -22,6 +22,9 @@ use crate::task::{Data, Shown, Task};
 const FLOW: Duration = Duration::from_millis(4000);
 /// Length of the flows that are compared with it.
 const SHORT_FLOW: Duration = Duration::from_millis(2000);
+/// Round trips of a flow behind whose first part TCP has started, and the longest flow for it.
+const START: f64 = 20.0;
+const LONGEST_FLOW: Duration = Duration::from_millis(6000);
 /// Further flows of that length where too few segments were lost for a verdict, at most.
 const MORE_FLOWS: usize = 2;
 /// Connections at a time in the comparison.
@@ -289,7 +292,7 @@ fn flows(target: &Target, facts: &mut Facts, tell: &mut dyn FnMut(&str)) -> Resu
     }
     for direction in Direction::BOTH {
         tell(&format!("{} over {TOGETHER} connections", direction.name()));
-        let rate = together(target, direction);
+        let rate = together(target, direction, short_flow(facts.round_trip()));
         if rate.is_none() {
             facts.missing.push(format!(
                 "{}s over {TOGETHER} connections at a time, with which each is compared: one was refused or broke off \
@@ -363,9 +366,14 @@ fn one_flow(
     Ok(flow)
 }
 
+/// Length of the flows of a comparison over a round trip, seconds: TCP's slow start takes several.
+fn short_flow(round_trip: f64) -> Duration {
+    SHORT_FLOW.max(Duration::from_secs_f64(START * round_trip)).min(LONGEST_FLOW)
+}
+
 /// The rates of several connections at a time, added up.
-fn together(target: &Target, direction: Direction) -> Option<f64> {
-    let run = || one_flow(target, &[], direction, SHORT_FLOW).ok().filter(|flow| flow.rate > 0.0);
+fn together(target: &Target, direction: Direction, time: Duration) -> Option<f64> {
+    let run = || one_flow(target, &[], direction, time).ok().filter(|flow| flow.rate > 0.0);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(run)).collect();
         let rates: Vec<Option<f64>> =

@@ -8,6 +8,8 @@ use crate::stats::{percent, rate, size, time};
 
 /// Queueing time from which a queue counts as too long, seconds.
 const BLOAT: f64 = 0.05;
+/// Round trip under load from which a queue explains that a window is used up, multiples of the idle one.
+const FULL_QUEUE: f64 = 1.3;
 
 /// All causes of this direction.
 pub(super) fn causes(judged: &Judged<'_>) -> Vec<Finding> {
@@ -57,13 +59,12 @@ fn ssh_window(judged: &Judged<'_>) -> Option<Finding> {
     let is_ours = lh_wire::peer::Peer::of(&judged.facts.server) == lh_wire::peer::Peer::Longhaul;
     let window = if is_ours { judged.flow.constant_window? } else { judged.flow.ssh_window? };
     let possible = window / judged.facts.round_trip();
-    // A slow command and a full queue use windows up too, and several connections are no faster.
-    let (is_each, least) = match judged.factor() {
-        Some(factor) => (factor >= EACH_IS_LIMITED, 0.4),
-        // Without a comparison, only the rate that the window allows without a queue tells.
-        None => (!is_ours, 0.7),
-    };
-    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < least * possible {
+    // A slow command and a full queue use windows up too, and several connections are no faster then. Without a queue,
+    // a constant window is the limit whatever several connections did: on a long path they may not have had time to start.
+    let loaded = judged.sender().and_then(|sender| sender.loaded_rtt);
+    let has_queue = loaded.is_some_and(|loaded| loaded > FULL_QUEUE * judged.facts.round_trip());
+    let is_each = judged.factor().is_some_and(|factor| factor >= EACH_IS_LIMITED) || !(is_ours || has_queue);
+    if !is_each || judged.flow.closed < MUCH || judged.flow.rate < 0.4 * possible {
         return None;
     }
     let change = if is_ours {
